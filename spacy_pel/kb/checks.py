@@ -48,12 +48,16 @@ def faults(kb: KnowledgeBase, progress: Report | None = None) -> Iterator[PelErr
     Files that do not belong to it are ignored. ``progress`` gets the number of bytes of each block read.
     """
     try:
-        files = {file["name"]: file for file in vector_files(kb.settings)}
-        files |= _checksums(kb.path)
-        found = [_damage(kb.path / name, file, progress) for name, file in files.items()]
-        damaged = [problem for problem in found if problem]
-        yield from damaged
-        if not damaged:
+        files = {file["name"]: file for file in vector_files(kb.settings)} | _checksum(kb.path)
+        is_whole = True
+        for name, file in files.items():
+            fault = wrong_size(kb.path / name, file["bytes"])
+            if fault is None and sha256(kb.path / name, progress) != file["sha256"]:
+                fault = "does not agree with its checksum"
+            if fault:
+                is_whole = False
+                yield PelError(f"{kb.path / name}: {fault}", COPY_OR_BUILD)
+        if is_whole:
             yield from _misfits(kb)
     except PelError as error:
         yield error
@@ -69,7 +73,7 @@ def foreign_files(folder: Path, settings: Settings) -> list[PelError]:
     ]
 
 
-def _checksums(folder: Path) -> dict[str, dict]:
+def _checksum(folder: Path) -> dict[str, dict]:
     """What the checksums say of the database, if it was not changed since they were written."""
     path = folder / CHECKSUMS
     if plain_file_size(path) is None:
@@ -79,13 +83,6 @@ def _checksums(folder: Path) -> dict[str, dict]:
         return {KB_FILE: {"bytes": int(file["bytes"]), "sha256": file["sha256"]}}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise PelError(f"{path}: cannot be read", "delete it") from error
-
-
-def _damage(path: Path, file: dict, progress: Report | None) -> PelError | None:
-    fault = wrong_size(path, file["bytes"])
-    if fault is None and sha256(path, progress) != file["sha256"]:
-        fault = "does not agree with its checksum"
-    return None if fault is None else PelError(f"{path}: {fault}", COPY_OR_BUILD)
 
 
 def _misfits(kb: KnowledgeBase) -> Iterator[PelError]:
@@ -102,15 +99,13 @@ def _misfits(kb: KnowledgeBase) -> Iterator[PelError]:
             live, said = kb.numbers(), kb.settings["vectors"]["rows"]
             n_rows = sum(len(part.rows_of(live)[0]) for part in kb.vectors.parts)
             if n_rows != said:
-                yield PelError(
-                    f"{path}: counts {said} vectors where there are {n_rows}", COPY_OR_BUILD
-                )
+                fault = f"counts {said} vectors where there are {n_rows}"
+                yield PelError(f"{path}: {fault}", COPY_OR_BUILD)
         if kb.mentions:
             n_mentions = sum(len(ids) for _, ids in stored_passages(store))
             if n_mentions != sum(kb.mentions.sources.values()):
-                yield PelError(
-                    f"{path}: has another number of mentions than it says", COPY_OR_BUILD
-                )
+                fault = "has another number of mentions than it says"
+                yield PelError(f"{path}: {fault}", COPY_OR_BUILD)
             if kb.has_vectors:
                 kb.mentions.index  # raises if they do not have a vector each
 

@@ -40,9 +40,6 @@ class EntitiesById(Mapping[str, CuiEntity]):
         types = [self._codes.get(name) or name for name in entity.types]
         return CuiEntity(*entity[:2], list(entity.aliases), types, entity.definition)
 
-    def __contains__(self, id: object) -> bool:
-        return isinstance(id, str) and id in self._kb
-
     def __iter__(self) -> Iterator[str]:
         return (entity.concept_id for entity in self._kb)
 

@@ -149,15 +149,13 @@ def folder_lock(folder: Path) -> Iterator[None]:
             finally:
                 _sweep(folder)
     except (OSError, sqlite3.OperationalError) as error:
-        if isinstance(error, OSError):
-            is_of_disk = error.errno in _DISK_ERRORS
-        else:
-            is_of_disk = any(words in str(error) for words in _SQLITE_DISK_ERRORS)
-        if not is_of_disk:
+        reason = getattr(error, "strerror", None) or str(error)
+        of_sqlite = any(words in reason for words in _SQLITE_DISK_ERRORS)
+        if not of_sqlite and getattr(error, "errno", None) not in _DISK_ERRORS:
             raise
         left = "the KB there is unchanged" if (folder / KB_FILE).exists() else "nothing is left"
         raise PelError(
-            f"{folder}: cannot be written ({getattr(error, 'strerror', None) or error})",
+            f"{folder}: cannot be written ({reason})",
             f"{left}; free some space, or choose another folder, and run it again",
         ) from error
     finally:

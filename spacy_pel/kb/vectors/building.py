@@ -13,7 +13,6 @@ from .index import Candidates, VectorIndex
 from .matrix import VectorMatrix
 
 SCANNED_ROWS = 2_000_000  # up to this many rows a fast scan of all codes; above, an inverted file
-CODE_BITS = {"SQ8": 8, "SQ4": 4}  # of an inverted file: bits for each number of a vector, by kind
 INDEX_MEMORY = 2 << 30  # bytes that the codes of an inverted file may take
 _ID = 8  # bytes that FAISS adds to a code of an inverted file
 _SEED = 0
@@ -43,7 +42,9 @@ def built_index(
         coded = None if alike is None else representative_rows(matrix, row_entities, alike)
         index, kind, effort = built_fast_scan(matrix, coded), FAST_SCAN_KIND, "oversampling"
     else:
-        kind, effort = fitting_kind(len(matrix), matrix.dim), "probes"
+        # The most bits that fit. If none do: better than an error after hours of encoding.
+        fits = len(matrix) * (matrix.dim + _ID) <= INDEX_MEMORY
+        kind, effort = "SQ8" if fits else "SQ4", "probes"
         index = built_inverted_file(matrix, kind)
     chosen, recall = chosen_effort(matrix, row_entities, index)
     codes = {"codes": index.ntotal} if kind == FAST_SCAN_KIND else {}
@@ -92,18 +93,6 @@ def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: f
             chosen[start + best] = True
             left &= ~near[best]
     return np.flatnonzero(chosen)
-
-
-def fitting_kind(n_rows: int, dim: int) -> str:
-    """The kind of an inverted file with the most bits that fits into the memory.
-
-    If none fits, it is the one with the fewest bits: that is better than an error after hours of
-    encoding, as the codes are mapped.
-    """
-    for kind, bits in CODE_BITS.items():
-        if n_rows * (dim * bits // 8 + _ID) <= INDEX_MEMORY:
-            return kind
-    return kind
 
 
 def built_inverted_file(matrix: VectorMatrix, kind: str) -> Any:
