@@ -19,11 +19,11 @@ from .vectors.faiss_library import write_index
 from .vectors.finders import FAST_SCAN_KIND
 from .vectors.matrix import (
     DTYPES,
-    MatrixWriter,
     Projection,
     VectorMatrix,
     coded,
     principal_projection,
+    written_matrix,
 )
 
 logger = logging.getLogger(__name__)
@@ -190,24 +190,26 @@ def _file(
         ranks = np.full(n_records, -1, dtype=np.int64)
         ranks[by_id] = np.arange(len(by_id)) if ranked else by_id
     width = projection.width if projection else about["dim"]
-    writer = MatrixWriter(temporary_path(change.folder, ".npy"), width, "float32")
     each = [np.empty(0, np.int64)]
-    for vectors, numbers in _checked(batches, width):
-        there = (numbers >= 0) & (numbers < len(ranks))
-        there[there] = ranks[numbers[there]] >= 0
-        if not there.all():
-            raise PelError(
-                f"no entity has the number {numbers[~there][0]}", "give numbers of this KB"
-            )
-        writer.append(vectors)
-        each.append(ranks[numbers])
-    matrix, owners = writer.closed(), np.concatenate(each).astype(np.int32)
+
+    def ranked_rows() -> Iterator[np.ndarray]:
+        for vectors, numbers in _checked(batches, width):
+            there = (numbers >= 0) & (numbers < len(ranks))
+            there[there] = ranks[numbers[there]] >= 0
+            if not there.all():
+                problem = f"no entity has the number {numbers[~there][0]}"
+                raise PelError(problem, "give numbers of this KB")
+            each.append(ranks[numbers])
+            yield vectors
+
+    path = temporary_path(change.folder, ".npy")
+    matrix = written_matrix(path, ranked_rows(), width, "float32")
+    owners = np.concatenate(each).astype(np.int32)
     if not len(owners):
         raise PelError("no vectors to write", "embed at least one entity")
     if (owners[1:] < owners[:-1]).any():
-        raise PelError(
-            "entity numbers that descend", "give the rows sorted by the id of their entity"
-        )
+        remedy = "give the rows sorted by the id of their entity"
+        raise PelError("entity numbers that descend", remedy)
     if missing := len(by_id) - len(np.unique(owners)):
         logger.warning("%d of %d entities have no vector", missing, len(by_id))
     share = 1.0
@@ -216,11 +218,13 @@ def _file(
     if dtype == "auto":
         dtype = "float32" if len(owners) <= FLOAT32_ROWS[index] else "float16"
     if dtype != "float32" or reduce_to is not None:
-        writer = MatrixWriter(temporary_path(change.folder, ".npy"), reduce_to or width, dtype)
-        for _, block in matrix.blocks():
-            writer.append(block if reduce_to is None else projection.projected_rows(block))
-        matrix.path.unlink()
-        matrix = writer.closed()
+        blocks = (
+            block if reduce_to is None else projection.projected_rows(block)
+            for _, block in matrix.blocks()
+        )
+        path = temporary_path(change.folder, ".npy")
+        matrix, whole = written_matrix(path, blocks, reduce_to or width, dtype), matrix
+        whole.path.unlink()
     file = change.publish(matrix.path, "vectors")
     matrix = VectorMatrix.opened(change.folder / file["name"], matrix.scales)
     found_by = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tokenize import TokenError
 
@@ -121,43 +121,33 @@ class VectorMatrix:
         return vectors
 
 
-class MatrixWriter:
-    """Writes the file of a ``VectorMatrix`` piece by piece. It is valid once it is closed."""
+def written_matrix(path: Path, blocks: Iterable[np.ndarray], dim: int, dtype: str) -> VectorMatrix:
+    """The rows of blocks, finite float32 [n, dim], in a new file; errors as of ``coded``."""
+    n_rows, scales = 0, []
+    descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
 
-    def __init__(self, path: Path, dim: int, dtype: str) -> None:
-        self._path, self._dim, self._dtype = path, dim, dtype
-        self._n_rows = 0
-        self._scales: list[np.ndarray] = []
-        self._file = open(path, "xb")
-        self._write_header()
+    def write_header() -> None:
+        file.seek(0)
+        header = {"descr": descr, "fortran_order": False, "shape": (n_rows, dim)}
+        np.lib.format.write_array_header_1_0(file, header)
 
-    def append(self, vectors: np.ndarray) -> None:
-        """Appends finite float32 vectors [n, dim]; PelError for one that float16 cannot hold."""
-        values, scales = coded(vectors, self._dtype)
-        if scales is not None:
-            self._scales.append(scales)
-        self._file.write(np.ascontiguousarray(values).data)
-        self._n_rows += len(vectors)
-
-    def closed(self) -> VectorMatrix:
-        """The rows of the finished file, whose header gets their number."""
-        self._file.seek(0)
-        self._write_header()  # numpy leaves room in the header for any number of rows
-        self._file.close()
-        scales = np.concatenate(self._scales) if self._scales else None
-        return VectorMatrix.opened(self._path, scales)
-
-    def _write_header(self) -> None:
-        descr = np.lib.format.dtype_to_descr(np.dtype(self._dtype))
-        header = {"descr": descr, "fortran_order": False, "shape": (self._n_rows, self._dim)}
-        np.lib.format.write_array_header_1_0(self._file, header)
+    with open(path, "xb") as file:
+        write_header()
+        for block in blocks:
+            values, own = coded(block, dtype)
+            file.write(np.ascontiguousarray(values).data)
+            scales.append(own)
+            n_rows += len(values)
+        write_header()  # numpy leaves room in the header for any number of rows
+    return VectorMatrix.opened(path, np.concatenate(scales) if dtype == "int8" and scales else None)
 
 
 def coded(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Float32 vectors [n, dim] as one of ``DTYPES``, and of int8 a scale for each, float32 [n].
 
     Their product is near the vectors. A scale has 16 significant bits, so that its product with an
-    int8 is exact in float32, and coding the product gives the same again.
+    int8 is exact in float32, and coding the product gives the same again. PelError for a vector that
+    float16 cannot hold.
     """
     if dtype != "int8":
         if dtype == "float16" and np.abs(vectors).max(initial=0) > 65504:

@@ -10,14 +10,7 @@ from hypothesis.extra import numpy as arrays
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb.vectors import matrix as module
-from spacy_pel.kb.vectors.matrix import MatrixWriter, VectorMatrix, coded, mapped
-
-
-def written(folder: Path, blocks: list[np.ndarray], dim: int, dtype: str) -> VectorMatrix:
-    writer = MatrixWriter(folder / "vectors.npy", dim, dtype)
-    for block in blocks:
-        writer.append(block)
-    return writer.closed()
+from spacy_pel.kb.vectors.matrix import VectorMatrix, coded, mapped, written_matrix
 
 
 @pytest.mark.parametrize("small", [0, module._SMALL])
@@ -28,7 +21,8 @@ def test_what_is_written_piece_by_piece_is_read(
     monkeypatch.setattr(module, "_SMALL", small)
     monkeypatch.setattr(module, "_BLOCK", 70)
     rows = np.random.default_rng(0).uniform(-1, 1, (1000, 7)).astype(np.float32)
-    matrix = written(tmp_path, [rows[:0], rows[:1], rows[1:999], rows[999:]], 7, dtype)
+    blocks = [rows[:0], rows[:1], rows[1:999], rows[999:]]
+    matrix = written_matrix(tmp_path / "vectors.npy", blocks, 7, dtype)
     assert (len(matrix), matrix.dim) == (1000, 7)
     some = np.array([999, 0, 5, 5])
     taken = matrix.take(some)
@@ -45,7 +39,7 @@ def test_what_is_written_piece_by_piece_is_read(
 def test_nothing_of_a_large_file_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SMALL", 0)
     rows = np.random.default_rng(0).random((40_000, 32), dtype=np.float32)
-    matrix = written(tmp_path, [rows], 32, "float32")
+    matrix = written_matrix(tmp_path / "vectors.npy", [rows], 32, "float32")
     some = np.arange(0, 40_000, 7)
     np.testing.assert_array_equal(matrix.take(some), rows[some])
     for start, block in matrix.blocks():
