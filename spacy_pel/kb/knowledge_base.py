@@ -422,10 +422,7 @@ class KnowledgeBase:
         return wanted
 
     def _allowed(self, only: SearchFilter | None) -> np.ndarray | None:
-        """Booleans [next number], read-only: which entities may be found; None if all numbers may.
-
-        The masks of the last filters are kept.
-        """
+        """Booleans [next number]: which entities may be found; None if all. The last ones are kept."""
         only = only or SearchFilter()
         if not any(only) and not len(self._removed):
             return None
@@ -438,7 +435,6 @@ class KnowledgeBase:
                 del self._masks[next(iter(self._masks))]
             mask = np.zeros(self._count, dtype=bool)
             mask[self.matching(only)] = True
-            mask.flags.writeable = False  # an index remembers what it derives from a read-only mask
             self._masks[only] = mask
         return self._masks[only]
 

@@ -83,7 +83,6 @@ class VectorIndex:
         self.projection = projection
         self._finder = finder
         self._numbers = numbers
-        self._remembered: tuple[np.ndarray, RowSelection] | None = None
 
     @classmethod
     def from_vectors(cls, vectors: np.ndarray, row_entities: np.ndarray) -> VectorIndex:
@@ -98,8 +97,7 @@ class VectorIndex:
         Without a finder the answer is exact. With one it still holds k entities, if there are k.
 
         Queries are float32 [n, dim]. ``allowed`` says by number, as booleans, which entities may be
-        found; what is derived from a read-only array is kept for the next search. PelError if k is
-        below 1, or the queries have the wrong shape or hold NaN or infinity.
+        found. PelError if k is below 1, or the queries have the wrong shape or hold NaN or infinity.
         """
         queries, selection = self._checked(vectors, k), self._selection(allowed)
         found, pending, effort = no_candidates(len(queries), k), np.arange(len(queries)), 1
@@ -175,13 +173,9 @@ class VectorIndex:
         """The rows of the allowed entities; None for all."""
         if allowed is None:
             return None
-        if self._remembered is not None and self._remembered[0] is allowed:
-            return self._remembered[1]
         of_ranks = allowed if self._numbers is None else allowed[self._numbers]
         mask = of_ranks[self.row_entities]
-        selection = RowSelection(np.flatnonzero(mask), np.packbits(mask, bitorder="little"))
-        self._remembered = None if allowed.flags.writeable else (allowed, selection)
-        return selection
+        return RowSelection(np.flatnonzero(mask), np.packbits(mask, bitorder="little"))
 
     def _rows_of(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         wanted = ranks.astype(self.row_entities.dtype)  # else numpy would convert all owners

@@ -125,20 +125,6 @@ def test_equal_vectors_tie_exactly_and_alone_equals_together(dtype: str) -> None
         np.testing.assert_array_equal(alone.scores[0], together.scores[i])
 
 
-def test_only_what_cannot_be_changed_is_remembered() -> None:
-    vector_index = VectorIndex.from_vectors(np.eye(4, dtype=np.float32), np.arange(4))
-    allowed = np.array([True, False, False, False])
-    assert vector_index.search(np.ones((1, 4)), 2, allowed).numbers.tolist() == [[0, -1]]
-    allowed[:2] = False, True
-    assert vector_index.search(np.ones((1, 4)), 2, allowed).numbers.tolist() == [[1, -1]]
-    allowed.flags.writeable = False
-    for _ in range(2):
-        assert vector_index.search(np.ones((1, 4)), 2, allowed).numbers.tolist() == [[1, -1]]
-    other = ~allowed
-    other.flags.writeable = False
-    assert vector_index.search(np.ones((1, 4)), 1, other).numbers.tolist() == [[0]]
-
-
 def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for FAISS's GPU functions: that they are called rightly, no more."""
     import faiss
