@@ -199,9 +199,8 @@ def _change(
             if not staged.count and not n_gone:
                 return ChangeCounts()
             if len(kb) + staged.count == n_gone:
-                raise PelError(
-                    f"{kb.path}: nothing would be left in it", "delete the folder instead"
-                )
+                problem = f"{kb.path}: nothing would be left in it"
+                raise PelError(problem, "delete the folder instead")
             # Everything that takes long is done before readers may have to wait.
             old, gone, types, rows = change.settings, sorted(numbers), list(types), []
             if kb.has_vectors:
@@ -216,9 +215,8 @@ def _change(
                 counts, digest = staged.write(change.database, old["next_number"], types)
                 counts.update(old["counts"])
                 counts.subtract(lost)
-                change.database.executemany(
-                    "INSERT INTO removed VALUES (?, ?)", [(n, number) for n in gone]
-                )
+                removed = [(n, number) for n in gone]
+                change.database.executemany("INSERT INTO removed VALUES (?, ?)", removed)
                 change.note(
                     digest,
                     gone,

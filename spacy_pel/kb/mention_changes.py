@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,8 @@ from .transaction import Writing, writing
 
 # How much mentions count before that is fitted.
 UNFITTED = MentionWeight(0.2, 0.5)
+_PASSAGE = "INSERT INTO passage (source, document, text) VALUES (?, ?, ?)"
+_MENTION = "INSERT INTO mention (passage, start, stop, concept_id, vector) VALUES (?, ?, ?, ?, ?)"
 _ENCODED = 64  # passages given to the encoder at a time
 
 
@@ -48,10 +50,8 @@ def learn_mentions(
     with writing(path) as change:
         if change.settings["vectors"]:
             if encoder is None:
-                raise PelError(
-                    f"{change.folder}: has vectors, so mentions need vectors too",
-                    "give the pipeline that made them: --pipeline PIPELINE",
-                )
+                problem = f"{change.folder}: has vectors, so mentions need vectors too"
+                raise PelError(problem, "give the pipeline that made them: --pipeline PIPELINE")
             with KnowledgeBase.open(change.folder) as kb:
                 kb.check_fingerprint(encoder.fingerprint)
                 if any(other != source for other in kb.mentions.sources):
@@ -61,29 +61,19 @@ def learn_mentions(
         ]
         n_mentions = sum(len(passage.mentions) for passage in kept)
         if not n_mentions:
-            raise PelError(
-                f"{source}: no mention has an entity in {change.folder}", "give another corpus"
-            )
-        vectors: list[bytes] = []
-        for start in range(0, len(kept) if change.settings["vectors"] else 0, _ENCODED):
-            block = encoder.mention_vectors(kept[start : start + _ENCODED])
-            vectors += [vector.astype("<f4").tobytes() for vector in block]
-        made = iter(vectors)
+            problem = f"{source}: no mention has an entity in {change.folder}"
+            raise PelError(problem, "give another corpus")
+        made = iter(list(_encoded(encoder, kept)) if change.settings["vectors"] else [])
         old = change.settings["mentions"] or {**UNFITTED._asdict(), "counts": {}}
         crc = 0
         with change.transaction():
             _delete(change, source)
             for document, text, mentions in kept:
                 crc = zlib.crc32(json.dumps([document, text, mentions]).encode(), crc)
-                passage = change.database.execute(
-                    "INSERT INTO passage (source, document, text) VALUES (?, ?, ?)",
-                    (source, document, text),
-                ).lastrowid
-                change.database.executemany(
-                    "INSERT INTO mention (passage, start, stop, concept_id, vector) "
-                    "VALUES (?, ?, ?, ?, ?)",
-                    [(passage, m.start, m.stop, m.id, next(made, None)) for m in mentions],
-                )
+                values = (source, document, text)
+                passage = change.database.execute(_PASSAGE, values).lastrowid
+                rows = [(passage, *mention, next(made, None)) for mention in mentions]
+                change.database.executemany(_MENTION, rows)
             counts = {name: n for name, n in old["counts"].items() if name != source}
             fingerprint = encoder.mention_fingerprint if encoder else None
             counts[source] = n_mentions
@@ -99,9 +89,8 @@ def forget_mentions(path: str | Path, source: str) -> int:
         counts = dict(old["counts"]) if old else {}
         if source not in counts:
             known = ", ".join(counts) or "none"
-            raise PelError(
-                f"{change.folder}: has learnt no mentions from {source!r}", f"its sources: {known}"
-            )
+            problem = f"{change.folder}: has learnt no mentions from {source!r}"
+            raise PelError(problem, f"its sources: {known}")
         forgotten = counts.pop(source)
         with change.transaction():
             _delete(change, source)
@@ -120,14 +109,23 @@ def set_mention_weight(path: str | Path, weight: MentionWeight) -> None:
 
 def mention_vectors(folder: Path, encoder: MentionEncoder) -> list[tuple[bytes, int]]:
     """New vectors of the mentions that a KB has learnt, each with the id of the mention."""
-    made: list[tuple[bytes, int]] = []
+    ids: list[int] = []
+
+    def passages() -> Iterator[MentionPassage]:
+        for passage, own in stored_passages(store):
+            ids.extend(own)
+            yield passage
+
     with closing(Store(folder)) as store:
-        read = stored_passages(store)
-        while block := list(islice(read, _ENCODED)):
-            vectors = encoder.mention_vectors([passage for passage, _ in block])
-            ids = [id for _, own in block for id in own]
-            made += [(vector.astype("<f4").tobytes(), id) for vector, id in zip(vectors, ids)]
-    return made
+        vectors = list(_encoded(encoder, passages()))
+    return list(zip(vectors, ids))
+
+
+def _encoded(encoder: MentionEncoder, passages: Iterable[MentionPassage]) -> Iterator[bytes]:
+    stream = iter(passages)
+    while block := list(islice(stream, _ENCODED)):
+        for vector in encoder.mention_vectors(block):
+            yield vector.astype("<f4").tobytes()
 
 
 def _delete(change: Writing, source: str) -> None:

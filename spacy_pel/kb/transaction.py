@@ -138,9 +138,8 @@ def folder_lock(folder: Path) -> Iterator[None]:
     if folder.exists() and not ((folder / KB_FILE).exists() or is_old_form(folder)):
         names = (path.name for path in folder.iterdir())
         if not all(is_ours(name) or VECTOR_FILE.fullmatch(name) for name in names):
-            raise PelError(
-                f"{folder}: holds other files and no KB", "choose an empty or new folder"
-            )
+            problem = f"{folder}: holds other files and no KB"
+            raise PelError(problem, "choose an empty or new folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with writer_lock(folder):
@@ -189,10 +188,8 @@ def checked_settings(folder: Path, store: Store | None = None) -> Settings:
     build = f"python -m spacy pel kb build SOURCE {folder}"
     if plain_file_size(folder / KB_FILE) is None:
         if is_old_form(folder):
-            raise PelError(
-                f"{folder}: a knowledge base in the form of an earlier release",
-                f"build it anew: {build}",
-            )
+            problem = f"{folder}: a knowledge base in the form of an earlier release"
+            raise PelError(problem, f"build it anew: {build}")
         raise PelError(f"{folder}: no knowledge base here", f"build one: {build}")
     if store is not None:
         settings = store.settings()
