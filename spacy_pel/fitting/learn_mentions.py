@@ -44,19 +44,12 @@ _SEED = 0
 
 
 class LearntMentions(NamedTuple):
-    """What a KB learnt.
+    """What a KB learnt."""
 
-    Attributes:
-        mentions: The number of mentions that are now rows of the KB.
-        entities: The number of their entities.
-        seen: The number of mentions of the corpora whose entity is in the KB.
-        weight: How much mentions count now; None if the KB has no vectors.
-    """
-
-    mentions: int
-    entities: int
-    seen: int
-    weight: MentionWeight | None
+    mentions: int  # mentions that are now rows of the KB
+    entities: int  # their entities
+    seen: int  # mentions of the corpora whose entity is in the KB
+    weight: MentionWeight | None  # how much mentions count now; None if the KB has no vectors
 
 
 def learn_mentions_of(

@@ -27,21 +27,13 @@ from ..reading.mention import GoldMention
 
 
 class LearntNames(NamedTuple):
-    """What a KB learnt.
+    """What a KB learnt: numbers."""
 
-    Attributes:
-        names: The number of new names.
-        mentions: The number of mentions whose entity is in the KB.
-        changes: The numbers of entities that changed.
-        texts: The number of texts that were read for acronyms.
-        ambiguous: The number of distinct acronyms that several entities now have.
-    """
-
-    names: int
-    mentions: int
+    names: int  # new names
+    mentions: int  # mentions whose entity is in the KB
     changes: ChangeCounts
-    texts: int = 0
-    ambiguous: int = 0
+    texts: int = 0  # texts that were read for acronyms
+    ambiguous: int = 0  # distinct acronyms that several entities now have
 
 
 def learn_names(

@@ -20,11 +20,7 @@ _ROWS_AT_ONCE = 2_048  # a vector of DuckDB
 
 @contextmanager
 def duckdb_connection(**settings: object) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to a database in memory, with these settings of DuckDB.
-
-    Raises:
-        KeyboardInterrupt: A query was interrupted. All other errors are DuckDB's own.
-    """
+    """A connection to a database in memory, with these settings of DuckDB. Errors are DuckDB's own."""
     import duckdb
 
     # Extensions would be downloaded.
@@ -42,8 +38,7 @@ def duckdb_connection(**settings: object) -> Iterator[duckdb.DuckDBPyConnection]
 def duckdb_that_sorts(source: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
     """A connection of 1 GB of memory, and a temporary folder in which it sorts what is larger.
 
-    Raises:
-        PelError: There is no space to sort ``source``. All other errors are DuckDB's own.
+    PelError if there is no space to sort ``source``. All other errors are DuckDB's own.
     """
     import duckdb
 
@@ -62,15 +57,11 @@ def duckdb_that_sorts(source: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection,
 
 
 def check_texts(connection: duckdb.DuckDBPyConnection, path: Path, columns: Iterable[str]) -> None:
-    """Refuse a Parquet file whose texts would fill the memory.
+    """Raise PelError for a Parquet file whose texts, in the columns to be read, would fill the memory.
 
     A text that many rows have is stored once, so that 0.5 MB may hold texts of 6 GB. DuckDB makes
-    copies of the texts of 2,048 rows at a time. To measure them, it makes none.
-
-    columns: those that will be read.
-
-    Raises:
-        PelError: The texts of 2,048 rows in succession have more than MOST_TEXT bytes.
+    copies of the texts of 2,048 rows at a time: these may have MOST_TEXT bytes. To measure them, it
+    makes none.
     """
     connection.execute(f"DESCRIBE SELECT * FROM read_parquet({sql_path(path)})")
     texts = {name for name, kind, *_ in connection.fetchall() if kind == "VARCHAR"}

@@ -21,10 +21,9 @@ _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
 @contextmanager
 def opened_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read bytes from. It is unpacked if its name ends in ``.gz``.
+    """A file to read bytes from, unpacked if its name ends in ``.gz``.
 
-    Raises:
-        PelError: The file is missing, may not be read or is damaged: here, or while it is read.
+    PelError if it is missing, may not be read or is damaged: here, or while it is read.
     """
     opener = gzip.open if is_gzip(path) else open
     try:
@@ -33,10 +32,8 @@ def opened_bytes(path: Path) -> Iterator[IO[bytes]]:
     except _DAMAGED as error:
         raise PelError(f"{path}: damaged gzip", "fetch it again") from error
     except OSError as error:
-        raise PelError(
-            f"{path}: cannot be read ({error.strerror})",
-            "check that it exists and that you may read it",
-        ) from error
+        remedy = "check that it exists and that you may read it"
+        raise PelError(f"{path}: cannot be read ({error.strerror})", remedy) from error
 
 
 def is_gzip(path: Path) -> bool:
@@ -45,12 +42,9 @@ def is_gzip(path: Path) -> bool:
 
 
 def check_gzip(path: Path) -> None:
-    """Unpacks a gzip file to its end, for readers such as DuckDB that ignore its checksums.
+    """Raise PelError for a gzip file that is missing or damaged: DuckDB ignores its checksums.
 
     It takes a second or less for 100 MB. A file that is not gzip is not read.
-
-    Raises:
-        PelError: The file is missing, may not be read or is damaged.
     """
     if is_gzip(path):
         with opened_bytes(path) as file:
@@ -60,20 +54,15 @@ def check_gzip(path: Path) -> None:
 
 def record_too_long(path: Path, line: int) -> PelError:
     """The error for a record of many lines that has more than LONGEST_LINE bytes at this line."""
-    return PelError(
-        f"{path}, line {line}: a record of more than {LONGEST_LINE:,} bytes", "split it"
-    )
+    problem = f"{path}, line {line}: a record of more than {LONGEST_LINE:,} bytes"
+    return PelError(problem, "split it")
 
 
 def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, str]]:
     """The lines of a UTF-8 file, plain or ``.gz``, without their ends, numbered from 1.
 
     Only a line feed ends a line, because ontologies contain stray carriage returns and Unicode
-    separators.
-
-    Raises:
-        PelError: As ``opened_bytes`` does. Also for a line that is not UTF-8 or has more than
-            ``longest`` bytes, with file and line.
+    separators. PelError as of ``opened_bytes``, and for a line that is not UTF-8 or too long.
     """
     number = 0
     with opened_bytes(path) as file:
@@ -82,9 +71,8 @@ def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[in
                 number += 1
                 line = line.rstrip(b"\r\n")
                 if len(line) > longest:
-                    raise PelError(
-                        f"{path}, line {number}: longer than {longest:,} bytes", "correct the line"
-                    )
+                    problem = f"{path}, line {number}: longer than {longest:,} bytes"
+                    raise PelError(problem, "correct the line")
                 if number == 1:
                     line = line.removeprefix(_BYTE_ORDER_MARK)
                 yield number, line.decode()
@@ -95,11 +83,7 @@ def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[in
 
 
 def json_object(line: str) -> dict[str, Any]:
-    """The JSON object of a line.
-
-    Raises:
-        ValueError: The line holds no JSON object. The message says why.
-    """
+    """The JSON object of a line; ValueError, which says why, if it holds none."""
     try:
         record = json.loads(line)
     except json.JSONDecodeError as error:

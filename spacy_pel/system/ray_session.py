@@ -15,12 +15,11 @@ from ..errors import PelError
 def ray_session(address: str | None, kept: str) -> Iterator[None]:
     """Ray, for the time of a ``with`` block. If it runs already in this process, that is used.
 
+    PelError if it is not installed or cannot be reached, or loses too many workers.
+
     Args:
         address: The address of a cluster. None starts Ray on this computer.
         kept: What is kept after an error, for the message: "the chunks that are finished".
-
-    Raises:
-        PelError: Ray is not installed or cannot be reached, or it loses too many workers.
     """
     try:
         import ray

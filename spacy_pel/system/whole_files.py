@@ -37,13 +37,9 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
     """A file to write to. It replaces the file at the path when the block ends without an error.
 
     After an error or an interruption, the path holds what it held before. What a killed process
-    left beside it is removed by the next use of the path.
+    left beside it is removed by the next use of the path. PelError if it is a folder or a device.
 
     mode: "x" for UTF-8 text, "xb" for bytes.
-
-    Raises:
-        PelError: The path is a folder or a device.
-        OSError: The file cannot be written.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -68,9 +64,6 @@ def whole_folder(path: Path) -> Iterator[Path]:
     the old folder or the new one, also if the process is killed. Where a system cannot exchange two
     folders, the path is empty for a moment. If the process is killed then, the next use of the path
     puts the old folder back. It also removes the unfinished folder that a killed process left.
-
-    Raises:
-        OSError: The folder cannot be written.
     """
     path = path.resolve()
     _recover(path)
@@ -107,12 +100,9 @@ def _made_beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[None]:
-    """Keeps other writers out of a folder until the block ends.
+    """Keeps other writers out of a folder until the block ends. PelError names one that is there.
 
     The operating system holds the lock, so the lock ends with the process, however that ends.
-
-    Raises:
-        PelError: Another process is writing to the folder. It is named.
     """
     path = folder / LOCK
     lock = FileLock(path, timeout=0)

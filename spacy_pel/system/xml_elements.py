@@ -19,7 +19,6 @@ def xml_elements(
     """The elements right below the root, each when it ends. It is emptied after that.
 
     Args:
-        file: The bytes of the file.
         longest: The most bytes of one element.
         longest_entity: The most characters of an XML entity that the file may declare. Entities that
             consist of others, or name files, are always refused, as they can grow without end.

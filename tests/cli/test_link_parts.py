@@ -1,13 +1,22 @@
-"""Linking part by part: broken off, it goes on where it was, and the output is the same."""
+"""Linking part by part, in several processes: the same output, also where it was broken off."""
 
 from __future__ import annotations
 
 import errno
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
+from spacy.language import Language
 
-from .link_examples import breaking_after
+from spacy_pel.errors import PelError
+
+from .link_examples import TEXT, breaking_after, failing_elsewhere
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "xml", "parquet", "spacy"])
@@ -54,3 +63,65 @@ def test_another_input_or_pipeline_is_linked_anew(
     assert "was begun with another number of candidates; starting again" in output
     run(*arguments[:-1], tmp_path / "a.jsonl", "--candidates", 3)
     assert out.read_bytes() == (tmp_path / "a.jsonl").read_bytes()
+
+
+@pytest.mark.timeout(120)
+def test_processes_change_nothing(run, tiny_folder: Path, text: Path, out: Path) -> None:
+    arguments = ("link", tiny_folder, text, "--batch-size", 1, "-o")
+    run(*arguments, out)
+    run(*arguments, out.with_name("2.jsonl"), "--n-process", 2)
+    assert out.with_name("2.jsonl").read_bytes() == out.read_bytes()
+
+
+# Where many processes share a core, to start the program and the fixtures alone takes minutes.
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("n_process", [1, 2])
+@pytest.mark.parametrize(
+    "number, code, message",
+    [(signal.SIGINT, 130, "the same command goes on from there"), (signal.SIGTERM, 143, "")],
+)
+def test_a_signal_ends_workers_and_leaves_no_output(
+    tiny_folder: Path, out: Path, n_process: int, number: int, code: int, message: str
+) -> None:
+    arguments = ("-m", "spacy", "pel", "link", tiny_folder, "-", "-o", out)
+    process = subprocess.Popen(
+        [sys.executable, *map(str, arguments), "--n-process", str(n_process), "--batch-size", "2"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        process.stdin.write(f"{TEXT}\n" * 1000)
+        process.stdin.flush()  # and no end: it goes on waiting for more
+        while not any(path.stat().st_size for path in out.parent.glob("*.parts/*.part")):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.1)
+        os.killpg(process.pid, number)
+        errors = process.stderr.read()
+        assert process.wait(60) == code
+    assert errors.splitlines()[-1].endswith(message)
+    assert "Traceback" not in errors and not out.exists()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+@pytest.mark.timeout(120)
+def test_an_error_in_a_worker_is_one_line(
+    run, tiny_folder: Path, tmp_path: Path, out: Path, monkeypatch
+) -> None:
+    failing_elsewhere(PelError("the KB has gone", "build it"), monkeypatch)
+    path = tmp_path / "docs.txt"
+    path.write_text(f"{TEXT}\nMS\n" + f"{TEXT}\n" * 200)  # more than the pipes hold
+    output = run("link", tiny_folder, path, "-o", out, "--batch-size", 1, "--n-process", 2, code=1)
+    assert "Error: the KB has gone; build it" in output and "E871" not in output
+    assert list(out.parent.iterdir()) == [] and multiprocessing.active_children() == []
+
+
+def test_tokenizers_say_nothing_of_forks(tiny_nlp: Language, capfd) -> None:
+    list(tiny_nlp.pipe([TEXT] * 4))  # in parallel, if there are cores
+    before = dict(os.environ)
+    assert len(list(tiny_nlp.pipe([TEXT] * 4, n_process=2, batch_size=2))) == 4
+    assert "TOKENIZERS_PARALLELISM" not in capfd.readouterr().err
+    assert dict(os.environ) == before
