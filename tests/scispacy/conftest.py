@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import spacy
@@ -16,9 +16,7 @@ from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import build_kb, open_source
 
 from ..conftest import CONFIG
-from .demo import UMLS, add_names, offer_to_scispacy
-
-Build = Callable[..., Language]
+from .demo import UMLS, named_pipeline, offer_to_scispacy
 
 
 @pytest.fixture(scope="session")
@@ -47,25 +45,6 @@ def demo_kb(demo_pipeline: Path, tmp_path_factory: pytest.TempPathFactory) -> Kn
 
 
 @pytest.fixture
-def pipeline(demo_kb: KnowledgeBase, demo_pipeline: Path) -> Build:
-    """Makes a pipeline that finds names and abbreviations, and links them as the names say.
-
-    names: of linkers, in their order; each is added with the settings.
-    """
-    import scispacy.abbreviation
-    import scispacy.linking  # noqa: F401  (they register the components)
-
-    own = {
-        "scispacy_linker": {"linker_name": "demo"},
-        "proxy_linker": {"path": str(demo_pipeline)},
-    }
-
-    def build(*names: str, **settings: Any) -> Language:
-        nlp = spacy.blank("en")
-        nlp.add_pipe("abbreviation_detector")
-        add_names(nlp, demo_kb)
-        for name in names:
-            nlp.add_pipe(name, config={**own[name], **settings})
-        return nlp
-
-    return build
+def pipeline(demo_kb: KnowledgeBase, demo_pipeline: Path) -> Callable[..., Language]:
+    """``named_pipeline`` of these, with linkers and their settings."""
+    return partial(named_pipeline, demo_kb, demo_pipeline)

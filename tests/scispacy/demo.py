@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import spacy
 from spacy.language import Language
 
 from spacy_pel import KnowledgeBase
@@ -77,12 +78,24 @@ def write_types(tree: SemanticTypeTree, path: Path) -> None:
     path.write_text("\n".join(["UnknownType\tUnknownType\t0", *lines]), encoding="utf8")
 
 
-def add_names(nlp: Language, kb: KnowledgeBase) -> None:
-    """Put an entity_ruler into the pipeline that finds the names of the KB, in any case."""
+def named_pipeline(kb: KnowledgeBase, own: Path, *linkers: str, **settings: Any) -> Language:
+    """A pipeline that finds the names of the KB, in any case, and abbreviations, and links them.
+
+    own: the pipeline of our linker. linkers: in their order; each is added with the settings.
+    """
+    import scispacy.abbreviation
+    import scispacy.linking  # noqa: F401  (they register the components)
+
+    configs = {"scispacy_linker": {"linker_name": NAME}, "proxy_linker": {"path": str(own)}}
+    nlp = spacy.blank("en")
+    nlp.add_pipe("abbreviation_detector")
     ruler = nlp.add_pipe("entity_ruler", config={"phrase_matcher_attr": "LOWER"})
     names = dict.fromkeys(name for entity in kb for name in entity.names)
     with nlp.select_pipes(enable=[]):
         ruler.add_patterns([{"label": "ENTITY", "pattern": name} for name in names])
+    for name in linkers:
+        nlp.add_pipe(name, config={**configs[name], **settings})
+    return nlp
 
 
 def users_code(nlp: Language, linker_name: str, text: str) -> Iterator[dict[str, Any]]:

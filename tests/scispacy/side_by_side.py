@@ -17,7 +17,7 @@ import typer
 from spacy.language import Language
 from spacy.tokens import Span
 
-from .demo import add_names, offer_to_scispacy
+from .demo import named_pipeline, offer_to_scispacy
 
 TEXTS = (
     "Plaques on MRI and growing fatigue in a woman with multiple sclerosis (MS). MS is treated.",
@@ -41,20 +41,10 @@ SETTINGS = (
 
 def main(pipeline: Path) -> None:
     """Print tables of the answers of scispaCy's linker and of PIPELINE's."""
-    import scispacy.abbreviation
-    import scispacy.linking  # noqa: F401  (they register the components)
-
     kb = spacy.load(pipeline).get_pipe("proxy_linker").kb
     with tempfile.TemporaryDirectory() as folder:
         offer_to_scispacy(kb, Path(folder))
-    configs = {"scispacy_linker": {"linker_name": "demo"}, "proxy_linker": {"path": str(pipeline)}}
-    linked = {}
-    for name in LINKERS:
-        nlp = spacy.blank("en")
-        nlp.add_pipe("abbreviation_detector")
-        add_names(nlp, kb)
-        nlp.add_pipe(name, config=configs[name])
-        linked[name] = nlp
+    linked = {name: named_pipeline(kb, pipeline, name) for name in LINKERS}
     print_mentions(linked)
     print_attributes(linked)
     print_settings(linked)

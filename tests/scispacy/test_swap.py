@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import spacy
-from spacy.tokens import DocBin, Span
+from spacy.tokens import Span
 
 from spacy_pel.kb import SemanticType
 from spacy_pel.kb.records.semantic_types import SemanticTypeTree
@@ -151,14 +151,3 @@ def test_a_pipeline_with_both_is_saved_and_loaded(pipeline, tmp_path: Path) -> N
     again = spacy.load(tmp_path / "pipeline")
     for name in (SCISPACY, OURS):
         assert list(users_code(again, name, TEXT)) == list(users_code(nlp, name, TEXT))
-
-
-def test_docs_keep_kb_ents_alike(pipeline) -> None:
-    kept = []
-    for name in (SCISPACY, OURS):
-        doc = pipeline(name, **OPEN)(TEXT)
-        data = DocBin(docs=[doc], store_user_data=True).to_bytes()
-        (again,) = DocBin().from_bytes(data).get_docs(doc.vocab)
-        kept.append([type(ent._.kb_ents) for ent in again.ents])
-        assert [list(ent._.kb_ents) for ent in again.ents] == [ent._.kb_ents for ent in doc.ents]
-    assert kept[0] == kept[1]
