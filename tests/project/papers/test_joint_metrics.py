@@ -1,4 +1,4 @@
-"""Cross-fitting, joint linking and discovery, against fitting one half by hand and counting by hand."""
+"""Joint linking and discovery, against fitting one half by hand and counting by hand."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from papers.cross_fitting import (
-    cross_fitted_discovery,
-    discovery_metrics,
-    evaluate_cross_fitted,
-    joint_metrics,
-)
+from papers.joint_metrics import cross_fitted_discovery, discovery_metrics, joint_metrics
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
-from spacy_pel.fitting.calibrate import calibrate, fit
-from spacy_pel.fitting.evaluate import evaluate
+from spacy_pel.fitting.calibrate import fit
 from spacy_pel.fitting.fit_joint import GoldMentions, fit_joint, gold_mentions
 from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.joint_linking import clusters_of, with_settings
@@ -26,53 +20,7 @@ from spacy_pel.linking.clusters import Clusters
 from spacy_pel.pipeline.joint_answers import CorpusMention
 
 from ...conftest import ENTITIES
-from ...fitting.calibration_corpus import pubtator, write_corpus, write_repeated_corpus
-
-MORE_NIL = [("Aspirin", "right"), ("headache", "-1"), ("MS", "-1"), ("kidney", "C02")]
-
-
-def write_documents(path: Path, *documents: str) -> str:
-    path.write_text("\n".join(documents) + "\n", encoding="utf8")
-    return str(path)
-
-
-@pytest.fixture
-def halves(tiny_nlp: Language, tmp_path: Path) -> list[str]:
-    """Two documents that differ in which mentions are NIL."""
-    first = write_corpus(tiny_nlp, tmp_path / "first.pubtator").read_text("utf8")
-    (right,) = (line.split("\t")[5] for line in first.splitlines() if "\tAspirin\t" in line)
-    golds = [(mention, right if id == "right" else id) for mention, id in MORE_NIL]
-    return [first, pubtator(golds)]
-
-
-def test_each_half_is_linked_as_the_other_one_says(
-    tiny_nlp: Language, halves: list[str], tmp_path: Path
-) -> None:
-    even, odd = (
-        write_documents(tmp_path / f"{name}.pubtator", half) for name, half in zip("01", halves)
-    )
-    each, thresholds = [], []
-    for fitted, used in ((odd, even), (even, odd)):
-        report = calibrate(tiny_nlp, [fitted])
-        thresholds.append(report.nil_threshold)
-        each.append(evaluate(tiny_nlp, [used]))
-    assert thresholds[0] != thresholds[1]
-
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    before = replace(linker.fitted)
-    both = write_documents(tmp_path / "both.pubtator", *halves, *halves)
-    metrics = evaluate_cross_fitted(tiny_nlp, [both])[both]
-    assert linker.fitted == before
-    assert metrics["mentions"] == 2 * sum(one["mentions"] for one in each)
-    for name in ("recall@1", "recall@64"):
-        for of_metrics, of_each in (
-            (metrics["nil"][name], [one["nil"][name] for one in each]),
-            (metrics[name]["all"], [one[name]["all"] for one in each]),
-        ):
-            hits = sum(one["mentions"] * value for one, value in zip(each, of_each))
-            assert of_metrics == pytest.approx(2 * hits / metrics["mentions"])
-    told = [one["nil"]["recall"] * one["nil"]["gold"] for one in each]
-    assert metrics["nil"]["recall"] == pytest.approx(2 * sum(told) / metrics["nil"]["gold"])
+from ...fitting.calibration_corpus import write_corpus, write_repeated_corpus
 
 
 @pytest.fixture
