@@ -20,7 +20,6 @@ import numpy as np
 import typer
 from scispacy_recall import CHUNK, KS, Dictionary
 from spacy.language import Language
-from spacy.tokens import Span
 
 from spacy_pel import KnowledgeBase
 from spacy_pel.evaluation.linking_metrics import markdown_table
@@ -28,7 +27,7 @@ from spacy_pel.jobs.kb_rows import LinkerRows
 from spacy_pel.kb import Entity
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.linking.exact_names import is_acronym
-from spacy_pel.pipeline.doc_mentions import mentions_of, read_documents
+from spacy_pel.pipeline.doc_mentions import mentions_in_context, read_documents
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
@@ -120,8 +119,9 @@ def linker_hits(nlp: Language, path: Path, asked: Sequence[Question]) -> np.ndar
 def mention_vectors(nlp: Language, linker: ProxyLinker, names: Sequence[str]) -> np.ndarray:
     """The vectors of names, each of which is a text of its own."""
     docs = [nlp.make_doc(name) for name in names]
-    spans = [[Span(doc, 0, len(doc))] for doc in docs]
-    mentions = mentions_of(docs, spans, read_documents(linker.model, docs)[0], True)
+    documents, _ = read_documents(linker.model, docs)
+    read = (mentions_in_context(d, [d[:]], context, True) for d, context in zip(docs, documents))
+    mentions = [mention for own in read for mention in own]
     return linker.retriever.mention_vectors(mentions)
 
 

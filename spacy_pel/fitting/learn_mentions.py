@@ -133,7 +133,7 @@ def gold_passages(
     doc = example.reference
     spans = mention_spans(doc, spans_key)
     texts: dict[str, list[PassageMention]] = defaultdict(list)
-    for span, context in zip(spans, mentions_in_context(doc, spans, resolve)):
+    for span, context in zip(spans, mentions_in_context(doc, spans, None, resolve)):
         numbers = {number for number in map(kb.number, gold_ids(span)) if number is not None}
         if len(numbers) == 1 and context.surface.strip():
             ((id, _),) = kb.labels(list(numbers))

@@ -132,7 +132,7 @@ def paired_mentions(linker: ProxyLinker, docs: Iterable[Doc]) -> PairedMentions 
     sides: list[TokenIds] = []
     for doc in docs:
         spans = mention_spans(doc, linker.spans_key)
-        contexts = mentions_in_context(doc, spans, linker.resolve_abbreviations)
+        contexts = mentions_in_context(doc, spans, None, linker.resolve_abbreviations)
         sides += linker.reranker.reader.mentions(contexts)
     return PairedMentions(linker.reranker, sides)
 

@@ -174,7 +174,15 @@ def write_answers(
     a mention that has an id keeps it, and gets nothing else either.
     """
     for doc, own in zip(docs, spans):
-        ids = [_annotate(span, next(answers), overwrite) for span in own]
+        ids = []
+        for span in own:
+            answer = next(answers)
+            if span.kb_id_ and not overwrite:
+                kept = {name: value for name, value in answer.items() if name == "kb_vector"}
+                answer = {"kb_id": span.kb_id_, **kept}
+            for name, value in answer.items():
+                setattr(span._, name, value)
+            ids.append(answer["kb_id"])
         if not spans_key:
             # doc.ents makes new spans from the tokens at each call: an id set on such a span would
             # be lost.
@@ -190,12 +198,3 @@ def write_answers(
             doc.spans[spans_key] = type(group)(
                 doc, name=group.name, attrs=group.attrs, spans=linked
             )
-
-
-def _annotate(span: Span, answer: Answer, overwrite: bool) -> str:
-    """Set the attributes of a span, and return its id."""
-    if span.kb_id_ and not overwrite:
-        answer = {"kb_id": span.kb_id_, **{k: v for k, v in answer.items() if k == "kb_vector"}}
-    for name, value in answer.items():
-        setattr(span._, name, value)
-    return answer["kb_id"]

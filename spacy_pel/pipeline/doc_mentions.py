@@ -55,25 +55,8 @@ def _token_states(tok2vec: Model, doc: Doc, states: object) -> TokenStates:
     return TokenStates(values, offsets, np.zeros_like(values))
 
 
-def mentions_of(
-    docs: Sequence[Doc],
-    spans: Sequence[Sequence[Span]],
-    documents: Sequence[DocumentContext],
-    resolve_abbreviations: bool,
-) -> list[MentionInContext]:
-    """The mentions of all docs, in their order (``mentions_in_context``)."""
-    return [
-        mention
-        for doc, own, document in zip(docs, spans, documents)
-        for mention in mentions_in_context(doc, own, resolve_abbreviations, document)
-    ]
-
-
 def mentions_in_context(
-    doc: Doc,
-    spans: Sequence[Span],
-    resolve_abbreviations: bool,
-    document: DocumentContext | None = None,
+    doc: Doc, spans: Sequence[Span], document: DocumentContext | None, resolve_abbreviations: bool
 ) -> list[MentionInContext]:
     """The spans of a doc in its text, in which acronyms may be replaced by their long forms.
 
@@ -159,7 +142,7 @@ def trainable_mentions(
     for example, document in zip(examples, documents or repeat(None)):
         spans = mention_spans(example.reference, spans_key)
         text = example.reference.text
-        contexts = mentions_in_context(example.reference, spans, resolve_abbreviations, document)
+        contexts = mentions_in_context(example.reference, spans, document, resolve_abbreviations)
         for span, context in zip(spans, contexts):
             if golds := _numbers(kb, span):
                 mentions.append(GoldMention(context, golds, text))

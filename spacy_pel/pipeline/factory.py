@@ -1,11 +1,11 @@
 """The factory of ``proxy_linker`` and its default config."""
 
 import inspect
-from collections.abc import Callable
 from dataclasses import fields
+from typing import Any
 
 from spacy.language import Language
-from thinc.api import Config, Model
+from thinc.api import Config
 
 from ..architectures import pipeline_folder
 from ..errors import PelError
@@ -14,8 +14,7 @@ from .settings import Settings
 
 DEFAULT_CONFIG = """
 [proxy_linker]
-# The folder of the knowledge base (KB): the entities that mentions are linked to. To make one:
-# python -m spacy pel kb build SOURCE KB
+# The folder of the knowledge base (KB), which "python -m spacy pel kb build SOURCE KB" makes.
 kb = null
 # A trained linker to open: the folder of a pipeline, the folder "proxy_linker" in it, or the name of
 # an installed pipeline.
@@ -25,20 +24,19 @@ spans_key = null
 # How an acronym is read that its document defines, as in "multiple sclerosis (MS)". true: as its
 # long form, in training and in linking. false: as it is written, as in the paper (PEL).
 resolve_abbreviations = true
-# The types of the entities that are searched: a list of names or codes. A type includes the types
-# below it. "" stands for entities without a type. null: all entities.
+# The types of the entities that are searched: names or codes. A type includes those below it. ""
+# stands for entities without a type. null: all entities.
 types = null
 # The sources of the entities that are searched, such as ["MSH"]. null: all sources.
 sources = null
 # Other types for the mentions that have a label: {"DISEASE": ["T047", "T048"]}. They replace
 # "types". A third of MeSH has no type, so there: {"Chemical": ["Chemical or Drug", ""]}. null: none.
 label_types = null
-# true: an entity that alone has the mention as one of its names comes first, whatever the scores.
-# This is not done for acronyms, with a reranker, or once "pel calibrate" has fitted a ranking. false:
+# true: an entity that alone has the mention as a name comes first, whatever the scores, but not for
+# acronyms, with a reranker, or once "pel calibrate" has fitted a ranking. false:
 # the scores alone decide the order, as in the paper.
 sole_owners_first = true
-# true: mentions in a document that have the same text, ignoring case, get the same answer. Each
-# candidate's score is then the mean over these mentions.
+# true: mentions in a document with the same text, ignoring case, get one answer, by mean scores.
 agree = false
 # The number of candidates of a mention. A candidate is an entity with a score.
 candidates = 64
@@ -53,18 +51,15 @@ sure_probability = 0.5
 # A mention is NIL if its first candidate is right with a lower probability. 0.9: link only what is 90 %
 # sure. It needs "pel calibrate". null: such a mention keeps its id.
 least_probability = null
-# These four settings of scispaCy choose the candidates in span._.kb_ents. Scores mean something
-# else than in scispaCy: see docs/migration.md. First: a candidate needs a score above "threshold".
-# null: any score.
+# These four settings of scispaCy choose the candidates in span._.kb_ents (docs/migration.md): the
+# score that a candidate has to exceed, null for any;
 threshold = null
-# Second: the lowest score of a candidate without a definition, if filter_for_definitions is true.
+# the lowest score of a candidate without a definition, if the next setting is true;
 no_definition_threshold = 0.95
-# Third: whether candidates without a definition need that score.
 filter_for_definitions = false
-# Fourth: the largest number of candidates in span._.kb_ents. The best are taken.
+# and the largest number of candidates, of which the best are taken.
 max_entities_per_mention = 5
-# scispaCy has these two settings, and here they mean nothing. If one is set, an error says what to
-# set instead.
+# scispaCy's settings that mean nothing here: an error says what to set instead.
 linker_name = null
 k = null
 # What gets a row (a vector) in the index that is searched. "title": each entity, by its canonical
@@ -73,28 +68,24 @@ k = null
 row_kind = "name"
 # The number of candidates that the reranker, if there is one, orders again. 0: none.
 rerank = 16
-# A cross-encoder, which reads a mention and a candidate together:
-# @architectures = "spacy-pel.CrossEncoder.v1", see project/configs/demo_rerank.cfg. null: none. If a
-# linker has one, training changes the reranker alone. It learns from the candidates that the trained
-# retriever of "path" finds.
+# A cross-encoder, which reads a mention and a candidate together: @architectures =
+# "spacy-pel.CrossEncoder.v1", see project/configs/demo_rerank.cfg. null: none. With one, training
+# changes it alone, on the candidates that the trained retriever of "path" finds.
 reranker = null
-# What computes the encoders of mentions and of the reranker when the linker links. Training and the
-# KB's vectors are always computed by torch.
-# "torch": in the precision of "mixed_precision".
-# "torch-float32", "torch-bfloat16": in this precision.
-# "onnx": ONNX Runtime on a CPU, in float32. Its vectors are nearly the same.
-# "onnx-int8": ONNX Runtime on a CPU, with 8-bit products. The cosine to the exact vectors is 0.99.
-# docs/speed.md says how fast both are, and what recall they have. Both need
-# pip install "spacy-pel[onnx]", and one second for 6 layers at the first document.
+# What computes the encoders of mentions and of the reranker when the linker links; training and the
+# KB's vectors are torch's. "torch": in the precision of "mixed_precision". "torch-float32",
+# "torch-bfloat16": in this one. "onnx": ONNX Runtime on a CPU, whose vectors are nearly the same.
+# "onnx-int8": with 8-bit products, whose cosine to the exact vectors is 0.99 (docs/speed.md). Both
+# need pip install "spacy-pel[onnx]", and one second for 6 layers at the first document.
 runtime = "torch"
 # The probability, 0 to 1, that training hides an alias of an entity.
 name_dropout = 0.1
-# true: training changes the encoder of mentions alone, against the vectors that the KB has. A step
-# then costs less than half, hard negatives are never out of date, and the KB need not be embedded
-# again. The model needs two towers (shared = false), started from the encoder that embedded the KB.
+# true: training changes the encoder of mentions alone, against the vectors that the KB has, which
+# stay right. A step costs less than half. The model needs two towers (shared = false), started from
+# the encoder that embedded the KB.
 freeze_entities = false
 # true: training computes the passes of the encoders twice and does not keep them. A step takes 11 to
-# 20 % more time. The memory it needs no longer grows with the batch and its negatives.
+# 20 % more time, in memory that does not grow with the batch and its negatives.
 gradient_caching = false
 # Trains mentions also against the other training mentions of their entity, and of other entities:
 # @misc = "spacy-pel.Arborescence.v1", see project/configs/arborescence.cfg. null: against entities alone.
@@ -111,8 +102,7 @@ overwrite = true
 # The vocabularies whose codes are written as span._.kb_xrefs, such as ["SNOMEDCT_US", "ICD10CM"].
 # They are prefixes of the KB's cross-references. null: none.
 xrefs = null
-# Whether the vector of each mention is written as span._.kb_vector: a cosine of two of them says how
-# alike the mentions are. Linking a corpus jointly needs them, and sets this by itself.
+# Whether the vector of each mention is written as span._.kb_vector. Joint linking sets this itself.
 vectors = false
 
 [proxy_linker.model]
@@ -171,6 +161,14 @@ in_batch = true
 @scorers = "spacy-pel.linking_scorer.v1"
 """
 
+# Settings of scispaCy that mean nothing here, and what to do instead.
+SCISPACYS = {
+    "linker_name": "scispaCy downloads a knowledge base of this name; here one is built once, with "
+    '"python -m spacy pel kb build SOURCE KB", and a trained linker names it: '
+    'config={"path": PIPELINE}, and "kb": KB if its KB is another one',
+    "k": 'scispaCy looks up this number of names for a mention; here "candidates" is the number of '
+    "entities that a mention keeps",
+}
 DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
 
 
@@ -199,58 +197,21 @@ DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
         "nel_micro_p": None,
     },
 )
-def make_proxy_linker(
-    nlp: Language,
-    name: str,
-    *,
-    model: Model,
-    kb: str | None,
-    path: str | None,
-    nil_threshold: float | None,
-    row_kind: str,
-    reranker: Model | None,
-    runtime: str,
-    scorer: Callable | None,
-    linker_name: str | None,
-    k: int | None,
-    **settings,
-) -> ProxyLinker:
+def make_proxy_linker(nlp: Language, name: str, *, path: str | None, **config: Any) -> ProxyLinker:
     """Construct the component. ``DEFAULT_CONFIG`` explains the settings.
 
     Raises:
         PelError: ``rerank`` is negative, a setting has a meaning in scispaCy alone, or the linker
             at ``path`` cannot be opened.
     """
-    if linker_name is not None:
-        raise PelError(
-            f"proxy_linker has no linker_name={linker_name!r}",
-            "scispaCy downloads a knowledge base of this name; here one is built once, with "
-            '"python -m spacy pel kb build SOURCE KB", and a trained linker names it: '
-            'config={"path": PIPELINE}, and "kb": KB if its KB is another one',
-        )
-    if k is not None:
-        raise PelError(
-            f"proxy_linker has no k={k!r}",
-            'scispaCy looks up this number of names for a mention; here "candidates" is the number '
-            "of entities that a mention keeps",
-        )
-    if settings["rerank"] < 0:
-        raise PelError(
-            f'"rerank" of "{name}" is {settings["rerank"]}', "set it to 0 for no reranking"
-        )
-    linker = ProxyLinker(
-        nlp.vocab,
-        model,
-        name,
-        kb=kb,
-        path=path,
-        nil_threshold=nil_threshold,
-        row_kind=row_kind,
-        reranker=reranker,
-        runtime=runtime,
-        scorer=scorer,
-        settings=Settings(**settings),
-    )
+    for setting, remedy in SCISPACYS.items():
+        value = config.pop(setting)
+        if value is not None:
+            raise PelError(f"proxy_linker has no {setting}={value!r}", remedy)
+    settings = Settings(**{field.name: config.pop(field.name) for field in fields(Settings)})
+    if settings.rerank < 0:
+        raise PelError(f'"rerank" of "{name}" is {settings.rerank}', "set it to 0 for no reranking")
+    linker = ProxyLinker(nlp.vocab, name=name, path=path, settings=settings, **config)
     # If there is none, this may be a saved pipeline, which loads weights of its own next.
     if path is not None and pipeline_folder(path) is not None:
         linker.open(path)
@@ -258,12 +219,15 @@ def make_proxy_linker(
 
 
 def _whole_signature() -> inspect.Signature:
-    """With each of the ``Settings`` as an argument: spaCy checks the types of a config by it."""
-    signature = inspect.signature(make_proxy_linker)
-    named = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
+    """With each setting as an argument: spaCy checks the types of a config by it."""
+    types = dict.fromkeys(SCISPACYS, str | int | None)
+    types |= {field.name: field.type for field in fields(Settings)}
+    own = inspect.signature(ProxyLinker).parameters.values()
+    types |= {p.name: p.annotation for p in own if p.name in DEFAULTS}
     kind = inspect.Parameter.KEYWORD_ONLY
-    settings = [inspect.Parameter(f.name, kind, annotation=f.type) for f in fields(Settings)]
-    return signature.replace(parameters=[*named, *settings])
+    named = [inspect.Parameter(name, kind, annotation=type) for name, type in types.items()]
+    nlp_and_name = list(inspect.signature(make_proxy_linker).parameters.values())[:2]
+    return inspect.Signature([*nlp_and_name, *named], return_annotation=ProxyLinker)
 
 
 make_proxy_linker.__signature__ = _whole_signature()

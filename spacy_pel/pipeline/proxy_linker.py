@@ -40,10 +40,10 @@ from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from . import learning
 from .annotations import LinkedSpans, answers, install_extensions, write_answers
-from .doc_mentions import agreeing, mentions_of, read_documents, search_filters
+from .doc_mentions import agreeing, mentions_in_context, read_documents, search_filters
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
-from .runtime import Runtime, use_one_thread_in_a_worker
+from .runtime import Runtime
 from .settings import Settings
 
 # What is of a reranker is imported where it is needed: without one nothing of it is loaded.
@@ -160,9 +160,13 @@ class ProxyLinker(KBComponent, TrainablePipe):
         if not any(spans):
             return None
         documents, _ = read_documents(self.model, docs)
-        mentions = mentions_of(docs, spans, documents, self.resolve_abbreviations)
-        use_one_thread_in_a_worker()
+        mentions = [
+            mention
+            for each in zip(docs, spans, documents)
+            for mention in mentions_in_context(*each, self.resolve_abbreviations)
+        ]
         filters = search_filters(spans, self.types, self.sources, self.label_types)
+        groups = agreeing(spans, mentions, filters) if self.agree else None
         reranking = self.reranking
         towers = [
             self.retriever.mention_tower,
@@ -184,7 +188,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 reranking=reranking,
                 ordering=None if training else self.ordering(spans),
                 filters=filters,
-                groups=agreeing(spans, mentions, filters) if self.agree else None,
+                groups=groups,
                 known=None if training else self.kb.mentions,
             )
         blank = np.array([not mention.surface.strip() for mention in mentions])

@@ -47,6 +47,7 @@ class Runtime:
     @contextmanager
     def computes(self, towers: Iterable[Tower]) -> Iterator[None]:
         """Within the block, this runtime computes the states of those towers that have a BERT."""
+        use_one_thread_in_a_worker()
         if self.name == "torch":
             yield
             return

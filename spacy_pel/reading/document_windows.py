@@ -95,7 +95,12 @@ def window_bounds(n_tokens: int, spans: np.ndarray, room: int) -> np.ndarray:
     Returns:
         int64 [m, 2], the first token of each window and the one after its last.
     """
-    firsts, length = _laid_out(n_tokens, room)
+    firsts, length = np.zeros(1, dtype=np.int64), n_tokens  # of the windows, and of each of them
+    if n_tokens > room:
+        overlap = int(OVERLAP * room)
+        count = -(-(n_tokens - overlap) // (room - overlap))
+        length = -(-(n_tokens + (count - 1) * overlap) // count)
+        firsts = np.arange(count) * (n_tokens - length) // (count - 1)
     # The window with the nearest centre leaves most context on the mention's narrower side.
     doubled = spans.sum(axis=1)
     nearest = firsts[np.searchsorted(firsts[1:] + firsts[:-1] + length, doubled)]
@@ -104,13 +109,3 @@ def window_bounds(n_tokens: int, spans: np.ndarray, room: int) -> np.ndarray:
     own = np.clip((doubled - room) // 2, 0, max(0, n_tokens - room))
     bounds[split] = np.stack([own, own + room], axis=1)[split]
     return bounds
-
-
-def _laid_out(n_tokens: int, room: int) -> tuple[np.ndarray, int]:
-    """The first tokens of a document's windows, int64 [k], ascending, and the length of all of them."""
-    if n_tokens <= room:
-        return np.zeros(1, dtype=np.int64), n_tokens
-    overlap = int(OVERLAP * room)
-    count = -(-(n_tokens - overlap) // (room - overlap))
-    length = -(-(n_tokens + (count - 1) * overlap) // count)
-    return np.arange(count) * (n_tokens - length) // (count - 1), length

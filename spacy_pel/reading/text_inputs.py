@@ -94,14 +94,9 @@ class WindowInputs(NamedTuple):
     """Windows (``EncoderInputs``)."""
 
     windows: Sequence[Window]
-
-    @property
-    def core_tokens(self) -> int:
-        """One: a window is long, and gets a pass of its own.
-
-        So its outputs are the same, to the last bit, whatever other documents are read.
-        """
-        return 1
+    # A window gets a pass of its own. So its outputs are the same, to the last bit, whatever other
+    # documents are read.
+    core_tokens = 1
 
     @property
     def n_outputs(self) -> int:

@@ -43,12 +43,12 @@ def test_acronyms_are_read_as_long_forms_if_that_is_asked(doc: Doc) -> None:
     offsets = np.array([(token.idx, token.idx + len(token)) for token in doc])
     read = DocumentContext(TokenStates(states, offsets, states))
     for resolve, start in ((True, 0), (False, 44)):
-        _, acronym = mentions_in_context(doc, doc.ents, resolve)
+        _, acronym = mentions_in_context(doc, doc.ents, None, resolve)
         assert acronym.surface == ("Multiple sclerosis" if resolve else "MS")
-        lesions, acronym = mentions_in_context(doc, doc.ents, resolve, read)
+        lesions, acronym = mentions_in_context(doc, doc.ents, read, resolve)
         assert (lesions.start, acronym.start, acronym.text) == (33, start, TEXT)
         assert lesions.document is acronym.document is read
-    assert mentions_in_context(doc, [], True) == []
+    assert mentions_in_context(doc, [], None, True) == []
 
 
 @pytest.mark.usefixtures("detector")

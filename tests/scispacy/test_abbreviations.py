@@ -35,7 +35,7 @@ def marked(pipeline):
 def test_a_short_form_is_encoded_as_its_long_form(marked, make_serializable) -> None:
     doc = marked(make_serializable)(TEXT)
     assert [ent.text for ent in doc.ents] == ["SBMA", "AR", "SBMA", "AR"]
-    mentions = mentions_in_context(doc, doc.ents, True)
+    mentions = mentions_in_context(doc, doc.ents, None, True)
     long = "Spinal and bulbar muscular atrophy"
     expected = [long, "androgen receptor", long, "androgen receptor"]
     assert [mention.surface for mention in mentions] == expected
