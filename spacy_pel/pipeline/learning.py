@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.pipeline import TrainablePipe
@@ -52,7 +52,13 @@ def begin(
             "check that the corpus and the KB use the same identifiers; to leave a linker as "
             "it is, give it a source in the config, or name it among the frozen_components",
         )
-    _initialize_model(linker, get_examples())
+    if linker.reranker_model is not None:
+        _check_candidates(linker)
+    else:
+        numbers = {t.name: t.tree_number for t in kb.semantic_types if t.tree_number}
+        architectures.give_tree_numbers(linker.model, numbers)
+    linker.learner.initialize(X=_texts(kb, get_examples()))
+    linker.forget_weights()
     if is_placeholder:
         return
     if linker.reranker_model is not None:
@@ -65,8 +71,8 @@ def begin(
             evaluated = gold_numbers(evaluated_examples(), kb, key)
         known = trainable(linker, get_examples()) if linker.coreference else None
         linker.cfg["loss"], linker.cfg["trained_entities"] = {}, []
-        indexed = IndexedEntities(wanted, n_mined, evaluated, n_searched, searched_row_kind)
-        linker.trainer = _retriever_trainer(linker, indexed, known)
+        indexed = wanted, evaluated, n_mined, n_searched, searched_row_kind
+        linker.trainer = _retriever_trainer(linker, known, *indexed)
     note_trained(linker, wanted)
 
 
@@ -80,14 +86,11 @@ def resume(linker: TrainablePipe, examples: Iterable[Example]) -> None:
         logger.warning(
             '"%s" goes on from a saved pipeline: until "finish_training" it searches %d '
             "entities of the KB, drawn at random, which may lack those of dev; for figures "
-            "that say more, start from @misc = spacy-pel.TrainedEncoder.v1 in place of a "
-            "source",
-            linker.name,
-            RESUMED_SEARCH,
+            "that say more, start from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
+            *(linker.name, RESUMED_SEARCH),
         )
-    wanted = gold_numbers(examples, linker.kb, linker.spans_key)
-    indexed = IndexedEntities(wanted, RESUMED_SEARCH, set(), RESUMED_SEARCH)
-    linker.trainer = _retriever_trainer(linker, indexed)
+    indexed = gold_numbers(examples, linker.kb, linker.spans_key), set()
+    linker.trainer = _retriever_trainer(linker, None, *indexed, RESUMED_SEARCH, RESUMED_SEARCH)
 
 
 def trainable(
@@ -120,34 +123,18 @@ def check_listens(retriever: Model) -> None:
         )
 
 
-def _initialize_model(linker: TrainablePipe, examples: Iterable[Example]) -> None:
-    """Fetch or build the weights. A vocabulary may be learnt from the KB and the examples."""
-    kb = linker.kb
-    if linker.reranker_model is not None:
-        _check_candidates(linker)
-    else:
-        numbers = {t.name: t.tree_number for t in kb.semantic_types if t.tree_number}
-        architectures.give_tree_numbers(linker.model, numbers)
-
-    def texts() -> Iterator[str]:
-        for entity in kb:
-            yield from entity.names
-            yield from entity.types
-            yield entity.definition or ""
-        for example in examples:
-            yield example.reference.text
-
-    linker.learner.initialize(X=texts())
-    linker.forget_weights()
+def _texts(kb: KnowledgeBase, examples: Iterable[Example]) -> Iterator[str]:
+    """What a vocabulary may be learnt from."""
+    for entity in kb:
+        yield from entity.names
+        yield from entity.types
+        yield entity.definition or ""
+    for example in examples:
+        yield example.reference.text
 
 
 def _check_candidates(linker: TrainablePipe) -> None:
-    """Check that there are candidates that the reranker can be trained on.
-
-    Raises:
-        PelError: The retriever is not trained, or cannot read by itself; there is no choice
-            among the candidates; the KB has no vectors of this retriever.
-    """
+    """PelError if there are no candidates that the reranker can be trained on."""
     if not architectures.is_initialized(linker.model):
         raise PelError(
             f'the reranker of "{linker.name}" is trained on the candidates of a trained retriever',
@@ -182,20 +169,16 @@ def _reranker_trainer(linker: TrainablePipe) -> RerankerTrainer:
 
 
 def _retriever_trainer(
-    linker: TrainablePipe, indexed: IndexedEntities, mentions: Sequence[GoldMention] | None = None
+    linker: TrainablePipe, mentions: Sequence[GoldMention] | None, *indexed: Any
 ) -> RetrieverTrainer:
-    """The trainer of the retriever.
-
-    indexed: what is indexed, unless the proxies have vectors in the KB. mentions: all training
-    mentions, if they are known.
-    """
+    """The trainer of the retriever; the arguments are those of ``_pool_of_encoded``."""
     if linker.loss is not None:
         linker.loss.restore(linker.cfg["loss"])
     rng = _generator()
     if linker.freeze_entities:
         pool = _pool_of_vectors(linker)
     else:
-        pool = _pool_of_encoded(linker, indexed, mentions, rng)
+        pool = _pool_of_encoded(linker, rng, mentions, *indexed)
     return RetrieverTrainer(
         linker.retriever,
         pool,
@@ -209,49 +192,29 @@ def _retriever_trainer(
     )
 
 
-class IndexedEntities(NamedTuple):
-    """Which entities of the KB are encoded again and again (``ProxyLinker.initialize``)."""
-
-    trained: set[int]  # the numbers of the gold entities of training
-    n_mined: int | None
-    evaluated: set[int]  # the numbers of the gold entities of an evaluation
-    n_searched: int | None
-    searched_row_kind: str | None = None
-
-    def mined_and_searched(
-        self, kb: KnowledgeBase, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the entities of the two indexes, ascending.
-
-        Both take what is drawn in one order, so that most entities are in both. What is mined does
-        not depend on what is evaluated.
-        """
-        numbers = kb.numbers()
-        drawn = rng.permutation(np.setdiff1d(numbers, list(self.trained)))
-
-        def filled_up(wanted: set[int], n: int | None) -> np.ndarray:
-            if n is None or n >= len(numbers):
-                return numbers
-            others = drawn[~np.isin(drawn, list(wanted))][: max(0, n - len(wanted))]
-            return np.sort(np.concatenate([list(wanted), others])).astype(int)
-
-        mined = filled_up(self.trained, self.n_mined)
-        trained = set() if self.searched_row_kind else self.trained
-        return mined, filled_up(trained | self.evaluated, self.n_searched)
-
-
 def _pool_of_encoded(
     linker: TrainablePipe,
-    indexed: IndexedEntities,
-    mentions: Sequence[GoldMention] | None,
     rng: np.random.Generator,
+    mentions: Sequence[GoldMention] | None,
+    trained: set[int],
+    evaluated: set[int],
+    n_mined: int | None,
+    n_searched: int | None,
+    searched_row_kind: str | None = None,
 ) -> Pool:
     """Entities that are encoded again while the retriever learns.
+
+    Args:
+        linker: The linker.
+        rng: A generator.
+        mentions: All training mentions, if they are known.
+        trained: The numbers of the gold entities of training.
+        evaluated: Those of an evaluation; for the others see ``ProxyLinker.initialize``.
 
     Raises:
         PelError: With ``coreference`` the training mentions are needed, and they are not known.
     """
-    kb, retriever = linker.kb, linker.retriever
+    kb, retriever, row_kind = linker.kb, linker.retriever, linker.cfg["row_kind"]
     known = None
     if linker.coreference is not None:
         if mentions is None:
@@ -261,24 +224,28 @@ def _pool_of_encoded(
                 "start from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
             )
         known = GoldMentions(mentions, retriever)
-    # Drawn by a generator of its own, so that the steps draw the same whatever is indexed.
-    mined, searched = indexed.mined_and_searched(kb, rng.spawn(1)[0])
-    row_kind = linker.cfg["row_kind"]
-    searched_row_kind = indexed.searched_row_kind or row_kind
+    # Drawn by a generator of its own, so that the steps draw the same whatever is indexed. Both
+    # indexes take what is drawn in one order, so that most entities are in both.
+    numbers = kb.numbers()
+    drawn = rng.spawn(1)[0].permutation(np.setdiff1d(numbers, list(trained)))
+
+    def filled_up(wanted: set[int], n: int | None) -> np.ndarray:
+        if n is None or n >= len(numbers):
+            return numbers
+        others = drawn[~np.isin(drawn, list(wanted))][: max(0, n - len(wanted))]
+        return np.sort(np.concatenate([list(wanted), others])).astype(int)
+
+    mined = filled_up(trained, n_mined)
+    searched = filled_up(evaluated if searched_row_kind else trained | evaluated, n_searched)
     of_mined = of_searched = entity_index(kb, retriever, row_kind, mined)
+    searched_row_kind = searched_row_kind or row_kind
     if searched_row_kind != row_kind or not np.array_equal(mined, searched):
         of_searched = entity_index(kb, retriever, searched_row_kind, searched)
     return Pool(kb, row_kind, linker.name_dropout, of_mined, of_searched, known)
 
 
 def _pool_of_vectors(linker: TrainablePipe) -> Pool:
-    """Entities by the vectors that the KB has: the mention tower alone learns.
-
-    Raises:
-        PelError: The towers are one; there is a regularizer, which needs the entities' inputs, or
-            there are gold clusters; the KB has no vectors of the entity tower, or has rows of another
-            kind.
-    """
+    """Entities by the vectors that the KB has; PelError if the mention tower cannot learn alone."""
     kb, retriever = linker.kb, linker.retriever
     freezes, row_kind = f'"{linker.name}" freezes its entities', linker.cfg["row_kind"]
     if len(retriever.model.layers) == 1:
