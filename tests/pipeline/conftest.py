@@ -168,11 +168,6 @@ def linked(nlp: Language) -> list[list[Any]]:
     return results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=7))
 
 
-@pytest.fixture(scope="module")
-def expected(trained: Trained) -> list[list[Any]]:
-    return linked(trained.nlp)
-
-
 def with_reranker(trained: Trained, **changes: Any) -> Language:
     """A pipeline of the trained retriever and a reranker that is not trained."""
     fix_random_seed(0)

@@ -209,33 +209,17 @@ def test_the_code_of_the_page_shares_a_transformer(
     kb: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf8")
-    code = (
-        page.partition("In Python, with the names of an example:")[2]
-        .split("```")[1]
-        .removeprefix("python")
-    )
-    code = code.replace("sentence-transformers/all-MiniLM-L6-v2", save_bert(tmp_path))
-    code = code.replace("training/demo/model-best", str(tiny_folder))
+    code = page.partition("In Python, with the names of an example:")[2].split("```")[1]
+    for name, path in (
+        ("sentence-transformers/all-MiniLM-L6-v2", save_bert(tmp_path)),
+        ("training/demo/model-best", tiny_folder),
+        ("kb/mesh", kb),
+    ):
+        code = code.replace(name, str(path))
     made: dict[str, Any] = {}
-    exec(code.replace("kb/mesh", str(kb)), made)
+    exec(code.removeprefix("python"), made)
     nlp = made["nlp"]
     nlp.initialize(lambda: examples(nlp))
-    assert nlp.get_pipe("transformer").listening_components == ["proxy_linker"]
-    assert nlp.update(examples(nlp), sgd=Adam(0.005))["proxy_linker"] > 0
-
-
-def test_a_transformer(kb: Path, tmp_path: Path) -> None:
-    fix_random_seed(0)
-    model = {
-        "@architectures": "spacy-transformers.TransformerModel.v3",
-        "name": save_bert(tmp_path),
-        "get_spans": {"@span_getters": "spacy-transformers.strided_spans.v1"},
-    }
-    model["get_spans"] |= {"window": 8, "stride": 6}
-    pooling = {"pooling": {"@layers": "reduce_mean.v1"}, "grad_factor": 1.0}
-    name = "spacy-transformers.TransformerListener.v1"
-    listener = {"@architectures": name, "upstream": "transformer", **pooling}
-    nlp = pipeline(kb, "transformer", model, listener)
     before = weights(nlp, "transformer")
     optimizer = Adam(0.005)
     losses = [nlp.update(examples(nlp), sgd=optimizer)["proxy_linker"] for _ in range(8)]

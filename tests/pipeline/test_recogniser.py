@@ -67,16 +67,14 @@ def test_it_learns_what_it_is_shown(nlp: Language) -> None:
     assert scores["ents_f"] == 1.0
 
 
-def test_it_finds_names_that_no_training_text_has(nlp: Language) -> None:
-    said = found(nlp, "The kidney of a patient with rheumatoid arthritis")
-    assert said == {"rheumatoid arthritis": "Disease"}
-
-
-def test_a_saved_one_finds_the_same(nlp: Language, tmp_path: Path) -> None:
+def test_it_finds_names_that_no_training_text_has_also_when_loaded(
+    nlp: Language, tmp_path: Path
+) -> None:
     nlp.to_disk(tmp_path)
     again = spacy.load(tmp_path)
-    texts = [text for text, _ in SENTENCES]
-    assert [found(again, text) for text in texts] == [found(nlp, text) for text in texts]
+    for one in (nlp, again):
+        said = found(one, "The kidney of a patient with rheumatoid arthritis")
+        assert said == {"rheumatoid arthritis": "Disease"}
     assert again.get_pipe("kb_ner").cfg == {"annotated": {"a": ["Chemical", "Disease"]}}
 
 
@@ -107,16 +105,11 @@ def test_a_corpus_without_a_label_does_not_deny_it(tiny_kb: Path) -> None:
     assert found(nlp, "Aspirin relieves headache.") == SENTENCES[0][1]
 
 
-def test_names_of_one_entity_can_be_added(nlp: Language) -> None:
-    recogniser = nlp.get_pipe("kb_ner")
+def test_names_of_one_entity_can_be_added(nlp: Language, monkeypatch) -> None:
     text = "zzz zzz head pain MS kidney"
     without = found(nlp, text)
-    recogniser.add_names = True
-    try:
-        added = found(nlp, text)
-    finally:
-        recogniser.add_names = False
-    assert added == {**without, "head pain": "Disease"}
+    monkeypatch.setattr(nlp.get_pipe("kb_ner"), "add_names", True)
+    assert found(nlp, text) == {**without, "head pain": "Disease"}
 
 
 def test_mistakes_say_what_to_do(tiny_kb: Path) -> None:

@@ -97,18 +97,11 @@ def test_without_sgd_gradients_add_up(nlp: Language, linker) -> None:
     assert not any(np.abs(g).any() for g in gradients(linker).values())
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [
-        [],
-        [("No mention here.", {}), ("", {})],
-        [("Here is MS.", {"MS": "NIL"}), ("And MS again.", {"MS": ""})],
-        [("The gold is elsewhere: MS.", {"MS": "XYZ|ZYX"})],
-    ],
-)
-def test_a_batch_that_teaches_nothing(nlp: Language, linker, texts) -> None:
+def test_a_batch_that_teaches_nothing(nlp: Language, linker) -> None:
     before = weights(linker)
-    assert linker.update(examples(nlp, texts), sgd=Adam(0.1)) == {"proxy_linker": 0.0}
+    none = [("Here is MS.", {"MS": "NIL"}), ("And MS again.", {"MS": ""}), ("", {})]
+    for texts in ([], none, [("The gold is elsewhere: MS.", {"MS": "XYZ|ZYX"})]):
+        assert linker.update(examples(nlp, texts), sgd=Adam(0.1)) == {"proxy_linker": 0.0}
     assert same(weights(linker), before)
 
 
@@ -183,16 +176,6 @@ def test_what_a_saved_pipeline_goes_on_with_is_seen(trained: Trained, monkeypatc
         nlp.update(examples(nlp, TRAIN[first : first + 2]), sgd=Adam(0.001))
     assert linker.cfg["trained_entities"] == ["C01", "C02", "C05"]
     assert "searches 5 entities of the KB" in caplog.text
-
-
-def test_update_needs_weights_and_a_kb(kb: Path) -> None:
-    nlp = spacy.blank("en")
-    linker = nlp.add_pipe("proxy_linker", config=CONFIG)
-    with pytest.raises(PelError, match="has no knowledge base; build one"):
-        linker.update(examples(nlp))
-    linker.set_kb(kb)
-    with pytest.raises(PelError, match="has no weights; train it"):
-        linker.update(examples(nlp))
 
 
 # initialize
@@ -271,8 +254,7 @@ def test_without_examples_the_encoder_is_made_and_nothing_is_trained(tiny_kb: Pa
     nlp = spacy.blank("xx")
     linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(tiny_kb)})
     nlp.initialize()
-    assert linker.trainer is None
-    assert linker.retriever.width == CONFIG["model"]["encoder"]["width"]
+    assert linker.trainer is None and linker.retriever.width == 32
 
 
 # Gold clusters
@@ -308,17 +290,12 @@ def test_a_mention_is_known_whatever_other_mentions_its_batch_has(kb: Path) -> N
         assert nlp.update(examples(nlp, [(text, {mention: id})]), sgd=None)["proxy_linker"] > 0
 
 
-def test_a_mention_that_initialize_did_not_see_is_an_error(kb: Path) -> None:
+def test_a_mention_that_initialize_did_not_see_is_an_error(kb: Path, tmp_path: Path) -> None:
     nlp = untrained(kb, EDGES)
     other = examples(nlp, [("Another kidney.", {"kidney": "C07"})])
     with pytest.raises(PelError, match='"kidney" is none of the .* max_epochs = 0 or more'):
         nlp.update(other)
-
-
-def test_with_gold_clusters_it_does_not_go_on_from_a_saved_pipeline(
-    kb: Path, tmp_path: Path
-) -> None:
-    untrained(kb, EDGES).to_disk(tmp_path / "saved")
-    nlp = spacy.load(tmp_path / "saved")
+    nlp.to_disk(tmp_path)
+    nlp = spacy.load(tmp_path)  # where none is known
     with pytest.raises(PelError, match="gold clusters .* spacy-pel.TrainedEncoder.v1 in place"):
         nlp.update(examples(nlp))
