@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,10 +11,6 @@ from spacy.tokens import Doc, Span
 
 from spacy_pel.pipeline.doc_mentions import long_forms, mentions_in_context
 from spacy_pel.reading.mention import DocumentContext, TokenStates
-from spacy_pel.spans import mention_spans
-
-from .conftest import TRAIN, Trained
-from .conftest import mentions_of as with_given_mentions
 
 TEXT = "Multiple sclerosis (MS) is rare. Lesions of MS were seen."
 
@@ -61,22 +56,3 @@ def test_what_scispacys_detector_has_found_goes_first(doc: Doc) -> None:
     serializable = {"short_text": "MS", "short_start": 9, "short_end": 10, "long_text": "one"}
     doc._.abbreviations = [serializable, {**serializable, "long_text": "two"}]
     assert long_forms(doc, doc.text) == {"MS": "one"}
-
-
-def test_the_mentions_of_a_doc_are_derived_once(
-    trained: Trained, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Doc] = []
-
-    def counted(doc: Doc, spans_key: str | None = None) -> list[Span]:
-        asked.append(doc)
-        return mention_spans(doc, spans_key)
-
-    for module in [m for name, m in sys.modules.items() if name.startswith("spacy_pel.")]:
-        if hasattr(module, "mention_spans"):
-            monkeypatch.setattr(module, "mention_spans", counted)
-    linker = trained.nlp.get_pipe("proxy_linker")
-    monkeypatch.setattr(linker, "agree", True)
-    docs = with_given_mentions(trained.nlp, TRAIN[:3])
-    assert all(ent.kb_id_ for doc in linker.pipe(docs) for ent in doc.ents)
-    assert len(asked) == 3

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import spacy
-import torch
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
-from spacy_pel.models.packed_weights import under
-from spacy_pel.training.checkpoint import load_checkpoint
-from spacy_pel.training.loop import CHECKPOINT
 
-from ..training.problem import contents, same, training_run, weights, write_config
+from ..training.problem import contents, same, weights
 from .conftest import CONFIG, TRAIN, Trained, examples, mentions_of, train, untrained
 
 SENTENCES = {
@@ -78,27 +73,6 @@ def test_the_mention_tower_learns_and_the_kb_stays_as_it_is(
     again.update(examples(again), sgd=again.resume_training())
     assert same(towers(again)[1], teacher) and not same(towers(again)[0], mentions)
     assert n_right(again) > 0  # the KB fits
-
-
-def test_a_run_that_was_broken_off_goes_on_to_the_same_end(
-    trained: Trained, tmp_path: Path
-) -> None:
-    config = config_of(trained, DOCUMENTS)
-    changes = {f"components.proxy_linker.{k}": config[k] for k in ("freeze_entities", "model")}
-    path = write_config(tmp_path, trained.kb, **changes)
-    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
-    list(training_run(path, unbroken).run())
-    list(islice(training_run(path, broken).run(), 6))
-    resumed = training_run(path, broken)
-    assert resumed.progress.step > 0
-    list(resumed.run())
-    expected, checkpoint = (load_checkpoint(run / CHECKPOINT) for run in (unbroken, broken))
-    assert checkpoint.tensors.keys() == expected.tensors.keys()
-    assert all(torch.equal(t, expected.tensors[name]) for name, t in checkpoint.tensors.items())
-    optimized = {
-        name.rsplit(".", 1)[0] for name in under("optimizer/proxy_linker/", checkpoint.tensors)
-    }
-    assert len(optimized) == len(towers(trained.nlp)[0])  # and nothing of the entity tower
 
 
 SCRATCH = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}

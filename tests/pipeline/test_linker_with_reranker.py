@@ -11,17 +11,15 @@ import pytest
 import spacy
 from thinc.api import Adam
 
-from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
 
 from ..conftest import ENTITIES
 from ..rankings import ranking_by_score
-from ..training.problem import same, train_by_spacy, weights, write_config
+from ..training.problem import same, weights
 from .conftest import (
     CONFIG,
     RERANK,
-    RERANKER,
     TRAIN,
     Trained,
     examples,
@@ -137,31 +135,6 @@ def test_training_needs_a_retriever_a_choice_and_vectors(trained: Trained, tmp_p
             nlp.initialize(lambda nlp=nlp: examples(nlp))
 
 
-def test_an_untrained_reranker_is_not_used(trained: Trained) -> None:
-    nlp = with_reranker(trained)
-    with pytest.raises(PelError, match="has no trained reranker; train one .*rerank = 0"):
-        linked(nlp)
-    nlp.get_pipe("proxy_linker").rerank = 0
-    assert linked(nlp) == linked(trained.nlp)
-
-
-def test_spacys_training_loop(trained: Trained, tmp_path: Path) -> None:
-    linker = "components.proxy_linker"
-    changes = {
-        f"{linker}.path": str(trained.path),
-        f"{linker}.rerank": RERANK,
-        f"{linker}.reranker": RERANKER,
-        "training.max_steps": 2,
-    }
-    config = write_config(tmp_path, trained.kb, TRAIN[:12], TRAIN[:12], **changes)
-    train_by_spacy(config, tmp_path / "output")
-    loaded = spacy.load(tmp_path / "output" / "model-best")
-    assert loaded.meta["performance"]["proxy_linker_loss"] > 0
-    assert linked(loaded)[0][-1][0]["rerank_score"] < 0
-    encoder = encoder_of(loaded.get_pipe("proxy_linker").reranker_model.layers[0])
-    assert encoder.tokenizer.token_to_id("[Ms]") is not None
-
-
 # Saving and loading
 
 
@@ -182,10 +155,14 @@ def test_saved_opened_and_sourced_it_is_the_same(reranked, expected, tmp_path: P
         assert linked(nlp) == expected
 
 
-def test_a_reranker_that_the_config_names_is_a_new_one(reranked: Trained) -> None:
+def test_a_reranker_that_the_config_names_is_a_new_one(trained: Trained, reranked: Trained) -> None:
     nlp = with_reranker(reranked)
-    with pytest.raises(PelError, match="has no trained reranker"):
+    linker = nlp.get_pipe("proxy_linker")
+    with pytest.raises(PelError, match="has no trained reranker; train one .*rerank = 0"):
         linked(nlp)
+    linker.rerank = 0
+    assert linked(nlp) == linked(trained.nlp)
+    linker.rerank = RERANK
     nlp.initialize(lambda: examples(nlp))
     assert train(nlp, 1, rate=0.01)[0] > 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-import numpy as np
 import pytest
 import spacy
 from spacy import displacy
@@ -14,7 +13,6 @@ from spacy.tokens import Doc, Span
 from thinc.api import Adam
 
 from spacy_pel.fitting.calibrate import calibrate
-from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking.features import TOP
 
 from ..fitting.calibration_corpus import write_corpus
@@ -81,23 +79,6 @@ def test_what_is_sure_is_not_nil_whatever_its_score(decided: Language) -> None:
     ):
         linker.sure_probability, linker.ranking = probability, ranking
         assert [ent.kb_id_ for ent in decided(two(decided)).ents] == expected
-
-
-@pytest.mark.parametrize(("threshold", "id"), [(None, ""), (-1.0, "NIL")])
-def test_a_mention_without_a_candidate(decided: Language, monkeypatch, threshold, id) -> None:
-    linker = decided.get_pipe("proxy_linker")
-    linker.nil_threshold = threshold
-
-    class Empty:
-        def search(self, vectors, k):
-            shape = (len(vectors), k)
-            return Candidates(np.full(shape, -1), np.full(shape, -np.inf, dtype=np.float32))
-
-    monkeypatch.setattr(type(linker), "index", Empty())
-    for ent in decided(two(decided)).ents:
-        assert (ent.kb_id_, ent._.kb_id) == (id, id)
-        values = (ent._.kb_score, ent._.kb_probability, ent._.kb_candidates, ent._.kb_ents)
-        assert values == (None, None, [], [])
 
 
 @pytest.mark.parametrize("named", [None, 0.25])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ from spacy.tokens import Doc, DocBin, Span, SpanGroup
 
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.embed import embed_kb
-from spacy_pel.pipeline.factory import DEFAULTS
+from spacy_pel.pipeline.factory import DEFAULTS, make_proxy_linker
+from spacy_pel.pipeline.settings import Settings
 
 from .conftest import TEST, TRAIN, Trained, brute_force, mentions_of, results, with_mentions
 
@@ -32,6 +35,32 @@ def test_the_config_of_a_pipeline_is_complete() -> None:
     again = spacy.util.load_model_from_config(nlp.config, auto_fill=False)
     assert again.get_pipe("proxy_linker").candidates == DEFAULTS["candidates"]
     assert nlp.config["training"]["score_weights"]["nel_recall_at_1"] == 1.0
+
+
+CHANGED = {
+    "spans_key": "sc",
+    "types": ["T047"],
+    "label_types": {"D": ["T047"]},
+    "sure_probability": None,
+    "agree": True,
+    "candidates": 7,
+    "threshold": 0.5,
+    "regularizer": None,
+}
+
+
+def test_each_setting_stands_in_the_config_and_in_the_signature() -> None:
+    assert {field.name for field in fields(Settings)} < set(DEFAULTS)
+    assert set(inspect.signature(make_proxy_linker).parameters) == {*DEFAULTS, "nlp", "name"}
+
+
+def test_a_setting_of_the_config_is_an_attribute_and_is_saved(tmp_path) -> None:
+    made = spacy.blank("en")
+    made.add_pipe("proxy_linker", config=CHANGED)
+    made.to_disk(tmp_path / "pipeline")
+    for nlp in (made, spacy.load(tmp_path / "pipeline")):
+        linker = nlp.get_pipe("proxy_linker")
+        assert {name: getattr(linker, name) for name in CHANGED} == CHANGED
 
 
 @pytest.mark.parametrize(

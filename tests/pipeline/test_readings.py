@@ -99,13 +99,6 @@ def test_a_pipeline_is_confined_to_sources(nlp: Language, tmp_path: Path) -> Non
         found_ids(nlp)
 
 
-def test_sources_confine_a_training_session_too(trained: Trained) -> None:
-    nlp = untrained(trained.kb)
-    nlp.get_pipe("proxy_linker").sources = ["MSH"]
-    with pytest.raises(PelError, match="no entity comes from 'MSH'"):
-        found_ids(nlp)
-
-
 # A text in which "MS" is read in three contexts, once in lower case, and a mention of its own.
 SAME = "The patient has MS. The peptide was counted with MS. The ions of ms. A liver cyst."
 

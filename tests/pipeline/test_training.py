@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
-from spacy.cli.train import train as spacy_train
 from spacy.language import Language
 from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
@@ -21,7 +20,7 @@ from spacy_pel.models.packed_weights import unpack
 from spacy_pel.pipeline import learning
 
 from ..training import problem
-from ..training.problem import initialized, same, write_config
+from ..training.problem import same
 from .conftest import (
     CONFIG,
     PROBLEM,
@@ -234,20 +233,6 @@ def test_hard_negatives_are_mined_among_entities_that_dev_has_no_say_in(kb: Path
 
 
 # spaCy's own training
-
-
-def test_the_train_command(tmp_path: Path, kb: Path, capsys) -> None:
-    dev = [*TRAIN[3:8], ("A headache.", {"headache": "C06"})]
-    changes = {"initialize.components.proxy_linker.searched_entities": 34, "training.max_steps": 3}
-    config, output = write_config(tmp_path, kb, TRAIN[:12], dev, **changes), tmp_path / "output"
-    assert len(searched(initialized(config))) == 34
-    spacy_train(config, output)
-    assert "NEL_R" in capsys.readouterr().out.upper()
-    nlp = spacy.load(output / "model-best")
-    performance = nlp.meta["performance"]
-    assert 0 <= performance["nel_recall_at_1"] <= 1 and 0 <= performance["nel_micro_f"] <= 1
-    assert performance["proxy_linker_loss"] > 0
-    assert nlp.get_pipe("proxy_linker").kb.path == kb
 
 
 def test_without_examples_the_encoder_is_made_and_nothing_is_trained(tiny_kb: Path) -> None:
