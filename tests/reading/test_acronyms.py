@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.reading.acronyms import (
+    _definitions,
     at_long_forms,
     defined_acronyms,
     expanded,
@@ -14,6 +17,8 @@ from spacy_pel.reading.acronyms import (
     short_forms_first,
 )
 from spacy_pel.reading.mention import MentionInContext
+
+from ..growth import assert_linear
 
 TEXT = "Multiple sclerosis (MS) is rare. MS lesions and early MS were seen, not MSH."
 MS = {"MS": "Multiple sclerosis"}
@@ -36,20 +41,6 @@ MS = {"MS": "Multiple sclerosis"}
 )
 def test_definitions(text: str, expected: dict[str, str]) -> None:
     assert defined_acronyms(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "mention", "expected"),
-    [
-        ("MSH ms MS2 xMS", (0, 14), "MSH ms MS2 xMS"),  # a whole word of exact letters
-        ("anti-MS", (0, 7), "anti-Multiple sclerosis"),
-        ("by MS/MS", (3, 8), "tandem mass spectrometry"),  # of two that overlap the longer
-        ("seen MS now", (0, 6), "seen Multiple sclerosis"),  # a mention that cuts into one
-    ],
-)
-def test_what_is_read(text: str, mention: tuple[int, int], expected: str) -> None:
-    read = expanded(text, [mention, (5, 7)], {**MS, "MS/MS": "tandem mass spectrometry"})
-    assert read[0].surface == expected
 
 
 letters = st.text("aAbMS ()-.é1", max_size=12)
@@ -169,3 +160,50 @@ def test_of_any_text_the_letters_stand_in_the_long_form(text: str) -> None:
         assert text.startswith(short, place) and long in text
         rest = iter(long.casefold())
         assert all(letter in rest for letter in short.casefold() if letter.isalnum())
+
+
+# Texts that somebody made to cost time: reading their acronyms is linear in their length
+
+# From a number of characters to a text of about as many.
+SHAPES: dict[str, Callable[[int], str]] = {
+    "blanks": lambda n: "Her MS (relapsed)" + " " * n + "today.",
+    "blanks and a parenthesis": lambda n: "Her MS (relapsed" + " " * n + ")",
+    "opened": lambda n: "multiple sclerosis " + "(" * n,
+    "closed": lambda n: "multiple sclerosis (MS" + ")" * n,
+    "letters": lambda n: "a" * n + " (AB) " + "a" * n,
+    "one definition": lambda n: "multiple sclerosis (MS) " * (n // 24),
+    "definitions": lambda n: "".join(f"m{i} s{i} (MS{i}) " for i in range(n // 20)),
+    "a letter far away": lambda n: ("a " + "b " * (n // 4) + " (AB)" * n)[:n],
+    "acronyms first": lambda n: "Her MS (" * (n // 8),
+    "letters after an acronym": lambda n: "MS (" + "m" * n + "s)",
+    "surrogates": lambda n: "(\ud800) " * (n // 4),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_definitions_of_hostile_texts(shape: str) -> None:
+    def find(text: str) -> None:
+        _definitions.cache_clear()
+        defined_acronyms(text)
+
+    assert_linear(find, SHAPES[shape], 10_000)
+
+
+def many(n: int) -> tuple[str, list[tuple[int, int]], dict[str, str]]:
+    """A text that defines and mentions many acronyms, its mentions, and the acronyms."""
+    words = [f"MS{i}" for i in range(n)]
+    text = " ".join(f"m s{i} (MS{i})" for i in range(n)) + " " + " ".join(words)
+    starts = [text.rindex(" " + words[0])]
+    for word in words:
+        starts.append(starts[-1] + 1 + len(word))
+    mentions = [(start + 1, start + 1 + len(word)) for start, word in zip(starts, words)]
+    return text, mentions, {f"MS{i}": f"m s{i}" for i in range(n)}
+
+
+@pytest.mark.parametrize("read", [expanded, at_long_forms])
+def test_many_acronyms(read: Callable) -> None:
+    text, mentions, long_forms = many(3)
+    assert [mention.surface for mention in read(text, mentions, long_forms)] == [
+        *("m s0", "m s1", "m s2")
+    ]
+    assert_linear(lambda input: read(*input), many, 1_000)

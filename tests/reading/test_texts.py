@@ -1,17 +1,24 @@
+"""Texts as token ids: mentions, entities and pairs, beside naive inputs (PEL, appendix A and B)."""
+
 from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.reading.marked_texts import MarkedTextReader
+from spacy_pel.reading.entity_texts import EntityReader, EntityText
+from spacy_pel.reading.marked_texts import MarkedTextReader, PairReader
 from spacy_pel.reading.mention import MentionInContext
 
-from .pieces import TOKENIZER, as_pieces, pieces
+from .pieces import TEXTS, TOKENIZER, as_pieces, pieces
 
 
 def reader(length: int = 64, limit: int = 64) -> MarkedTextReader:
     return MarkedTextReader(TOKENIZER, length, limit)
+
+
+def entities(length: int = 64) -> EntityReader:
+    return EntityReader(TOKENIZER, length, 64)
 
 
 def naive_mention(
@@ -82,3 +89,72 @@ def test_many_mentions_of_a_document_equal_one_at_a_time(
     alone = [read.tokens([mention])[0] for mention in mentions]
     for a, b in zip(read.tokens(mentions), alone, strict=True):
         assert a.ids.tolist() == b.ids.tolist() and (a.start, a.end) == (b.start, b.end)
+
+
+# Entities
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=8), st.text(max_size=5), st.text(max_size=8))),
+    st.integers(3, 16),
+)
+def test_any_entities_equal_the_naive_inputs(parts: list[tuple[str, str, str]], n: int) -> None:
+    built = entities(n).tokens([EntityText(*p) for p in parts])
+    for tokens, texts in zip(built, parts, strict=True):
+        tokenised = [pieces(text) for text in texts]
+        last = max((i for i, part in enumerate(tokenised) if part), default=0)
+        expected = ["[CLS]"]
+        for part in tokenised[: last + 1]:
+            expected += [*part, "[SEP]"]
+        if len(expected) > n:
+            expected = [*expected[: n - 1], "[SEP]"]
+        assert as_pieces(tokens) == expected
+        assert (tokens.start, tokens.end) == (1, min(1 + len(tokenised[0]), n - 1))
+
+
+# Pairs
+
+WORDS = sorted({word for text in TEXTS for word in text.split()})
+
+
+@st.composite
+def contexts(draw) -> MentionInContext:
+    before, inside, after = (
+        " ".join(draw(st.lists(st.sampled_from(WORDS), min_size=least, max_size=most)))
+        for least, most in ((0, 40), (1, 12), (0, 40))
+    )
+    text = f"{before} {inside} {after}"
+    return MentionInContext(text, len(before) + 1, len(before) + 1 + len(inside))
+
+
+SENTENCES = st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join)
+TITLES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
+
+
+@given(
+    contexts(),
+    st.builds(EntityText, TITLES, st.sampled_from(["", "acute"]), SENTENCES),
+    st.integers(16, 300),
+)
+def test_how_the_length_is_shared(context, entity, length) -> None:
+    reader = PairReader(TOKENIZER, length, 512)
+    pair = reader.pair(reader.mentions([context])[0], reader.entities([entity])[0])
+    tokens = as_pieces(pair)
+    left, right = tokens[: pair.start], tokens[pair.start :]
+    text, start, end, *_ = context
+    before, inside, after = (pieces(part) for part in (text[:start], text[start:end], text[end:]))
+    whole_left = ["[CLS]", *before, "[Ms]", *inside, "[Me]", *after, "[SEP]"]
+    entity_side = [t for part in entity for t in [*pieces(part), "[SEP]"]]
+    while entity_side[-2:] == ["[SEP]", "[SEP]"]:  # empty parts at the end are left out
+        entity_side.pop()
+    assert len(left) == min(length // 2, len(whole_left))
+    if len(whole_left) <= length // 2:  # as in the paper
+        assert left == whole_left
+    assert left[0] == "[CLS]" and left[-1] == right[-1] == "[SEP]"
+    assert left.count("[Ms]") == left.count("[Me]") == 1
+    room = length - len(left)
+    if len(entity_side) <= room:
+        assert right == entity_side
+    else:
+        assert right == [*entity_side[: room - 1], "[SEP]"]
+    assert len(tokens) <= length and pair.end == len(tokens)
