@@ -91,12 +91,9 @@ class Corpus:
                 f"{counts['left_out']:,} left out, {counts['split']:,} tokens split",
             )
             if counts["left_out"]:
-                _log_once(
-                    logging.WARNING,
-                    f"{name}: {counts['left_out']:,} of {counts['mentions']:,} mentions left out, "
-                    "as they overlap a longer one and doc.ents allows no overlap; set spans_key to "
-                    "keep them",
-                )
+                left_out = f"{counts['left_out']:,} of {counts['mentions']:,} mentions left out"
+                why = "as they overlap a longer one and doc.ents allows no overlap"
+                _log_once(logging.WARNING, f"{name}: {left_out}, {why}; set spans_key to keep them")
 
     def _example(self, nlp: Language, name: str, document: Document, counts: Counter) -> Example:
         try:
@@ -128,14 +125,8 @@ def _log_once(level: int, message: str) -> None:
 class DocumentCorpus(Corpus):
     """Examples of files, folders and splits; each file, and each world of ZESHEL, is a source.
 
-    Args:
-        names: What is read, in this order; see ``open_documents``.
-        format: The format of files; None if their names decide.
-        settings: See ``Corpus``.
-
-    Raises:
-        PelError: There is no name. While the corpus is read: there is no such document, its format
-            has no entity ids, or its source breaks the format.
+    For names and format see ``open_documents``, for the settings ``Corpus``. PelError without a
+    name; while it is read, where it cannot be opened or breaks its format.
     """
 
     def __init__(
@@ -165,9 +156,8 @@ class DocumentCorpus(Corpus):
 def open_corpus(name: str | Path, **settings: Any) -> DocumentCorpus:
     """The corpus that a name stands for, of any format; see ``open_documents`` and ``Corpus``.
 
-    Raises:
-        PelError: There is no such file or split, or its format has no entity ids. What is wrong
-            with the documents is found when they are read.
+    PelError if there is no such file or split, or its format has no entity ids. What is wrong with
+    the documents is found when they are read.
     """
     open_documents(name, with_ids=True)  # refuses it here and now
     return DocumentCorpus([name], **settings)

@@ -35,15 +35,9 @@ class NameCorpus(Corpus):
     shuffled. Memory grows with the KB by 8 bytes an entity. Set ``max_epochs`` to -1, or spaCy
     holds all examples.
 
-    Args:
-        kb: The folder of the KB.
-        limit: The number of names taken; 0 takes all.
-        seed: Decides the order of the names.
-        part: "dev" is one name in twenty, "train" all others, and "all" both. Names that differ
-            only in case or punctuation are in the same part.
-
-    Raises:
-        PelError: There is no such part.
+    ``limit`` is the number of names taken; 0 takes all. ``part``: "dev" is one name in twenty,
+    "train" all others, and "all" both. Names that differ only in case or punctuation are in the same
+    part. PelError for another part.
     """
 
     def __init__(self, kb: str, *, limit: int = 0, seed: int = 0, part: str = "all") -> None:

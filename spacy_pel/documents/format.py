@@ -118,17 +118,11 @@ class Format(NamedTuple):
 
 
 class TextOutput(NamedTuple):
-    """Text, one document after the other; see ``Output``.
+    """Text, one document after the other; see ``Output``."""
 
-    Attributes:
-        text: Takes the number of a doc, the doc and a spans key, and gives what is written of it.
-        head: What stands before all documents.
-        tail: What stands after them.
-    """
-
-    text: Callable[[int, Doc, str | None], str]
-    head: str = ""
-    tail: str = ""
+    text: Callable[[int, Doc, str | None], str]  # of a doc with its number, and a spans key
+    head: str = ""  # what stands before all documents
+    tail: str = ""  # what stands after them
 
     def write_part(
         self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path

@@ -43,7 +43,6 @@ def build_from_sources(
         out: The folder to make.
         mappings: SSSOM tables of ids that mean the same.
         by_xref: Whether cross-references also join records; see ``merged``.
-        retired: Tables of ids that were given up, and the ids in their place; see ``with_retired``.
         format: A name of ``format_names()`` for all sources. None: detected from the files.
         types: The types of entities that are kept; see ``of_types``. None given: all.
         without_types: The types of entities that are left out.
@@ -51,8 +50,8 @@ def build_from_sources(
         progress: Wraps the entities of a source, with its file name.
 
     Raises:
-        PelError: A source or mapping is missing or faulty, or ``by_xref`` is given without a
-            mapping, or no entity has one of the types.
+        PelError: A source or mapping is missing or faulty, ``by_xref`` is given without a mapping,
+            or no entity has one of the types.
         OSError: The folder cannot be written.
     """
     if by_xref and not mappings:

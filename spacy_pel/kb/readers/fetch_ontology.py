@@ -54,11 +54,8 @@ def fetch_ontology(
     The file has the name that it has at its address. It appears whole and read, or not at all: after
     an error the folder is as it was.
 
-    Args:
-        name: Its name.
-        folder: Where the file goes.
-        received: Called with the number of bytes of each block, and the total if it is known.
-        progress: Wraps the entities while they are read.
+    ``received`` is told the number of bytes of each block, and the total if it is known;
+    ``progress`` wraps the entities while they are read.
 
     Raises:
         PelError: There is no such name, the address cannot be reached, the download broke off, or

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import PelError
 from ...system.duckdb_session import duckdb_that_sorts, sql_identifier, sql_literal, sql_path
@@ -30,29 +30,14 @@ MOST_XREFS = 64
 NAME, TYPE, DEFINITION, PARENT, RETIRED = range(5)
 
 
-class Release:
-    """The tables of a release, and a DuckDB connection to query them with.
+class Release(NamedTuple):
+    """The tables of a release, and a DuckDB connection to query them with."""
 
-    Args:
-        connection: The connection.
-        columns: The names of the columns of each table.
-        files: Gives the files of a table; none if the release lacks it.
-        delimiter: What parts the columns. A bar also ends each row; with a tab, the first row of a
-            file names the columns.
-    """
-
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        columns: Mapping[str, str],
-        files: Callable[[str], Sequence[Path]],
-        delimiter: str,
-    ) -> None:
-        self.connection = connection
-        self.columns = columns
-        self.files = files
-        self.delimiter = delimiter
-        self._checked: set[Path] = set()
+    connection: duckdb.DuckDBPyConnection
+    columns: Mapping[str, str]  # the names of the columns of each table
+    files: Callable[[str], Sequence[Path]]  # of a table; none if the release lacks it
+    # What parts the columns. A bar also ends each row; with a tab, the first row names the columns.
+    delimiter: str
 
     def __contains__(self, table: str) -> bool:
         return table in self.columns and bool(self.files(table))
@@ -64,13 +49,12 @@ class Release:
         """
         files, names = self.files(table), self.columns[table].split()
         has_header = self.delimiter == "\t"
-        for file in set(files) - self._checked:
+        for file in files:
             check_gzip(file)
             _, head = next(numbered_lines(file, LONGEST_ROW), (1, ""))
             if has_header and head.split("\t") != names:
                 problem = f"{file}, line 1: does not name the columns {' '.join(names)}"
                 raise PelError(problem, "give the file as it was released")
-            self._checked.add(file)
         names += [] if has_header else ["AFTER"]  # what follows the last bar, that is, nothing
         kinds = ", ".join(f"{sql_identifier(name)}: 'VARCHAR'" for name in names)
         return (

@@ -57,14 +57,8 @@ def open_source(
 ) -> Source:
     """Opens a file or folder that holds entities. The entities come as a stream.
 
-    Args:
-        path: The file or folder.
-        format: The name of its format; None detects it from the files.
-        options: Choices that only some formats have.
-
-    Raises:
-        PelError: The source is missing, or its format is unknown. Every fault of the source itself
-            raises PelError as well, here or while the entities are read.
+    ``format`` is the name of its format; None detects it from the files. PelError if the source is
+    missing or its format is unknown, and for every fault of it, here or while it is read.
     """
     path = Path(path)
     if not path.exists():
