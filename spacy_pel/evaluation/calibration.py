@@ -1,13 +1,13 @@
 """What is fitted to scores: probabilities, and the weights of features of candidates.
 
-Platt scaling: a sigmoid turns scores into probabilities. It has an intercept, and a slope for each
-score. Temperature scaling has no intercept, and a cosine of 0 does not mean even odds. Isotonic
-regression on a few hundred mentions has a few steps, with ties and probabilities of 0 and 1.
+Platt scaling: a sigmoid turns scores into probabilities, with a slope and an intercept. Temperature
+scaling has no intercept, and a cosine of 0 does not mean even odds. Isotonic regression on a few
+hundred mentions has a few steps, with ties and probabilities of 0 and 1.
 
 A feature is, for example, how near a learnt mention of the candidate is. Candidates are ordered by
-score + weight * feature.  The weight is fitted by a conditional logistic regression (McFadden 1974): the probability of a mention's candidate is the softmax of
-a * score + b * feature  over its candidates, and a and b maximise the likelihood of the right
-candidates. The weight is b / a.
+score + weight * feature.  The weight is fitted by a conditional logistic regression (McFadden 1974):
+the probability of a mention's candidate is the softmax of  a * score + b * feature  over its
+candidates, and a and b maximise the likelihood of the right ones. The weight is b / a.
 """
 
 from __future__ import annotations
@@ -24,22 +24,12 @@ _RIDGE = 1e-3
 
 def platt_fit(
     scores: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray
-) -> tuple[float, ...]:
-    """Fit the sigmoid of the scores that best predicts what is right.
+) -> tuple[float, float]:
+    """The slope and the intercept of the sigmoid of scores that best predicts what is right.
 
     The likelihood is maximised against Platt's softened targets (1999): (r + 1) / (r + 2) for the r
     that are right, and 1 / (w + 2) for the w that are wrong. With them it has a maximum even where
-    a score separates the two.
-
-    Args:
-        scores: Float [n], or [n, f] for several scores each, finite.
-        right: bool [n], whether what has the score is right.
-
-    Returns:
-        The slope of each score, and the intercept.
-
-    Raises:
-        ValueError: All are right, or all are wrong.
+    the scores, float [n], separate the two. Raises ValueError if all are right, or all wrong.
     """
     from sklearn.linear_model import LogisticRegression  # here: it takes a second
 
@@ -48,10 +38,8 @@ def platt_fit(
     if not (n_right and n_wrong):
         raise ValueError(f"{n_right} right and {n_wrong} wrong; a fit needs both")
     targets = np.where(right, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
-    columns = scores.reshape(len(scores), -1)
-    mean, spread = columns.mean(axis=0), columns.std(axis=0)
-    spread[spread == 0] = 1.0
-    inputs = (columns - mean) / spread
+    mean, spread = scores.mean(), scores.std() or 1.0
+    inputs = ((scores - mean) / spread)[:, None]
     # A soft target is both outcomes, each with its share. The faint ridge makes the slope 0 where
     # all scores are the same.
     model = LogisticRegression(C=1e9, solver="newton-cholesky", tol=1e-7)
@@ -60,8 +48,8 @@ def platt_fit(
         np.repeat([True, False], len(inputs)),
         sample_weight=np.concatenate([targets, 1 - targets]),
     )
-    slopes = model.coef_[0] / spread
-    return *slopes.tolist(), float(model.intercept_[0] - slopes @ mean)
+    slope = model.coef_[0, 0] / spread
+    return float(slope), float(model.intercept_[0] - slope * mean)
 
 
 def expected_calibration_error(

@@ -228,16 +228,32 @@ class TrainingRun:
         """
         started, (counts_before, loss_before) = perf_counter(), self._work()
         learn_rate, parts = self.optimizer.learn_rate, self._parts(batch)
+        settings, position = (
+            self.settings,
+            {"step": self.progress.step, "epoch": self.progress.epoch},
+        )
         with self._placing_errors(batch):
-            self._learn(parts)
+            if settings["before_update"]:
+                settings["before_update"](self.nlp, position)
+            drop = next(self.dropouts)
+            for part in parts:
+                self.nlp.update(
+                    part,
+                    drop=drop,
+                    losses=self.progress.losses,
+                    sgd=False,
+                    exclude=settings["frozen_components"],
+                    annotates=settings["annotating_components"],
+                )
+            for pipe in self.pipes.values():
+                pipe.finish_update(self.optimizer)
         self.optimizer.step_schedules()
         took = perf_counter() - started
         self.progress.seconds += took
         counts, loss = self._work()
         mentions = counts["mentions"] - counts_before["mentions"]
         return {
-            "step": self.progress.step,
-            "epoch": self.progress.epoch,
+            **position,
             "loss": (loss.clean - loss_before.clean) / max(1, len(parts)),
             "adversarial": (loss.adversarial - loss_before.adversarial) / max(1, len(parts)),
             "learn_rate": learn_rate,
@@ -252,25 +268,6 @@ class TrainingRun:
     def _parts(self, batch: list[Example]) -> list[list[Example]]:
         """The parts of a batch, which are learned from one after the other before one update."""
         return list(subdivide_batch(batch, self.settings["accumulate_gradient"]))
-
-    def _learn(self, parts: list[list[Example]]) -> None:
-        """Learn from each part of a batch, and update the weights once."""
-        settings = self.settings
-        if settings["before_update"]:
-            position = {"step": self.progress.step, "epoch": self.progress.epoch}
-            settings["before_update"](self.nlp, position)
-        drop = next(self.dropouts)
-        for part in parts:
-            self.nlp.update(
-                part,
-                drop=drop,
-                losses=self.progress.losses,
-                sgd=False,
-                exclude=settings["frozen_components"],
-                annotates=settings["annotating_components"],
-            )
-        for pipe in self.pipes.values():
-            pipe.finish_update(self.optimizer)
 
     def _models(self) -> dict[str, Model]:
         """The models that change. That of a linker is the one that its trainer trains."""

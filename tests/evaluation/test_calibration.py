@@ -58,13 +58,6 @@ def test_scores_all_the_same_say_how_many_are_right() -> None:
         platt_fit([0.1, 0.2], [True, True])
 
 
-def test_each_of_several_scores_has_a_slope() -> None:
-    rng = np.random.default_rng(0)
-    scores = rng.normal(size=(4000, 2))
-    right = rng.random(4000) < 1 / (1 + np.exp(-(2 * scores[:, 0] - 3 * scores[:, 1] + 0.5)))
-    assert platt_fit(scores, right) == pytest.approx((2, -3, 0.5), abs=0.25)
-
-
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40))
 def test_the_error_equals_a_count_of_one_bin_after_the_other(rows) -> None:
     assert expected_calibration_error([], []) is None
