@@ -30,5 +30,5 @@ def ranking_by_score(
         ranker.candidate[0].weight[0, 0], ranker.candidate[0].bias[0] = 1.0, 10.0
         ranker.candidate[2].weight[0, 0] = slope
         ranker.none[2].bias[0] = none + 10 * slope
-    priors = LabelPriors({}, {"": 0.0})
+    priors = LabelPriors({}, {}, {"": 0.0})
     return Ranking(ranker.eval(), priors, {"TERM": 1} if labels is None else labels, reranked)

@@ -1,4 +1,4 @@
-"""The NIL threshold and the calibration of a linker, fitted to gold mentions."""
+"""The ranking and the NIL threshold of a linker, fitted to gold mentions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from spacy.training import Example
 from ..errors import PelError
 from ..evaluation.calibration import expected_calibration_error
 from ..evaluation.nil_metrics import best_nil_threshold, nil_metrics
-from ..linking.features import ACRONYM, SOLE, TOP, Features, features_of, learnt_priors
+from ..linking.exact_names import sole_owners
+from ..linking.features import TOP, Features, features_of, learnt_priors
 from ..linking.nil import is_nil
 from ..linking.ranking import Ranking
-from ..linking.reranking import Ordered
+from ..linking.reranking import Found, Ordered
 from ..models.ranker import fitted_ranker
 from ..pipeline.fitted import Fitted
 from ..pipeline.pipelines import linker_of, load_pipeline
@@ -31,7 +32,6 @@ from .gold_examples import Bars, check_ids, gold_examples, linked_one_by_one
 
 if TYPE_CHECKING:
     from ..kb.knowledge_base import KnowledgeBase
-    from ..kb.vectors.index import Candidates
     from ..pipeline.proxy_linker import ProxyLinker
 
 # A threshold of names: how many are searched at most, and how many there must be.
@@ -50,7 +50,7 @@ class CalibrationReport(NamedTuple):
     """What was fitted, and how well it does.
 
     The figures are of documents that a ranking was not fitted to: five are fitted, each without a fifth
-    of the documents. With fewer than five documents they are of the documents that it was fitted to.
+    of the documents. Of one document they are of the mentions that the ranking was fitted to.
 
     Attributes:
         mentions: The number of gold mentions.
@@ -195,8 +195,7 @@ def fit(
     in_kb = np.array([types is not None for types in gold.types])
     decisive = 1 - chances[:, -1]
     if linker.sure_probability is not None:  # as ``linking.nil.Sure`` decides
-        named = gold.features.candidates[np.arange(len(best)), best, SOLE] > 0
-        named &= gold.features.mentions[:, ACRONYM] == 0
+        named = gold.sole[np.arange(len(best)), best]
         decisive[named | (probabilities >= linker.sure_probability)] = np.inf
     threshold = best_nil_threshold(decisive, (~in_kb).tolist())
     linker.nil_threshold = threshold
@@ -223,12 +222,14 @@ def fit(
 class _Gold(NamedTuple):
     """The candidates of gold mentions as a ranking looks at them.
 
-    ``right``, bool [n, k], says which are right, ``types`` has those of the right entities, or None if the
-    KB has none of them, and ``documents`` numbers the documents, int64 [n].
+    ``right``, bool [n, k], says which are right, and ``sole`` which alone have the mention as a name.
+    ``types`` has those of the right entities, or None if the KB has none of them, and ``documents``
+    numbers the documents, int64 [n].
     """
 
     features: Features
     right: np.ndarray
+    sole: np.ndarray
     types: Sequence[tuple[str, ...] | None]
     documents: np.ndarray
 
@@ -247,7 +248,7 @@ class _Recorder:
 
     def __init__(self, reranked: int) -> None:
         self.reranked = reranked
-        self.looked_at: list[tuple[Features, np.ndarray]] = []
+        self.looked_at: list[tuple[Features, np.ndarray, np.ndarray]] = []
 
     def unknown(self, labels: Iterable[str]) -> list[str]:
         return []
@@ -256,16 +257,12 @@ class _Recorder:
         self.kb, self.labels = kb, labels
         return self
 
-    def ordered(
-        self,
-        mentions: Sequence[MentionInContext],
-        found: Candidates,
-        rerank_scores: np.ndarray | None,
-        groups: np.ndarray | None,
-    ) -> Ordered:
-        features = features_of(self.kb, mentions, self.labels, found, rerank_scores)
-        self.looked_at.append((features, found.numbers[:, :TOP]))
-        return Ordered(np.tile(np.arange(found.numbers.shape[1]), (len(mentions), 1)))
+    def ordered(self, found: Found) -> Ordered:
+        numbers = found.candidates.numbers
+        best = numbers[:, :TOP]
+        sole = sole_owners(self.kb, found.mentions, best)
+        self.looked_at.append((features_of(self.kb, self.labels, found), best, sole))
+        return Ordered(np.tile(np.arange(numbers.shape[1]), (len(numbers), 1)))
 
 
 def _looked_at(
@@ -286,12 +283,15 @@ def _looked_at(
             types.append(linker.kb.entities(golds[:1])[0].types if golds else None)
             documents.append(document)
     linker.ranking = None
-    columns = zip(*(features for features, _ in recorder.looked_at))
+    looked_at, _, sole = zip(*recorder.looked_at)
+    columns = zip(*looked_at)
     joined = (
         np.concatenate(own) if isinstance(own[0], np.ndarray) else list(chain.from_iterable(own))
         for own in columns
     )
-    return _Gold(Features(*joined), np.array(right), types, np.array(documents))
+    return _Gold(
+        Features(*joined), np.array(right), np.concatenate(sole), types, np.array(documents)
+    )
 
 
 def _fitted(gold: _Gold, types_of_kb: Mapping[tuple[str, ...], int], reranked: int) -> Ranking:

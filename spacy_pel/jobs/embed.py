@@ -20,7 +20,7 @@ from spacy.language import Language
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.transaction import CHUNKS_PREFIX
-from ..kb.vector_writing import reduce_vectors, write_vectors
+from ..kb.vector_writing import check_shorter, reduce_vectors, write_vectors
 from ..reading import proxies
 from ..system.whole_files import writer_lock
 from .blocks import Blocks, block_folder
@@ -244,6 +244,8 @@ def update_vectors(
     Raises:
         PelError: See ``embed_kb`` and ``reduce_vectors``.
     """
+    if dim is not None and dim != (whole_dim := LinkerRows(linker).dim):
+        check_shorter(path, dim, whole_dim)  # before hours of work
     with KnowledgeBase.open(path) as present:
         known = _is_of_encoder(present, linker)
         vectors = present.settings["vectors"]

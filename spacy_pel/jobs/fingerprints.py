@@ -10,7 +10,7 @@ from spacy.language import Language
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.settings import KB_FILE
-from ..pipeline.kb_component import KB_REFERENCE
+from ..pipeline.kb_component import KB_FOLDER
 from ..pipeline.pipelines import linker_of
 
 # Entries of the component's config that do not decide its answers, or that other entries of the
@@ -31,7 +31,7 @@ def linker_state(nlp: Language, component: str = "proxy_linker") -> dict[str, An
     linker = linker_of(nlp, component)
     reranker = None
     if linker.reranked:
-        data = linker.to_bytes(exclude=("cfg", "model", KB_REFERENCE))
+        data = linker.to_bytes(exclude=("cfg", "model", KB_FOLDER))
         reranker = hashlib.blake2b(data, digest_size=16).hexdigest()
     config, fitted = nlp.get_pipe_config(component), linker.fitted.as_data()
     return {

@@ -83,6 +83,15 @@ def write_vectors(
     return KnowledgeBase.open(path)
 
 
+def check_shorter(path: str | Path, dim: int, whole: int) -> None:
+    """PelError unless vectors of a KB's folder, which have ``whole`` numbers, can be reduced to ``dim``."""
+    if not 1 <= dim < whole:
+        raise PelError(
+            f"{path}: its vectors have {whole} numbers",
+            f"choose from 1 to {whole - 1} of them, not {dim}",
+        )
+
+
 def reduce_vectors(
     path: str | Path, dim: int | None = None, alike: float | None = None
 ) -> tuple[KnowledgeBase, float]:
@@ -115,11 +124,8 @@ def reduce_vectors(
                 "to choose another length, first run: "
                 f"python -m spacy pel kb embed {kb.path} PIPELINE",
             )
-        if dim is not None and not 1 <= dim < vectors["dim"]:
-            raise PelError(
-                f"{kb.path}: its vectors have {vectors['dim']} numbers",
-                f"choose from 1 to {vectors['dim'] - 1} of them, not {dim}",
-            )
+        if dim is not None:
+            check_shorter(kb.path, dim, vectors["dim"])
         found_by = vectors["found_by"]
         if alike is not None and not (found_by and found_by["kind"] == FAST_SCAN_KIND):
             raise PelError(

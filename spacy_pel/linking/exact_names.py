@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
-from .reranking import Ordered
+from .reranking import Found, Ordered
 
 # The largest number of letters of an acronym.
 _ACRONYM = 5
@@ -28,15 +27,9 @@ class SoleOwnersFirst(NamedTuple):
 
     kb: KnowledgeBase
 
-    def ordered(
-        self,
-        mentions: Sequence[MentionInContext],
-        found: Candidates,
-        rerank_scores: np.ndarray | None,
-        groups: np.ndarray | None,
-    ) -> Ordered:
+    def ordered(self, found: Found) -> Ordered:
         """The sole owner first, then the others as they were."""
-        owns = sole_owners(self.kb, mentions, found.numbers)
+        owns = sole_owners(self.kb, found.mentions, found.candidates.numbers)
         return Ordered(np.argsort(~owns, kind="stable"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from math import log
+from string import punctuation
 from typing import NamedTuple
 
 import numpy as np
@@ -12,19 +13,15 @@ import numpy as np
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.records.names import american, normalised
-from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
 from .exact_names import is_acronym
+from .reranking import Found
 
-SOLE, ACRONYM = 7, 3  # the features that say so: of a candidate, of a mention
 TOP = 8  # the candidates of a mention that are looked at, from the best
 _CODES = 4093  # hashes of trigrams
-_EDGE, _END = "\1", "\n"
-_LETTERS = np.array(
-    [ord(chr(byte).lower() if byte < 128 else chr(byte)) for byte in range(256)], np.uint8
-)
-_LETTERS[[byte for byte in range(128) if not chr(byte).isalnum()]] = ord(" ")
-_LETTERS[[ord(_EDGE), ord(_END)]] = ord(_EDGE), ord(_END)
+_EDGE, _END = "\1", "\n"  # no name has them
+_MARKS = punctuation.encode()
+_BLANKS = bytes.maketrans(_MARKS, b" " * len(_MARKS))
 _OWNERS = 5  # of a name; more are as many
 _ELSEWHERE = 4  # mentions of a document that mean a candidate; more are as many
 _PRIOR = 20  # gold mentions that the KB as a whole counts for, where a label's types are learnt
@@ -66,18 +63,23 @@ class LabelPriors(NamedTuple):
     """What a mention's label says of its entity, learnt from gold mentions.
 
     Attributes:
-        types: For each label, in lower case, and each type the log of how much more often the gold
-            entities have it than the entities of the KB. The type "" stands for entities without one.
+        types: For each label, in lower case, and each type of its gold entities the log of how much
+            more often these have it than the entities of the KB. The type "" stands for entities
+            without one.
+        others: For each label the same for a type that none of its gold entities has.
         none: For each label the log-odds that the KB lacks the entity; "" for any other label.
     """
 
     types: Mapping[str, Mapping[str, float]]
+    others: Mapping[str, float]
     none: Mapping[str, float]
 
     def affinity(self, label: str, types: Collection[str]) -> float:
         """How well types fit to a label; 0 for a label that is not known."""
-        known = self.types.get(label.casefold())
-        return max(known.get(type, -_MOST) for type in types or ("",)) if known else 0.0
+        label = label.casefold()
+        if label not in self.types:
+            return 0.0
+        return max(self.types[label].get(type, self.others[label]) for type in types or ("",))
 
     def log_odds_of_none(self, label: str) -> float:
         """The log-odds that the KB lacks the entity of a mention with this label."""
@@ -106,27 +108,30 @@ def learnt_priors(
         mentions[label] += 1
         missing[label] += own is None
         counts[label].update(() if own is None else own or ("",))
-    ratios = {}
-    for label, of_label in counts.items():
-        ratios[label] = {}
-        for type, count in everywhere.items():
-            share = (count + 1) / (n_all + n_types)
-            found = (of_label[type] + _PRIOR * share) / (of_label.total() + _PRIOR)
-            ratios[label][type] = round(min(max(log(found / share), -_MOST), _MOST), 3)
+
+    def ratio(of_label: Counter[str], type: str) -> float:
+        share = (everywhere[type] + 1) / (n_all + n_types)
+        found = (of_label[type] + _PRIOR * share) / (of_label.total() + _PRIOR)
+        return round(min(max(log(found / share), -_MOST), _MOST), 3)
+
+    ratios = {
+        label: {type: ratio(of_label, type) for type in sorted(of_label)}
+        for label, of_label in counts.items()
+    }
+    others = {
+        label: round(max(log(_PRIOR / (of_label.total() + _PRIOR)), -_MOST), 3)
+        for label, of_label in counts.items()
+    }
     overall = (missing.total() + 1) / (mentions.total() + 2)
     none = {"": overall} | {
         label: (missing[label] + 10 * overall) / (n + 10) for label, n in mentions.items()
     }
-    return LabelPriors(ratios, {label: round(log(p / (1 - p)), 3) for label, p in none.items()})
+    return LabelPriors(
+        ratios, others, {label: round(log(p / (1 - p)), 3) for label, p in none.items()}
+    )
 
 
-def features_of(
-    kb: KnowledgeBase,
-    mentions: Sequence[MentionInContext],
-    labels: Sequence[str],
-    found: Candidates,
-    rerank_scores: np.ndarray | None,
-) -> Features:
+def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Features:
     """Look at the best candidates of mentions.
 
     Of a candidate: its score, and how far it is behind the best; its rank; how like the mention its
@@ -137,18 +142,18 @@ def features_of(
 
     Args:
         kb: Where names and types are.
-        mentions: The n mentions. Those of a document are looked at together.
-        labels: Their labels.
-        found: Their candidates, best first. The first 8 are looked at, two at least.
-        rerank_scores: float32, as ``Links.rerank_scores``; None without a reranker.
+        labels: The labels of the n mentions.
+        found: The mentions and their candidates, two at least, of which the first 8 are looked at.
+            Mentions of a document are looked at together.
     """
-    numbers, scores = (column[:, :TOP] for column in found)
+    mentions = found.mentions
+    numbers, scores = (column[:, :TOP] for column in found.candidates)
     there = numbers >= 0
     scores = np.where(there, scores, 0.0)
     distinct = np.unique(numbers[there])
     entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
     surfaces = [normalised(mention.surface) for mention in mentions]
-    owners = {m.surface: kb.numbers_named(m.surface) for m in mentions}
+    owners = {surface: kb.numbers_named(surface) for surface in {m.surface for m in mentions}}
     n_owners = np.array([min(len(owners[m.surface]), _OWNERS) for m in mentions]) / _OWNERS
     is_sole = np.array([len(owners[m.surface]) == 1 for m in mentions])
     exact = np.array([np.isin(row, owners[m.surface]) for m, row in zip(mentions, numbers)])
@@ -161,7 +166,9 @@ def features_of(
             for n in numbers.ravel().tolist()
         ]
     ).reshape(*numbers.shape, 2)
-    again = np.full(numbers.shape, np.nan) if rerank_scores is None else rerank_scores[:, :TOP]
+    again = np.full(numbers.shape, np.nan)
+    if found.rerank_scores is not None:
+        again = found.rerank_scores[:, :TOP]
     read = np.isfinite(again)
     ranks = np.broadcast_to(np.log1p(np.arange(numbers.shape[1])), numbers.shape)
     candidates = [
@@ -236,7 +243,8 @@ def _trigrams(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     They are of bytes in lower case, punctuation being a blank, with two bytes before and one behind.
     """
     joined = "".join(f"{_EDGE}{_EDGE}{text}{_EDGE}{_END}" for text in texts)
-    letters = _LETTERS[np.frombuffer(joined.encode("utf8", "replace"), np.uint8)]
+    lower = joined.encode("utf8", "replace").lower().translate(_BLANKS)
+    letters = np.frombuffer(lower, np.uint8)
     blank = letters == ord(" ")
     letters = letters[~(blank & np.roll(blank, 1))].astype(np.uint32)
     ends = letters == ord(_END)

@@ -15,7 +15,7 @@ from ..kb.mentions import KnownMentions
 from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
 from .nil import Sure, is_nil
-from .reranking import Ordered, Reranking, group_means, in_order, reranked_candidates
+from .reranking import Found, Ordered, Reranking, group_means, in_order, reranked_candidates
 from .retriever import Retriever
 
 # The number of candidates searched for a mention, at least, where exact names count and in
@@ -36,13 +36,7 @@ class Searchable(Protocol):
 class Ordering(Protocol):
     """Orders the candidates that were found."""
 
-    def ordered(
-        self,
-        mentions: Sequence[MentionInContext],
-        found: Candidates,
-        rerank_scores: np.ndarray | None,
-        groups: np.ndarray | None,
-    ) -> Ordered: ...
+    def ordered(self, found: Found) -> Ordered: ...
 
 
 class Links(NamedTuple):
@@ -123,7 +117,7 @@ def link(
     if reranking is not None:
         found, rerank_scores = reranked_candidates(found, mentions, reranking, groups)
     if ordering is not None:
-        order, chances, in_kb = ordering.ordered(mentions, found, rerank_scores, groups)
+        order, chances, in_kb = ordering.ordered(Found(mentions, found, rerank_scores, groups))
         found = Candidates(*in_order(order, *found))
         if rerank_scores is not None:
             (rerank_scores,) = in_order(order, rerank_scores)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.vectors.index import Candidates
-from ..reading.mention import MentionInContext
-from .reranking import Ordered, in_order
+from .reranking import Found, Ordered, in_order
 
 
 class OldFit(NamedTuple):
@@ -30,19 +28,12 @@ class OldFit(NamedTuple):
         slope, intercept, _, margin_slope, *_ = saved["calibration"]
         return cls(kb, slope, intercept, margin_slope, saved["name_weight"][0])
 
-    def ordered(
-        self,
-        mentions: Sequence[MentionInContext],
-        found: Candidates,
-        rerank_scores: np.ndarray | None,
-        groups: np.ndarray | None,
-    ) -> Ordered:
+    def ordered(self, found: Found) -> Ordered:
         """The candidates by score and bonus."""
-        owners = {
-            surface: self.kb.numbers_named(surface) for surface in {m.surface for m in mentions}
-        }
-        named = [np.isin(row, owners[m.surface]) for m, row in zip(mentions, found.numbers)]
-        scores = found.scores + self.bonus * np.array(named).reshape(found.numbers.shape)
+        (numbers, scores), surfaces = found.candidates, [m.surface for m in found.mentions]
+        owners = {surface: self.kb.numbers_named(surface) for surface in set(surfaces)}
+        named = [np.isin(row, owners[surface]) for surface, row in zip(surfaces, numbers)]
+        scores = scores + self.bonus * np.array(named).reshape(numbers.shape)
         order = np.argsort(-scores, kind="stable")
         best, second = in_order(order, scores)[0][:, :2].T.astype(np.float64)
         margin = np.where(np.isfinite(second), best - second, 0)

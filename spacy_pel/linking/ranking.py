@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.vectors.index import Candidates
-from ..reading.mention import MentionInContext
 from .features import LabelPriors, features_of
-from .reranking import Ordered, group_means, in_order
+from .reranking import Found, Ordered, group_means, in_order
 
 if TYPE_CHECKING:
     from ..models.ranker import Ranker
@@ -82,19 +80,13 @@ class KBRanking(NamedTuple):
     kb: KnowledgeBase  # where the candidates' names and types are
     labels: Sequence[str]
 
-    def ordered(
-        self,
-        mentions: Sequence[MentionInContext],
-        found: Candidates,
-        rerank_scores: np.ndarray | None,
-        groups: np.ndarray | None,
-    ) -> Ordered:
+    def ordered(self, found: Found) -> Ordered:
         """The best candidates by their probabilities; equal ones, and the others, stay in order."""
-        features = features_of(self.kb, mentions, self.labels, found, rerank_scores)
+        features = features_of(self.kb, self.labels, found)
         given = self.ranking.ranker.probabilities(*features.with_priors(self.ranking.priors))
-        if groups is not None:
-            given = group_means(given, groups)
-        chances = np.full(found.scores.shape, np.nan, dtype=np.float32)
+        if found.groups is not None:
+            given = group_means(given, found.groups)
+        chances = np.full(found.candidates.scores.shape, np.nan, dtype=np.float32)
         chances[:, : given.shape[1] - 1] = given[:, :-1]
         order = np.argsort(-np.nan_to_num(chances, nan=-1.0), kind="stable", axis=1)
         (chances,) = in_order(order, chances)

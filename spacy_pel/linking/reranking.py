@@ -23,6 +23,22 @@ class Reranking(NamedTuple):
     top: int  # the number of candidates of each mention that are reranked, from the best
 
 
+class Found(NamedTuple):
+    """What an ordering looks at.
+
+    Attributes:
+        mentions: The n mentions.
+        candidates: Their candidates, [n, k], best first by the retriever, or by the reranker.
+        rerank_scores: float32 [n, k], as ``Links.rerank_scores``; None without a reranker.
+        groups: int [n], the group of each mention, as of ``link``; None: each is one by itself.
+    """
+
+    mentions: Sequence[MentionInContext]
+    candidates: Candidates
+    rerank_scores: np.ndarray | None = None
+    groups: np.ndarray | None = None
+
+
 class Ordered(NamedTuple):
     """What names, or a learnt ranking, say of the candidates of n mentions.
 

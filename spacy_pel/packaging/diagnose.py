@@ -193,11 +193,13 @@ def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
             yield Finding(NOTE, "fit", found, remedy)
     threshold, ranking = linker.nil_threshold, linker.ranking
     found = "none: no probabilities"
+    if linker.fitted.old:
+        found = "probabilities, fitted with release 0.1"
     if ranking is not None:
         found = f"probabilities, fitted on mentions of {ranking.fitted_on}"
     nil = "no mention is NIL" if threshold is None else f"a mention below {threshold:.3f} is NIL"
     remedy = "python -m spacy pel calibrate PIPELINE DEV"
-    yield _judged(ranking is not None, "calibration", f"{found}; {nil}", remedy)
+    yield _judged(bool(ranking or linker.fitted.old), "calibration", f"{found}; {nil}", remedy)
 
 
 def _version(name: str) -> str | None:

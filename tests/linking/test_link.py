@@ -163,10 +163,11 @@ class Backwards:
     def __init__(self, chance: float) -> None:
         self.chance = chance
 
-    def ordered(self, mentions, found, rerank_scores, groups) -> Ordered:
-        order = np.argsort(found.numbers < 0, kind="stable")
+    def ordered(self, found) -> Ordered:
+        numbers = found.candidates.numbers
+        order = np.argsort(numbers < 0, kind="stable")
         order[:, :7] = order[:, 6::-1]
-        chances = np.full(found.numbers.shape, np.nan, np.float32)
+        chances = np.full(numbers.shape, np.nan, np.float32)
         chances[:, 0] = self.chance
         return Ordered(order, chances, np.full(len(order), np.float32(0.5)))
 

@@ -12,6 +12,7 @@ from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking.features import features_of, learnt_priors
 from spacy_pel.linking.ranking import Ranking
+from spacy_pel.linking.reranking import Found
 from spacy_pel.models.ranker import fitted_ranker
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
 
@@ -51,7 +52,7 @@ def dice(a: str, b: str) -> float:
 
 def test_features_against_plain_python(kb: KnowledgeBase) -> None:
     candidates = found()
-    looked = features_of(kb, mentions_in(DocumentContext()), LABELS, candidates, None)
+    looked = features_of(kb, LABELS, Found(mentions_in(DocumentContext()), candidates))
     assert looked.candidates.shape == (5, N, N_CANDIDATE - 1)
     assert looked.mentions.shape == (5, N_MENTION - 1) and looked.there.all()
     for i, surface in enumerate(SURFACES):
@@ -72,17 +73,17 @@ def test_what_others_of_the_document_mean_counts(kb: KnowledgeBase) -> None:
     one, other = DocumentContext(), DocumentContext()
     surfaces = [("x", one), ("y", one), ("x", other)]
     mentions = [MentionInContext(text, 0, 1, document) for text, document in surfaces]
-    elsewhere = features_of(kb, mentions, "AAA", candidates, None).candidates[..., 10:12]
+    elsewhere = features_of(kb, "AAA", Found(mentions, candidates)).candidates[..., 10:12]
     assert elsewhere[:, :, 0].tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 0]]
 
 
 def test_a_mention_is_looked_at_alike_in_any_batch(kb: KnowledgeBase) -> None:
     candidates, mentions = found(), [m._replace(text=m.text + "!") for m in mentions_in(None)]
     ranking = ranking_by_score()
-    together = ranking.on(kb, LABELS).ordered(mentions, candidates, None, None)
+    together = ranking.on(kb, LABELS).ordered(Found(mentions, candidates))
     for i in range(len(SURFACES)):
         own = Candidates(*(column[i : i + 1] for column in candidates))
-        alone = ranking.on(kb, LABELS[i : i + 1]).ordered(mentions[i : i + 1], own, None, None)
+        alone = ranking.on(kb, LABELS[i : i + 1]).ordered(Found(mentions[i : i + 1], own))
         np.testing.assert_allclose(alone.chances[0], together.chances[i], atol=1e-6)
 
 
@@ -91,7 +92,7 @@ def test_missing_candidates_have_no_chance(kb: KnowledgeBase) -> None:
     numbers[0, 0], scores[0, 0] = 3, 0.5
     given = Candidates(numbers, scores)
     order, chances, in_kb = (
-        ranking_by_score(4.0, 2.0).on(kb, "AA").ordered(mentions_in(None)[:2], given, None, None)
+        ranking_by_score(4.0, 2.0).on(kb, "AA").ordered(Found(mentions_in(None)[:2], given))
     )
     assert order[0, 0] == 0 and np.nansum(chances[1]) == 0
     assert in_kb.tolist() == pytest.approx([0.5, 0.0])  # 4 * 0.5 against 2

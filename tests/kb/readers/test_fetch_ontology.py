@@ -23,6 +23,11 @@ PAGES = {
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if self.path == "/purl/mondo.obo":  # as PURLs do
+            self.send_response(302)
+            self.send_header("Location", "/mondo.obo")
+            self.end_headers()
+            return
         if self.path not in PAGES:
             self.send_error(404)
             return
@@ -52,7 +57,7 @@ def at(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_is_fetched_and_read(address: str, tmp_path: Path, monkeypatch) -> None:
-    at(f"{address}/mondo.obo", monkeypatch)
+    at(f"{address}/purl/mondo.obo", monkeypatch)
     received: list[tuple[int, int | None]] = []
     folder = tmp_path / "new"
     found = fetch_ontology("mondo", folder, received=lambda *given: received.append(given))

@@ -74,7 +74,9 @@ def graphs(*graphs: dict) -> str:
         ("x.obo", ontologies.TERMS, "obo", "2026", ENTITIES),
         ("x.obo.gz", TERMS, "obo", "releases/2016-03-04", [DISEASE, FLU]),
         ("x.json", graphs(GRAPH), "obo-graph", f"{OBO}x/2026/x.owl", ENTITIES),
+        ("x.json.gz", graphs(GRAPH), "obo-graph", f"{OBO}x/2026/x.owl", ENTITIES),
         ("x.owl", OWL, "owl", f"{OBO}x/2026/x.owl", ENTITIES),
+        ("x.owl.gz", OWL, "owl", f"{OBO}x/2026/x.owl", ENTITIES),
     ],
 )
 def test_an_ontology(

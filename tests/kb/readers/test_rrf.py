@@ -61,6 +61,12 @@ def test_names_types_and_definitions(tmp_path: Path, kind: str) -> None:
     assert rash == Entity("C2", "Rash", ("Exanthema",), (), "First.", xrefs=xrefs, sources=sources)
 
 
+def test_windows_ends_of_line_and_a_byte_order_mark(tmp_path: Path) -> None:
+    text = f"\ufeff{conso('C1', 'Fever')}\r\n{conso('C2', 'Rash')}"
+    (tmp_path / "MRCONSO.RRF").write_bytes(text.encode())
+    assert [entity[:2] for entity in read(tmp_path)] == [("C1", "Fever"), ("C2", "Rash")]
+
+
 def test_parents_and_retired_ids(tmp_path: Path) -> None:
     write(tmp_path, "MRCONSO.RRF", [conso("C1", "Fever"), conso("C2", "Heat")])
     relations = [("PAR", "C9"), ("PAR", "C2"), ("PAR", "C9"), ("PAR", "C1"), ("RB", "C6")]
