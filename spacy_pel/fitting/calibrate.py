@@ -208,7 +208,7 @@ def fit(
         recall_before=float(gold.right[in_kb, 0].mean()),
         recall_after=float(first_right[in_kb].mean()),
         nil=nil_metrics(
-            decisive,
+            1 - chances[:, -1],
             is_nil(decisive, threshold),
             np.where(gold.right.any(axis=1), ranks, 0),
             in_kb,

@@ -13,7 +13,7 @@ import pytest
 import spacy
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.embed import embed_kb, is_embedded
+from spacy_pel.jobs.embed import embed_kb, is_embedded, update_vectors
 from spacy_pel.jobs.workers import local_results
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import add_entities, remove_entities
@@ -208,12 +208,14 @@ def test_a_change_before_embedding_begins_is_noticed(
         embed_kb(bare_kb.path, linker)
 
 
-@pytest.mark.parametrize("settings", [{"dtype": "int4"}, {"index": "fast"}, {"engine": "slurm"}])
+@pytest.mark.parametrize(
+    "settings", [{"dtype": "int4"}, {"index": "fast"}, {"engine": "slurm"}, {"dim": 33}]
+)
 def test_unknown_settings_are_refused_before_anything_is_encoded(
-    linker, bare_kb: KnowledgeBase, encoded: list[str], settings: dict[str, str]
+    linker, bare_kb: KnowledgeBase, encoded: list[str], settings: dict[str, object]
 ) -> None:
     with pytest.raises(PelError, match="choose"):
-        embed_kb(bare_kb.path, linker, **settings)
+        update_vectors(bare_kb.path, linker, **settings)
     assert encoded == []
 
 
