@@ -210,7 +210,7 @@ def fit(
         nil=nil_metrics(
             1 - chances[:, -1],
             is_nil(decisive, threshold),
-            np.where(gold.right.any(axis=1), ranks, 0),
+            np.where(gold.right.any(axis=1), ranks, gold.ranks),
             in_kb,
             decided=threshold is not None,
         ),
@@ -222,13 +222,15 @@ def fit(
 class _Gold(NamedTuple):
     """The candidates of gold mentions as a ranking looks at them.
 
-    ``right``, bool [n, k], says which are right, and ``sole`` which alone have the mention as a name.
+    ``right``, bool [n, k], says which are right, ``ranks``, int64 [n], at which rank the first right one
+    was found (0: none was), and ``sole`` which candidates alone have the mention as a name.
     ``types`` has those of the right entities, or None if the KB has none of them, and ``documents``
     numbers the documents, int64 [n].
     """
 
     features: Features
     right: np.ndarray
+    ranks: np.ndarray
     sole: np.ndarray
     types: Sequence[tuple[str, ...] | None]
     documents: np.ndarray
@@ -259,9 +261,8 @@ class _Recorder:
 
     def ordered(self, found: Found) -> Ordered:
         numbers = found.candidates.numbers
-        best = numbers[:, :TOP]
-        sole = sole_owners(self.kb, found.mentions, best)
-        self.looked_at.append((features_of(self.kb, self.labels, found), best, sole))
+        sole = sole_owners(self.kb, found.mentions, numbers[:, :TOP])
+        self.looked_at.append((features_of(self.kb, self.labels, found), numbers, sole))
         return Ordered(np.tile(np.arange(numbers.shape[1]), (len(numbers), 1)))
 
 
@@ -271,7 +272,7 @@ def _looked_at(
     """Link gold mentions, each document by itself, and look at their candidates."""
     recorder = _Recorder(linker.reranked)
     linker.ranking = recorder
-    right, types, documents = [], [], []
+    right, types, documents = [], [], []  # ``right`` is of all candidates
     linked = linked_one_by_one(nlp, linker, examples, "Looking at candidates", progress)
     for document, (example, answer) in enumerate(linked):
         if answer is None:
@@ -289,9 +290,10 @@ def _looked_at(
         np.concatenate(own) if isinstance(own[0], np.ndarray) else list(chain.from_iterable(own))
         for own in columns
     )
-    return _Gold(
-        Features(*joined), np.array(right), np.concatenate(sole), types, np.array(documents)
-    )
+    all_right = np.array(right)
+    ranks = np.where(all_right.any(axis=1), 1 + all_right.argmax(axis=1), 0)
+    right = all_right[:, :TOP]
+    return _Gold(Features(*joined), right, ranks, np.concatenate(sole), types, np.array(documents))
 
 
 def _fitted(gold: _Gold, types_of_kb: Mapping[tuple[str, ...], int], reranked: int) -> Ranking:
