@@ -71,13 +71,16 @@ def mention_at(
 
     Args:
         text: The text of the document.
-        start, end, label, ids: See ``Mention``.
-        expected: How the source says that the mention reads, but for white space; None if it does
-            not say.
+        start: The first character of the mention.
+        end: The character after its last.
+        label: See ``Mention``.
+        ids: See ``Mention``.
+        expected: How the source says that the mention reads; None if it does not say.
         remedy: What the user can do about wrong offsets.
 
     Raises:
-        PelError: The offsets are not in the text, the mention is blank, or reads otherwise.
+        PelError: The offsets are not in the text, the mention is blank, or it does not read as
+            expected. White space may differ.
     """
     if not 0 <= start < end <= len(text):
         problem = f"the mention {start}-{end} is not in the {len(text)} characters of text"

@@ -21,8 +21,11 @@ class AdamW(Optimizer):
 
     Args:
         learn_rate: a number or a schedule.
-        weight_decay: the rate at which weights decay. Biases and LayerNorm do not decay.
-        beta1, beta2, eps: as of torch's.
+        weight_decay: the rate at which weights decay, apart from their gradients. Biases and
+            LayerNorm do not decay.
+        beta1: the decay of the mean of the gradients.
+        beta2: the decay of the mean of their squares.
+        eps: added to the denominator.
         grad_clip: the largest norm of all gradients of a model together; 0 for no clipping.
     """
 
