@@ -299,6 +299,7 @@ def learn_cli(
     mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
     acronyms: Annotated[bool, Option("--acronyms", help="Learn acronyms of plain texts")] = False,
     least: Annotated[int, Option(min=1, help="--acronyms: least texts that define one")] = 1,
+    lessons: Annotated[Path | None, Option(help="--acronyms: a file of lessons to write")] = None,
     per_entity: Annotated[int, Option(min=0, help="--mentions: most of an entity; 0: all")] = 64,
     limit: Annotated[int, Option(min=0, help="--mentions: documents of a file; 0: all")] = 0,
     fit: Annotated[
@@ -312,7 +313,8 @@ def learn_cli(
     example, is then found as a name of hypertension. With --mentions the KB keeps the mentions
     themselves, in their texts, and compares new ones with them ("kb forget" takes them out again).
     With --acronyms the documents need no annotations: where one defines "multiple sclerosis (MS)",
-    and a single entity has this name, the entity gets the name "MS".
+    and a single entity has this name, the entity gets the name "MS". --lessons writes such texts
+    without the definition and with "MS" annotated, in PubTator: to train and to calibrate on.
 
     \b
     Examples:
@@ -331,11 +333,13 @@ def learn_cli(
     with progress_bar(desc="Reading", unit=" documents") as bar:
         given = {"nlp": nlp, "component": component, "progress": bar.update}
         if acronyms:
-            learnt = learn_acronyms(folder, corpora, **given, least=least)
+            learnt = learn_acronyms(folder, corpora, **given, least=least, lessons=lessons)
             said = (
                 f"{learnt.names:,} acronyms of entities in {learnt.texts:,} texts; several entities "
                 f"have {learnt.ambiguous:,} of them"
             )
+            if lessons:
+                said += f"; {learnt.lessons:,} lessons in {lessons}"
         elif mentions:
             given |= {"spans_key": spans_key, "per_entity": per_entity, "limit": limit, "fit": fit}
             learnt = learn_mentions_of(folder, corpora, **given)

@@ -5,8 +5,10 @@ Acronyms come from plain text: "multiple sclerosis (MS)" says what MS may mean.
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +16,10 @@ import spacy
 from spacy.language import Language
 
 from ..corpora.document_corpus import open_corpus
+from ..documents import pubtator
+from ..documents.document import Document, mention_at
+from ..documents.format import encoded
+from ..documents.formats import format_of
 from ..documents.open_documents import open_documents
 from ..errors import PelError
 from ..jobs.kb_rows import LinkerRows
@@ -22,8 +28,9 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.records.names import normalised
 from ..pipeline.pipelines import linker_of
-from ..reading.acronyms import defined_acronyms
+from ..reading.acronyms import defined_acronyms, hidden_definitions
 from ..reading.mention import GoldMention
+from ..system.whole_files import whole_file
 
 
 class LearntNames(NamedTuple):
@@ -34,6 +41,7 @@ class LearntNames(NamedTuple):
     changes: ChangeCounts
     texts: int = 0  # texts that were read for acronyms
     ambiguous: int = 0  # distinct acronyms that several entities now have
+    lessons: int = 0  # texts that were written as lessons
 
 
 def learn_names(
@@ -116,6 +124,7 @@ def learn_acronyms(
     texts: Sequence[str],
     *,
     least: int = 1,
+    lessons: Path | None = None,
     nlp: Language | None = None,
     component: str = "proxy_linker",
     progress: Callable[[], object] = lambda: None,
@@ -130,31 +139,35 @@ def learn_acronyms(
     Args:
         texts: Names of documents, as ``open_documents`` takes them.
         least: The least number of texts that define an acronym so.
+        lessons: A file for each text that defines one, as a ``lesson``.
 
     The others are those of ``learn_names``.
 
     Raises:
-        PelError: There is no KB, a text is missing, no text defines an acronym of the KB, or the KB
-            has vectors and no fitting pipeline was given.
+        PelError: There is no KB, a text is missing, no text defines an acronym of the KB, the name of
+            ``lessons`` is not of PubTator, or the KB has vectors and no fitting pipeline was given.
     """
     encoder = LinkerRows(linker_of(nlp, component)) if nlp else None
     counts: Counter[tuple[str, int]] = Counter()  # of the texts that define one for an entity
-    n_texts = 0
+    n_texts = n_lessons = 0
     new: dict[int, list[str]] = defaultdict(list)
     with KnowledgeBase.open(folder) as kb:
-        for name in texts:
-            for raw in open_documents(name):
-                for acronym, long_form in defined_acronyms(raw.document(None).text).items():
-                    owners = kb.numbers_named(long_form)
-                    if len(owners) == 1:
-                        counts[acronym, int(owners[0])] += 1
-                n_texts += 1
-                progress()
-        if not counts:
-            raise PelError(
-                f"no acronym in {', '.join(texts)} has a long form that is a name in {folder}",
-                "give more text, or text of the field of the knowledge base",
-            )
+        with _writing(lessons) as write:
+            for name in texts:
+                for raw in open_documents(name):
+                    text = raw.document(None).text
+                    meant = meant_acronyms(text, kb)
+                    counts.update((acronym, number) for acronym, (_, number) in meant.items())
+                    n_texts += 1
+                    if lessons and (written := lesson(str(n_texts), text, meant, kb)):
+                        write(pubtator.pubtator_text(written))
+                        n_lessons += 1
+                    progress()
+            if not counts:
+                raise PelError(
+                    f"no acronym in {', '.join(texts)} has a long form that is a name in {folder}",
+                    "give more text, or text of the field of the knowledge base",
+                )
         for (acronym, number), count in sorted(counts.items()):
             if count >= least and number not in kb.numbers_named(acronym):
                 new[number].append(acronym)
@@ -164,7 +177,47 @@ def learn_acronyms(
     with KnowledgeBase.open(folder) as kb:
         learnt = {acronym for acronyms in new.values() for acronym in acronyms}
         ambiguous = sum(len(kb.numbers_named(acronym)) > 1 for acronym in learnt)
-    return LearntNames(sum(map(len, new.values())), 0, changes, n_texts, ambiguous)
+    return LearntNames(sum(map(len, new.values())), 0, changes, n_texts, ambiguous, n_lessons)
+
+
+def lesson(
+    id: str, text: str, meant: Mapping[str, tuple[str, int]], kb: KnowledgeBase
+) -> Document | None:
+    """A text in which acronyms are not defined, but annotated; None if there are none.
+
+    Each of their mentions has the label "Acronym" and the id of the entity that the text means by it
+    (``meant_acronyms``).
+    """
+    text, places = hidden_definitions(text, {short: long for short, (long, _) in meant.items()})
+    mentions = []
+    for start, end in places:
+        [(concept_id, _)] = kb.labels([meant[text[start:end]][1]])
+        mentions.append(mention_at(text, start, end, "Acronym", (concept_id,)))
+    return Document(text, id, tuple(mentions)) if mentions else None
+
+
+def meant_acronyms(text: str, kb: KnowledgeBase) -> dict[str, tuple[str, int]]:
+    """From the acronyms that a text defines to long forms that one entity alone has, and its number."""
+    owners = {
+        short: (long, kb.numbers_named(long)) for short, long in defined_acronyms(text).items()
+    }
+    return {s: (long, int(own[0])) for s, (long, own) in owners.items() if len(own) == 1}
+
+
+@contextmanager
+def _writing(path: Path | None) -> Iterator[Callable[[str], object]]:
+    """What adds text to a new file of PubTator, or to none."""
+    if path is None:
+        yield lambda text: None
+        return
+    if format_of(path.name.lower().removesuffix(".gz")) is not pubtator.FORMAT:
+        raise PelError(f"{path}: lessons are PubTator", "name it .pubtator or .pubtator.gz")
+    with whole_file(path, "xb") as file:
+        if path.suffix.lower() == ".gz":
+            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
+                yield lambda text: zipped.write(encoded(text))
+        else:
+            yield lambda text: file.write(encoded(text))
 
 
 def _renamed(kb: KnowledgeBase, new: dict[int, list[str]]) -> list[Entity]:

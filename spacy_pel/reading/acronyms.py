@@ -53,6 +53,26 @@ def defined_acronyms(text: str) -> dict[str, str]:
     }
 
 
+def hidden_definitions(text: str, long_forms: Mapping[str, str]) -> tuple[str, list[Offsets]]:
+    """A text in which acronyms stand undefined, and the places where they stand, ascending.
+
+    Both "multiple sclerosis (MS)" and "MS (multiple sclerosis)" become "MS". An acronym that the text
+    goes on to define gets no place.
+
+    Args:
+        text: A text that defines acronyms.
+        long_forms: Some of its ``defined_acronyms``.
+    """
+    text = _PADDING.sub("", _without_surrogates(text))
+    for short, long in long_forms.items():
+        own, phrase, more = re.escape(short), re.escape(long), r"(?:[,;:][^()]*)?\)"
+        definition = rf"(?<!\w)(?:(?i:{phrase}) ?\({own}{more}|{own} ?\((?i:{phrase}){more})"
+        text = re.sub(definition, lambda match, short=short: short, text)
+    defined = defined_acronyms(text)
+    places = _whole_words(text, _finder(long_forms)(text)) if long_forms else ()
+    return text, [(start, end) for start, end in places if text[start:end] not in defined]
+
+
 def _pieces(text: str) -> Iterator[str]:
     """The text in pieces of bounded length, cut where no definition is expected."""
     start = 0

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from spacy_pel.documents.document import Mention
+from spacy_pel.documents.open_documents import open_documents
 from spacy_pel.errors import PelError
 from spacy_pel.fitting.learn_names import learn_acronyms, learn_names, new_names
 from spacy_pel.kb import KnowledgeBase
@@ -99,3 +101,26 @@ def test_texts_without_acronyms_of_the_kb_are_an_error(
     texts.write_text("Polymerase chain reaction (PCR)", "utf8")
     with pytest.raises(PelError, match="no acronym in .* give more text"):
         learn_acronyms(bare_kb.path, [str(texts)])
+
+
+def test_lessons_hide_definitions_and_annotate_each_mention(
+    bare_kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    texts, lessons = tmp_path / "texts.txt", tmp_path / "lessons.pubtator.gz"
+    told = "Rheumatoid arthritis (RAT) and PCR (polymerase chain reaction). RAT is no RATS."
+    texts.write_text(f"None here.\n{told}\n", "utf8")
+    learnt = learn_acronyms(bare_kb.path, [str(texts)], lessons=lessons)
+    [raw] = open_documents(lessons)
+    document = raw.document(None)
+    assert document.text == "RAT and PCR (polymerase chain reaction). RAT is no RATS."
+    assert (learnt.lessons, document.mentions) == (
+        1,
+        (Mention(0, 3, "RAT", "Acronym", ("C03",)), Mention(41, 44, "RAT", "Acronym", ("C03",))),
+    )
+    before = lessons.read_bytes()
+    texts.write_text("Polymerase chain reaction (PCR)", "utf8")
+    with pytest.raises(PelError, match="give more text"):
+        learn_acronyms(bare_kb.path, [str(texts)], lessons=lessons)
+    assert lessons.read_bytes() == before
+    with pytest.raises(PelError, match="name it .pubtator"):
+        learn_acronyms(bare_kb.path, [str(texts)], lessons=tmp_path / "lessons.txt")

@@ -13,6 +13,7 @@ from spacy_pel.reading.acronyms import (
     at_long_forms,
     defined_acronyms,
     expanded,
+    hidden_definitions,
     is_long_form,
     short_forms_first,
 )
@@ -207,3 +208,18 @@ def test_many_acronyms(read: Callable) -> None:
         *("m s0", "m s1", "m s2")
     ]
     assert_linear(lambda input: read(*input), many, 1_000)
+
+
+@pytest.mark.parametrize(
+    "text, hidden, places",
+    [
+        ("In multiple sclerosis (MS) MS-like", "In MS MS-like", [(3, 5), (6, 8)]),
+        ("MS (multiple sclerosis; a disease), Multiple Sclerosis ( MS )", "MS, MS", [(0, 2), (4, 6)]),
+        # It goes on to be defined as something else.
+        ("multiple sclerosis (MS) by mass spectrometry (MS)", None, []),
+        ("nothing", "nothing", []),
+    ],
+)
+def test_definitions_are_hidden(text: str, hidden: str | None, places: list) -> None:
+    new, found = hidden_definitions(text, defined_acronyms(text))
+    assert found == places and hidden in (None, new)
