@@ -214,7 +214,11 @@ def test_many_acronyms(read: Callable) -> None:
     "text, hidden, places",
     [
         ("In multiple sclerosis (MS) MS-like", "In MS MS-like", [(3, 5), (6, 8)]),
-        ("MS (multiple sclerosis; a disease), Multiple Sclerosis ( MS )", "MS, MS", [(0, 2), (4, 6)]),
+        (
+            "MS (multiple sclerosis; a disease), Multiple Sclerosis ( MS )",
+            "MS, MS",
+            [(0, 2), (4, 6)],
+        ),
         # It goes on to be defined as something else.
         ("multiple sclerosis (MS) by mass spectrometry (MS)", None, []),
         ("nothing", "nothing", []),
