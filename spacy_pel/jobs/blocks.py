@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 # The folder of what is known of the blocks. Programs that read a folder of tables pass over it.
 KEPT = ".pel"
-_SETTINGS, _SCRATCH, _JOINED = "settings.json", "new-", "joined"
+_SETTINGS, _SCRATCH = "settings.json", "new-"
 
 
 class Blocks:
@@ -69,17 +69,17 @@ class Blocks:
         ``write`` writes it to the path that it is given. Other files in the folder of this path are
         removed. What it returns is plain data, and not None.
         """
-        path = self.path(name)
+        path, entry = self.path(name), self._entry(name)
         with TemporaryDirectory(dir=self.kept, prefix=_SCRATCH) as scratch:
             new = Path(scratch, "block")
             result = write(new)
             to_disk(new)
-            for place in (path, self._entry(name)):
+            for place in (path, entry):
                 place.parent.mkdir(parents=True, exist_ok=True)
-            self._entry(name).write_text("{}")  # not whole, and not forgotten
+            entry.write_text("{}")  # not whole, and not forgotten
             os.replace(new, path)
         to_disk(path.parent)
-        with whole_file(self._entry(name)) as file:
+        with whole_file(entry) as file:
             json.dump({"digest": digest, "result": result}, file)
         return result
 
@@ -150,41 +150,6 @@ def block_folder(
         finally:
             if kept.exists() and not blocks.names():
                 blocks.remove()
-
-
-@contextmanager
-def output_blocks(
-    output: Path, settings: dict[str, Any], say: Callable[[str], object]
-) -> Iterator[Blocks]:
-    """The blocks of an output file, in a folder beside it; see ``block_folder``.
-
-    When the ``with`` block ends well, the blocks are removed, as the output is there. After an error
-    they stay for the next run. Blocks of other settings are removed, which ``say`` is told.
-    """
-    if output.exists() and not output.is_file():
-        raise PelError(f"{output}: is a folder or a device", "give the path of a file")
-    folder = output.with_name(f"{output.name}.parts")
-    with block_folder(folder, settings, restarting=say) as blocks:
-        yield blocks
-        blocks.remove()
-
-
-def join(
-    blocks: Blocks, names: list[str], make: Callable[[list[Path], Path], object], output: Path
-) -> None:
-    """Make a file of the blocks with these names, and put it in its place on the same disk, whole.
-
-    ``make`` takes the files of the blocks and the path to write. It may leave other files in the
-    folder of this path, which are removed.
-    """
-
-    def write(path: Path) -> str:
-        make([blocks.path(name) for name in names], path)
-        return output.name
-
-    blocks.write(_JOINED, write)
-    os.replace(blocks.path(_JOINED), output)
-    to_disk(output.parent)
 
 
 def differing(before: dict[str, Any], now: dict[str, Any]) -> str:

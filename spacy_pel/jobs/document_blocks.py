@@ -1,4 +1,4 @@
-"""Blocks of documents, what is known of each, and who hears how far a job has come.
+"""Jobs on documents, block by block, and who hears how far a job has come.
 
 Which documents a block holds is decided by the input alone, not by who works on it, nor by how many do.
 """
@@ -6,18 +6,20 @@ Which documents a block holds is decided by the input alone, not by who works on
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..documents import DocumentStream, RawDocument
 from ..documents.document_stream import DocumentFile
 from ..errors import PelError
-from .blocks import Blocks, join, output_blocks
-from .workers import Done, Worker, local_results
+from ..system.whole_files import to_disk
+from .blocks import Blocks, block_folder
+from .workers import local_results
 
 # Smaller files, such as notes of a page, are read together until they have so many bytes.
 BYTES_PER_GROUP = 4 * 2**20
@@ -57,8 +59,7 @@ class LinkedCounts(NamedTuple):
         return LinkedCounts(*(mine + others for mine, others in zip(self, other)))
 
 
-@dataclass(frozen=True)
-class DocumentBlock:
+class DocumentBlock(NamedTuple):
     """Documents that follow one another."""
 
     name: str  # what its file is named for
@@ -66,28 +67,6 @@ class DocumentBlock:
     records: tuple[RawDocument, ...]
     n_bytes: int  # of input that they took
     digest: str  # of the documents
-
-
-@dataclass(frozen=True)
-class BlockReport:
-    """What has become of a block."""
-
-    name: str
-    n_bytes: int  # of input that its documents took
-    counts: LinkedCounts
-    is_new: bool = True  # linked now, and not by an earlier run
-    is_told: bool = False  # whether a progress was told of its documents while they were linked
-
-    def tell(self, progress: LinkProgress) -> None:
-        """Tell a progress of the rest of the block."""
-        documents = self.counts.documents
-        if not self.is_new:
-            progress.passed_over(documents, self.n_bytes)
-            return
-        for _ in range(0 if self.is_told else documents):
-            progress.linked(self.n_bytes / documents)
-        for message in self.counts.skipped:
-            progress.say(f"Skipped {message}")
 
 
 def document_blocks(
@@ -119,134 +98,143 @@ def document_blocks(
         yield block()
 
 
-def unfinished(
-    found: Iterable[DocumentBlock],
-    blocks: Blocks,
-    on_error: OnError,
-    say: Callable[[str], object] | None = None,
-    done: str = "linked",
-) -> Iterator[DocumentBlock | Done]:
-    """The blocks that are to be made, and reports of those that an earlier run has made.
+def blocks_by_file(
+    source: DocumentStream, given: str, n_documents: int, n_bytes: int
+) -> Iterator[DocumentBlock]:
+    """The documents in blocks named for their files, which do not change if other files are added.
 
-    One with bad documents is made again if they stop the run, to say why.
-
-    ``say`` is told where an earlier run goes on, that is, what was ``done`` to how many documents, and
-    whether the input has changed since.
-    """
-    before = 0
-    for block in found:
-        stored: Any = blocks.finished(block.name, block.digest)
-        if stored is not None and not (stored[2] and on_error is OnError.stop):
-            documents, mentions, skipped = stored
-            before += documents + len(skipped)
-            counts = LinkedCounts(documents, mentions, tuple(skipped))
-            yield Done(BlockReport(block.name, block.n_bytes, counts, is_new=False))
-            continue
-        if say and blocks.is_changed:
-            say(f"The input has changed from about document {before + 1:,} on")
-        if say and before:
-            say(f"Going on after {before:,} documents that were {done} before")
-        say = None
-        yield block
-
-
-# Writes a block to a file, and tells a progress of its documents.
-Write = Callable[[DocumentBlock, Path, LinkProgress], LinkedCounts]
-
-
-def worker_that_writes(
-    blocks: Blocks, write: Write, progress: LinkProgress | None = None
-) -> Callable[[DocumentBlock], BlockReport]:
-    """What makes and keeps a block, and tells a progress of its documents."""
-
-    def work(block: DocumentBlock) -> BlockReport:
-        def write_block(path: Path) -> LinkedCounts:
-            return write(block, path, progress or LinkProgress())
-
-        counts = blocks.write(block.name, write_block, block.digest)
-        return BlockReport(block.name, block.n_bytes, counts, is_told=progress is not None)
-
-    return work
-
-
-def blocks_made(
-    blocks: Blocks,
-    write: Write,
-    items: Iterable[DocumentBlock | Done],
-    n_process: int,
-    progress: LinkProgress,
-) -> Iterator[BlockReport]:
-    """Make and keep blocks, in processes; their reports, in their order.
-
-    One process tells a progress of each document. Of several it is told block by block.
-    """
-    each = progress if n_process == 1 else None
-
-    def make(device: str) -> Worker:
-        return worker_that_writes(blocks, write, each)
-
-    with closing(local_results(make, items, ["cpu"] * n_process)) as reports:
-        for report in reports:
-            report.tell(progress)
-            yield report
-
-
-def blocks_to_file(
-    source: DocumentStream,
-    target: Path,
-    settings: dict[str, Any],
-    write: Write,
-    make_file: Callable[[Sequence[Path], Path], object],
-    *,
-    size: tuple[int, int],
-    n_process: int,
-    on_error: OnError,
-    progress: LinkProgress,
-    done: str = "linked",
-) -> LinkedCounts:
-    """Do a job on documents block by block, and make a file of the blocks.
-
-    The file appears as a whole at the end. After an error or an interruption it is as it was before,
-    and the next call goes on after the blocks that are finished.
-
-    Args:
-        settings: All that decides what is in the blocks, apart from the documents, as plain data.
-        make_file: Makes the file, see ``join``.
-        size: A block ends after this many documents, or bytes of them.
-        done: What the job does to documents, for messages.
-    """
-    progress.started(source.total)
-    total, names = LinkedCounts(), []
-    with output_blocks(target, {**settings, "size of parts": size}, progress.say) as blocks:
-        items = unfinished(document_blocks(source, *size), blocks, on_error, progress.say, done)
-        for report in blocks_made(blocks, write, items, n_process, progress):
-            total += report.counts
-            names.append(report.name)
-        join(blocks, names, make_file, target)
-    return total
-
-
-def file_groups(
-    files: Sequence[DocumentFile], given: str
-) -> list[tuple[str, tuple[DocumentFile, ...]]]:
-    """The files of an input in groups that one process reads, in their order, with their names.
-
-    A group is a large file, or small ones that follow one another. It has the name of its first file.
-    A file that was ``given`` alone has the name of the input; its group has the last part of it.
+    A large file has blocks of its own. Small ones that follow one another are read together, and
+    named for the first. A file that was ``given`` alone is named for the last part of that.
     """
     groups: list[list[DocumentFile]] = []
     size = 0
-    for file in files:
+    for file in source.files:
         if not groups or size + (file.size or 0) > BYTES_PER_GROUP:
             groups.append([])
             size = 0
         groups[-1].append(file)
         size += file.size or 0
-    names = [group[0].name for group in groups]
-    return [
-        (Path(name).name if name == given else name, tuple(group))
-        for name, group in zip(names, groups)
-    ]
+    for group in groups:
+        name = group[0].name if group[0].name != given else Path(given).name
+        yield from document_blocks(DocumentStream(group), n_documents, n_bytes, f"{name}-")
+
+
+# Writes a block to a file, and tells a progress of its documents.
+Write = Callable[[DocumentBlock, Path, LinkProgress], LinkedCounts]
+Made = tuple[str, LinkedCounts]  # the name of a block, and what is in it
+
+
+def keeper(
+    blocks: Blocks, write: Write, progress: LinkProgress = LinkProgress()
+) -> Callable[[DocumentBlock], Made]:
+    """What makes and keeps a block, and tells a progress of its documents."""
+
+    def work(block: DocumentBlock) -> Made:
+        def write_block(path: Path) -> LinkedCounts:
+            return write(block, path, progress)
+
+        return block.name, blocks.write(block.name, write_block, block.digest)
+
+    return work
+
+
+class BlockJob(NamedTuple):
+    """What is done to documents, block by block."""
+
+    write: Write
+    n_process: int = 1
+    on_error: OnError = OnError.stop
+    progress: LinkProgress = LinkProgress()
+    done: str = "linked"  # what is done to documents, for messages
+
+    def run(
+        self,
+        blocks: Blocks,
+        found: Iterable[DocumentBlock],
+        results: Callable[[Iterable[DocumentBlock]], Iterator[Made]] | None = None,
+        when_made: Callable[[str], object] = lambda name: None,
+    ) -> dict[str, LinkedCounts]:
+        """Make the blocks that are not there; give what is in each by name, in the order of ``found``.
+
+        One with bad documents is made again if they stop the run, to say why.
+
+        Args:
+            results: Makes and keeps blocks. None: processes of this computer do, in their order. One
+                process tells the progress of each document. Of several it is told block by block.
+            when_made: Called with the name of each block that was made.
+        """
+        counts: dict[str, LinkedCounts] = {}
+        sizes: dict[str, int] = {}
+
+        def unfinished() -> Iterator[DocumentBlock]:
+            before = 0
+            for block in found:
+                stored: Any = blocks.finished(block.name, block.digest)
+                if stored is not None and not (stored[2] and self.on_error is OnError.stop):
+                    documents, mentions, skipped = stored
+                    counts[block.name] = LinkedCounts(documents, mentions, tuple(skipped))
+                    before += documents + len(skipped)
+                    self.progress.passed_over(documents, block.n_bytes)
+                    continue
+                if not sizes and blocks.is_changed:
+                    text = f"The input has changed from about document {before + 1:,} on"
+                    self.progress.say(text)
+                if not sizes and before:
+                    text = f"Going on after {before:,} documents that were {self.done} before"
+                    self.progress.say(text)
+                counts[block.name], sizes[block.name] = LinkedCounts(), block.n_bytes
+                yield block
+
+        told = self.progress if self.n_process == 1 and results is None else LinkProgress()
+        if results is None:
+            keep, devices = keeper(blocks, self.write, told), ["cpu"] * self.n_process
+            results = partial(local_results, lambda device: keep, devices=devices)
+        with closing(results(unfinished())) as made:
+            for name, own in made:
+                counts[name] = own
+                for _ in range(0 if told is self.progress else own.documents):
+                    self.progress.linked(sizes[name] / own.documents)
+                for message in own.skipped:
+                    self.progress.say(f"Skipped {message}")
+                when_made(name)
+        return counts
+
+    def to_file(
+        self,
+        source: DocumentStream,
+        target: Path,
+        settings: dict[str, Any],
+        size: tuple[int, int],
+        make_file: Callable[[Sequence[Path], Path], object],
+    ) -> LinkedCounts:
+        """Make a file of the blocks of a stream, which are in a folder beside it until then.
+
+        The file appears as a whole at the end. After an error or an interruption it is as it was
+        before, and the next call goes on after the blocks that are finished.
+
+        Args:
+            settings: All that decides what is in the blocks, apart from the documents, as plain data.
+            size: A block ends after this many documents, or bytes of them.
+            make_file: Takes the files of the blocks and the path to write. It may leave other files
+                in the folder of this path, which are removed.
+        """
+        if target.exists() and not target.is_file():
+            raise PelError(f"{target}: is a folder or a device", "give the path of a file")
+        self.progress.started(source.total)
+        folder = target.with_name(f"{target.name}.parts")
+        settings = {**settings, "size of parts": size}
+        with block_folder(folder, settings, restarting=self.progress.say) as blocks:
+            counts = self.run(blocks, document_blocks(source, *size))
+
+            def join(path: Path) -> str:
+                make_file([blocks.path(name) for name in counts], path)
+                return target.name
+
+            blocks.write("joined", join)
+            os.replace(blocks.path("joined"), target)
+            to_disk(target.parent)
+            blocks.remove()
+        return sum(counts.values(), LinkedCounts())
 
 
 def refusal(number: int, error: PelError, on_error: OnError) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
@@ -19,13 +19,14 @@ from spacy.language import Language
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.records.entity import Entity
 from ..kb.transaction import CHUNKS_PREFIX
 from ..kb.vector_writing import check_shorter, reduce_vectors, write_vectors
 from ..reading import proxies
 from ..system.whole_files import writer_lock
 from .blocks import Blocks, block_folder
-from .kb_rows import LinkerMentions, LinkerRows, StoredRows
-from .workers import Worker, check_engine, local_results, ray_results
+from .kb_rows import LinkerMentions, LinkerRows
+from .workers import check_engine, local_results, ray_results
 
 if TYPE_CHECKING:
     from ..linking.retriever import Retriever
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SUFFIX, _MODEL = ".npz", "model"
+_SUFFIX = ".npz"
 
 
 def embed_kb(
@@ -80,7 +81,7 @@ def embed_kb(
     check_engine(engine)
     rows = LinkerRows(linker)
     if reuse is not None:
-        StoredRows(reuse).check(rows)
+        check_reusable(reuse, rows)
     with KnowledgeBase.open(path) as kb:
         settings = {
             "encoder": rows.fingerprint,
@@ -93,21 +94,33 @@ def embed_kb(
             f"{number:06d}": min(proxies.CHUNK, len(kb) - first)
             for number, first in enumerate(range(0, len(kb), proxies.CHUNK))
         }
-    worker = partial(_worker, kb.path, settings, reuse.path if reuse else None)
+    folder, total = _folder(kb.path), sum(sizes.values())
+
+    def made(missing: list[str]) -> Iterator[str]:
+        import torch
+
+        gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+        retriever: Retriever | Path = linker.retriever
+        if engine == "ray" or gpus:
+            from ..architectures import pack_retriever
+
+            retriever = folder / "model"  # for other processes
+            retriever.write_bytes(pack_retriever(linker.retriever.model))
+        make = partial(_worker, kb.path, settings, reuse.path if reuse else None, retriever)
+        if engine == "ray":
+            return ray_results(make, missing, address=address)
+        return local_results(make, missing, gpus or ["cpu"])
 
     def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:  # read under the lock of writers
-        folder = _folder(kb.path)
         with block_folder(folder, settings, suffix=_SUFFIX, restarting=report) as blocks:
             missing = [name for name in sizes if blocks.finished(name) is None]
             if len(missing) < len(sizes):
                 done = len(sizes) - len(missing)
                 report(f"resuming: {done:,} of {len(sizes):,} blocks done")
-            total = sum(sizes.values())
             initial = total - sum(sizes[name] for name in missing)
             bar = progress(total=total, initial=initial) if progress else nullcontext()
-            made = _made(worker, missing, linker.retriever, folder / _MODEL, engine, address)
-            with bar, closing(made):
-                for name in made:
+            with bar, closing(made(missing) if missing else iter(())) as names:
+                for name in names:
                     if progress:
                         bar.update(sizes[name])
             for name in sizes:
@@ -117,7 +130,7 @@ def embed_kb(
                 reused = sum(map(blocks.finished, sizes))
                 report(f"re-used the vectors of {reused:,} of {total:,} entities")
 
-    made = write_vectors(
+    written = write_vectors(
         kb.path,
         batches(),
         dim=rows.dim,
@@ -127,42 +140,13 @@ def embed_kb(
         index=index,
         mentions=LinkerMentions(linker, nlp),
     )
-    shutil.rmtree(_folder(kb.path))
-    return made
+    shutil.rmtree(folder)
+    return written
 
 
 def _folder(kb: str | Path) -> Path:
     """The folder of the blocks. Of each is known how many of its entities have rows of another KB."""
     return Path(kb, f"{CHUNKS_PREFIX}vectors")
-
-
-def _made(
-    worker: Callable[[Retriever | Path, str], Worker],
-    missing: list[str],
-    retriever: Retriever,
-    saved: Path,
-    engine: str,
-    address: str | None,
-) -> Iterator[str]:
-    """Make blocks, and give the name of each when it is finished, in any order.
-
-    Where other processes work, the weights of the retriever are ``saved`` in a file.
-    """
-    if not missing:
-        return
-    import torch
-
-    gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-    if engine == "ray" or gpus:
-        from ..architectures import pack_retriever
-
-        saved.write_bytes(pack_retriever(retriever.model))
-    if engine == "ray":
-        yield from ray_results(partial(worker, saved), missing, address=address)
-    elif gpus:
-        yield from local_results(partial(worker, saved), missing, gpus)
-    else:
-        yield from local_results(partial(worker, retriever), missing)
 
 
 def _worker(
@@ -187,15 +171,15 @@ def _worker(
     if kb.settings["checksum"] != settings["state of the KB"]:
         raise PelError(f"{path}: was changed meanwhile", "run kb embed again")
     all_numbers, size = kb.numbers_by_id(), settings["size of blocks"]
-    stored = StoredRows(KnowledgeBase.open(reuse)) if reuse else None
+    older = KnowledgeBase.open(reuse) if reuse else None
 
     def write(name: str, path: Path) -> int:
         numbers = all_numbers[int(name) * size :][:size]
         entities = kb.entities(numbers)
         others = np.arange(len(entities))
         parts = []
-        if stored is not None:
-            parts.append(stored.rows(entities))
+        if older is not None:
+            parts.append(reused_rows(older, entities))
             others = np.setdiff1d(others, parts[0][1])
         changed = [entities[place] for place in others]
         kind, encode = settings["row kind"], retriever.entity_vectors
@@ -211,6 +195,33 @@ def _worker(
         return name
 
     return make
+
+
+def check_reusable(kb: KnowledgeBase, encoder: LinkerRows) -> None:
+    """Raise PelError if a KB is damaged, or its rows are not those that the encoder would make."""
+    KnowledgeBase.open(kb.path, verify=True).close()
+    if not kb.has_vectors:
+        raise PelError(f"{kb.path}: has no vectors that could be re-used", "embed without it")
+    if kb.stored_dim < kb.dim:
+        raise PelError(f"{kb.path}: its vectors were reduced", "embed without re-using them")
+    if (kb.fingerprint, kb.row_kind) != (encoder.fingerprint, encoder.row_kind):
+        problem = f"{kb.path}: its vectors are those of another encoder or row kind"
+        raise PelError(problem, "give the pipeline that made them, or embed without it")
+
+
+def reused_rows(kb: KnowledgeBase, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that a KB has of entities whose texts are the same there; see ``LinkerRows.rows``."""
+    numbers = kb.numbers_of([entity.concept_id for entity in entities])
+    present = np.flatnonzero(numbers >= 0)
+    found = []
+    for place, old in zip(present.tolist(), kb.entities(numbers[present])):
+        texts = proxies.proxy_texts(entities[place], kb.row_kind)
+        if proxies.proxy_texts(old, kb.row_kind) == texts:
+            found.append((place, numbers[place], len(texts)))
+    places, numbers, counts = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    vectors, owners = kb.rows(numbers)
+    whole = np.bincount(owners, minlength=len(places)) == counts  # one may lack its rows
+    return vectors[whole[owners]], places[owners[whole[owners]]]
 
 
 def update_vectors(

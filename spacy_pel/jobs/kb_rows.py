@@ -1,4 +1,4 @@
-"""The rows of a KB: of entities and of learnt mentions, made by an encoder or taken from a KB."""
+"""The rows of a KB that a linker encodes: of entities and of learnt mentions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import numpy as np
 from spacy.language import Language
 
 from ..errors import PelError
-from ..kb.knowledge_base import KnowledgeBase
 from ..kb.mentions import MentionPassage
 from ..kb.records.entity import Entity
 from ..pipeline.pipelines import upstream_of
 from ..reading.mention import DocumentContext, MentionInContext
-from ..reading.proxies import entity_rows, proxy_texts
+from ..reading.proxies import entity_rows
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -40,39 +39,6 @@ class LinkerRows:
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
         """Vectors, float32 [n, dim], and for each the place of its entity in ``entities``, int64 [n]."""
         return entity_rows(entities, self.row_kind, self.retriever.entity_vectors)
-
-
-class StoredRows:
-    """Rows of an embedded KB, for entities whose texts have not changed since."""
-
-    def __init__(self, kb: KnowledgeBase) -> None:
-        self.kb = kb
-
-    def check(self, encoder: LinkerRows) -> None:
-        """Raise PelError if the KB is damaged, or its rows are not those the encoder would make."""
-        kb = self.kb
-        KnowledgeBase.open(kb.path, verify=True).close()
-        if not kb.has_vectors:
-            raise PelError(f"{kb.path}: has no vectors that could be re-used", "embed without it")
-        if kb.stored_dim < kb.dim:
-            raise PelError(f"{kb.path}: its vectors were reduced", "embed without re-using them")
-        if (kb.fingerprint, kb.row_kind) != (encoder.fingerprint, encoder.row_kind):
-            problem = f"{kb.path}: its vectors are those of another encoder or row kind"
-            raise PelError(problem, "give the pipeline that made them, or embed without it")
-
-    def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of those entities that have not changed; see ``LinkerRows.rows``."""
-        numbers = self.kb.numbers_of([entity.concept_id for entity in entities])
-        present = np.flatnonzero(numbers >= 0)
-        kind, found = self.kb.row_kind, []
-        for place, old in zip(present.tolist(), self.kb.entities(numbers[present])):
-            texts = proxy_texts(entities[place], kind)
-            if proxy_texts(old, kind) == texts:
-                found.append((place, numbers[place], len(texts)))
-        places, numbers, counts = np.array(found, dtype=np.int64).reshape(-1, 3).T
-        vectors, owners = self.kb.rows(numbers)
-        whole = np.bincount(owners, minlength=len(places)) == counts  # one may lack its rows
-        return vectors[whole[owners]], places[owners[whole[owners]]]
 
 
 class LinkerMentions:

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from shutil import copyfileobj
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from spacy.tokens import Doc
 
 from ..documents import DocumentStream, RawDocument, format_named, format_of, open_documents
 from ..documents.docs import keep_ids
-from ..documents.document_stream import DocumentFile
 from ..documents.format import Format, Output, TextOutput, encoded
 from ..documents.formats import suffixes
 from ..errors import PelError
@@ -30,23 +27,20 @@ from ..spans import mention_spans
 from .blocks import Blocks, block_folder, differing
 from .document_blocks import (
     BYTES_PER_GROUP,
-    BlockReport,
+    BlockJob,
     DocumentBlock,
     LinkedCounts,
     LinkProgress,
     OnError,
-    blocks_made,
-    blocks_to_file,
+    blocks_by_file,
     document_blocks,
-    file_groups,
+    keeper,
     refusal,
-    unfinished,
-    worker_that_writes,
 )
 from .fingerprints import package_versions, pipeline_fingerprint
 from .joint_linking import CorpusPart, joint_settings, write_jointly
 from .link_docs import Linking, LinkingChoices, batches, read_matcher_names
-from .workers import Done, check_engine, ray_results
+from .workers import check_engine, ray_results
 
 # A block ends after this many documents, or bytes of them. It is what a process holds in memory, and
 # what a crash costs. After each block spaCy's memory of words is emptied.
@@ -94,14 +88,13 @@ def link_files(
     target = Path(output).resolve()  # what a symbolic link points to is written; it stays
     if Path(input).resolve() in (target, *target.parents):
         raise PelError(f"{output}: is what is read, or in its folder", "write it somewhere else")
-    settings = {"format": format.name}
-    if not linking.jointly:
-        return link_blocks(linking, source, target, written, written.join, settings, progress)
-    joint_settings(linking.linker)  # the error comes before the work
-    settings["way"] = "joint"
-    join = partial(write_jointly, linking.nlp, linking.linker, written, progress.say)
-    part = CorpusPart(linking.linker)
-    return link_blocks(linking, source, target, part, join, settings, progress)
+    settings, join = {"format": format.name}, written.join
+    if linking.jointly:
+        joint_settings(linking.linker)  # the error comes before the work
+        settings["way"] = "joint"
+        join = partial(write_jointly, linking.nlp, linking.linker, written, progress.say)
+        written = CorpusPart(linking.linker)
+    return link_blocks(linking, source, target, written, join, settings, progress)
 
 
 def link_to_folder(
@@ -154,88 +147,49 @@ def link_to_folder(
     if target in (Path(input).resolve(), *Path(input).resolve().parents):
         raise PelError(f"{folder}: is what is read, or a folder around it", "write somewhere else")
     linking = choices.opened()
+    size = DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK
     settings = {
         **linking_settings(linking),
         "format": format.name,
-        "size of blocks": [DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK, BYTES_PER_GROUP],
+        "size of blocks": [*size, BYTES_PER_GROUP],
     }
-    job = FolderJob(choices, settings, str(target), copy_to)
-    progress.started(source.total)
-    total: dict[str, LinkedCounts] = {}
-    with block_folder(target, settings, suffix=format.suffixes[0]) as blocks:
-        groups = file_groups(source.files, str(input))
-        if engine == "ray":
-            reports = ray_results(
-                job.worker, groups, read=job.items, address=address, workers=workers
-            )
-        else:
-            read_matcher_names(linking.nlp)
-            items = (item for group in groups for item in job.items(group))
-            write = partial(_write, linking, job.output)
-            reports = blocks_made(blocks, write, items, linking.n_process, progress)
-        with closing(reports):
-            for report in reports:
-                if engine == "ray":
-                    report.tell(progress)
-                total[report.name] = report.counts
-        blocks.keep_only(total)
-    return sum((total[name] for name in sorted(total)), LinkedCounts())
-
-
-class _WholeFile(NamedTuple):
-    """How a block is written that is a file of its own."""
-
-    output: Output
-
-    def write_part(
-        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
-    ) -> None:
-        part = path.with_name("part")
-        self.output.write_part(docs, spans_key, part)
-        self.output.join([part], path)
-
-
-class FolderJob(NamedTuple):
-    """What any process needs to link any block of a folder, as plain data."""
-
-    choices: LinkingChoices
-    settings: dict[str, Any]  # all that decides the output; who finds others must not link
-    folder: str  # the output, which every process must see
-    copy_to: str | None = None  # see ``link_to_folder``
-
-    @property
-    def blocks(self) -> Blocks:
-        """The finished blocks."""
-        return Blocks(Path(self.folder), format_named(self.settings["format"]).suffixes[0])
-
-    @property
-    def output(self) -> Output:
-        """How a block is written."""
-        return _WholeFile(format_named(self.settings["format"]).output_with(self.choices.xrefs))
-
-    def items(self, group: tuple[str, tuple[DocumentFile, ...]]) -> Iterator[DocumentBlock | Done]:
-        """The blocks of a group that are to be linked, and reports of those that are done."""
-        name, files = group
-        size = self.settings["size of blocks"][:2]
-        found = document_blocks(DocumentStream(files), *size, f"{name}-")
-        return unfinished(found, self.blocks, self.choices.on_error)
-
-    def worker(self, device: str) -> Callable[[DocumentBlock], BlockReport]:
-        """What links blocks in another process; PelError if its pipeline is not that of the job."""
-        linking = self.choices.opened()
-        own = linking_settings(linking)
-        if different := differing(own, {name: self.settings[name] for name in own}):
-            raise PelError(
-                f"{socket.gethostname()}: has another {different}", "install the same on all nodes"
-            )
-        if self.copy_to is not None:
-            folder = Path(os.path.expandvars(self.copy_to))
-            linking.linker.set_kb(local_copy(linking.linker.kb, folder))
-        if device != "cpu":
-            for encoder in linking.linker.linking_encoders():
-                encoder.to(device)
+    results = None
+    if engine == "ray":
+        make = partial(_node_worker, choices, settings, target, copy_to)
+        results = partial(ray_results, make, address=address, workers=workers)
+    else:
         read_matcher_names(linking.nlp)
-        return worker_that_writes(self.blocks, partial(_write, linking, self.output))
+    job = _job(linking, format.output_with(choices.xrefs), progress, are_files=True)
+    progress.started(source.total)
+    with block_folder(target, settings, suffix=format.suffixes[0]) as blocks:
+        counts = job.run(blocks, blocks_by_file(source, str(input), *size), results)
+        blocks.keep_only(counts)
+    return sum(counts.values(), LinkedCounts())
+
+
+def _node_worker(
+    choices: LinkingChoices,
+    settings: dict[str, Any],
+    folder: Path,
+    copy_to: str | None,
+    device: str,
+) -> Callable[[DocumentBlock], tuple[str, LinkedCounts]]:
+    """What links blocks on another computer; PelError if its pipeline is not that of the settings."""
+    linking = choices.opened()
+    own = linking_settings(linking)
+    if different := differing(own, {name: settings[name] for name in own}):
+        problem = f"{socket.gethostname()}: has another {different}"
+        raise PelError(problem, "install the same on all nodes")
+    if copy_to is not None:
+        own_disk = Path(os.path.expandvars(copy_to))
+        linking.linker.set_kb(local_copy(linking.linker.kb, own_disk))
+    if device != "cpu":
+        for encoder in linking.linker.linking_encoders():
+            encoder.to(device)
+    read_matcher_names(linking.nlp)
+    format = format_named(settings["format"])
+    job = _job(linking, format.output_with(choices.xrefs), LinkProgress(), are_files=True)
+    return keeper(Blocks(folder, format.suffixes[0]), job.write)
 
 
 def _output_format(output: str | Path | BinaryIO, name: str | None) -> Format:
@@ -262,21 +216,13 @@ def link_blocks(
     settings: dict[str, Any],
     progress: LinkProgress,
 ) -> LinkedCounts:
-    """Link documents block by block, and ``join`` the blocks to a file; see ``blocks_to_file``.
+    """Link documents block by block, and ``join`` the blocks to a file; see ``BlockJob.to_file``.
 
     ``written`` says how blocks are written, and ``settings`` has all that decides it, as plain data.
     """
-    return blocks_to_file(
-        source,
-        target,
-        {**linking_settings(linking), **settings},
-        partial(_write, linking, written),
-        join,
-        size=(DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK),
-        n_process=linking.n_process,
-        on_error=linking.on_error,
-        progress=progress,
-    )
+    settings = {**linking_settings(linking), **settings}
+    size = DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK
+    return _job(linking, written, progress).to_file(source, target, settings, size, join)
 
 
 def _link_to_stream(
@@ -288,21 +234,28 @@ def _link_to_stream(
 ) -> LinkedCounts:
     """Link documents block by block, and write each block to a stream as soon as it is linked."""
     progress.started(source.total)
-    total = LinkedCounts()
     stream.write(encoded(output.head))
     with TemporaryDirectory(prefix="spacy-pel-") as folder:
         blocks = Blocks(Path(folder))
         blocks.kept.mkdir()
-        items = document_blocks(source, DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
-        write = partial(_write, linking, output)
-        for report in blocks_made(blocks, write, items, linking.n_process, progress):
-            total += report.counts
-            with open(blocks.path(report.name), "rb") as part:
-                copyfileobj(part, stream)
+
+        def pass_on(name: str) -> None:
+            stream.write(blocks.path(name).read_bytes())
             stream.flush()
-            blocks.path(report.name).unlink()
+            blocks.path(name).unlink()
+
+        found = document_blocks(source, DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
+        counts = _job(linking, output, progress).run(blocks, found, when_made=pass_on)
     stream.write(encoded(output.tail))
-    return total
+    return sum(counts.values(), LinkedCounts())
+
+
+def _job(
+    linking: Linking, output: Output, progress: LinkProgress, are_files: bool = False
+) -> BlockJob:
+    """Linking blocks; ``are_files``: each is written as a file of its own, and not as a part of one."""
+    write = partial(_write, linking, output, are_files)
+    return BlockJob(write, linking.n_process, linking.on_error, progress)
 
 
 def linking_settings(linking: Linking) -> dict[str, Any]:
@@ -319,7 +272,12 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
 
 
 def _write(
-    linking: Linking, output: Output, block: DocumentBlock, path: Path, progress: LinkProgress
+    linking: Linking,
+    output: Output,
+    is_file: bool,
+    block: DocumentBlock,
+    path: Path,
+    progress: LinkProgress,
 ) -> LinkedCounts:
     """Link the documents of a block, and write them to a file."""
     counts: list[int] = []
@@ -332,8 +290,11 @@ def _write(
             progress.linked(block.n_bytes / len(block.records))
 
     key = linking.linker.spans_key
+    part = path.with_name("part") if is_file else path
     with linking.nlp.memory_zone():
-        output.write_part(counted(), key, path)
+        output.write_part(counted(), key, part)
+    if is_file:
+        output.join([part], path)
     return LinkedCounts(len(counts), sum(counts), tuple(skipped))
 
 
@@ -353,21 +314,18 @@ def _linked(
             keep_ids(doc, record.document(key), key)
         return doc
 
-    def refuse(number: int, error: PelError) -> None:
-        skipped.append(refusal(number, error, linking.on_error))
-
     def read() -> Iterator[tuple[int, RawDocument, Doc]]:
         for number, record in enumerate(block.records, block.first):
             try:
                 yield number, record, doc_of(record)
             except PelError as error:
-                refuse(number, error)
+                skipped.append(refusal(number, error, linking.on_error))
 
     def link(batch: list[tuple[int, RawDocument, Doc]]) -> Iterator[tuple[int, Doc]]:
         nonlocal failure
         numbers, records, docs = zip(*batch)
         try:
-            linked = list(linking.docs(docs))
+            yield from zip(numbers, list(linking.docs(docs)))
         except OSError:
             raise
         except Exception as error:
@@ -380,9 +338,8 @@ def _linked(
                 return
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             problem = f"{records[0].where}: a component fails at it: {reason}"
-            refuse(numbers[0], PelError(problem, "correct the document"))
-        else:
-            yield from zip(numbers, linked)
+            placed = PelError(problem, "correct the document")
+            skipped.append(refusal(numbers[0], placed, linking.on_error))
 
     for batch in batches(read(), linking.batch_size, itemgetter(2)):
         for numbered in link(batch):

@@ -25,11 +25,11 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import NameFinder, Pieces
 from ..system.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_path
 from .document_blocks import (
+    BlockJob,
     DocumentBlock,
     LinkedCounts,
     LinkProgress,
     OnError,
-    blocks_to_file,
     refusal,
 )
 
@@ -243,18 +243,10 @@ def mine_mentions(
         "seed": search.seed,
     }
 
-    total = blocks_to_file(
-        source,
-        target,
-        settings,
-        search.write,
-        partial(_join, per_entity=search.per_entity),
-        size=(DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK),
-        n_process=n_process,
-        on_error=search.on_error,
-        progress=progress,
-        done="searched",
-    )
+    size = DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK
+    join = partial(_join, per_entity=search.per_entity)
+    job = BlockJob(search.write, n_process, search.on_error, progress, "searched")
+    total = job.to_file(source, target, settings, size, join)
     with duckdb_connection(threads=1) as connection:
         connection.execute(
             'SELECT count(*), count(DISTINCT entity), count("right"), '

@@ -1,12 +1,12 @@
 """Who does the work of a job: this process, several processes, or the actors of a Ray cluster.
 
 ``make(device)`` gives a worker: a function that makes one block of an item and returns a result. It is
-called once in each process, with the name of a torch device. An item may also be ``Done``: it has its
-result already and goes to no worker.
+called once in each process, with the name of a torch device.
 """
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -16,29 +16,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
+from typing import Any
 
 from ..errors import PelError
-from ..system.ray_session import device_and_workers, ray_session
 
-T = TypeVar("T")
 Worker = Callable[[Any], Any]
 
 ENGINES = ("local", "ray")
 # Without a limit Ray would repeat an item forever, also one that kills its workers.
 _RETRIES = 4
-_WORKERS_PER_READER = 8  # one process reads items faster than many more do the work
-
-
-class Done(NamedTuple):
-    """An item whose result is known."""
-
-    result: Any
 
 
 def check_engine(engine: str) -> None:
@@ -60,8 +48,7 @@ def local_results(
         PelError: A process ended unexpectedly. Errors of workers are raised as they are.
     """
     if len(devices) == 1:
-        worker = make(devices[0])
-        yield from (item.result if isinstance(item, Done) else worker(item) for item in items)
+        yield from map(make(devices[0]), items)
         return
     # A fork shares what this process has loaded; CUDA does not survive it.
     forks = sys.platform == "linux" and not any(name.startswith("cuda") for name in devices)
@@ -75,11 +62,11 @@ def local_results(
     under_way: deque = deque()
     try:
         for item in items:
-            under_way.append(item if isinstance(item, Done) else pool.submit(_work, item))
+            under_way.append(pool.submit(_work, item))
             if len(under_way) >= 2 * len(devices):
-                yield _result(under_way.popleft())
+                yield under_way.popleft().result()
         while under_way:
-            yield _result(under_way.popleft())
+            yield under_way.popleft().result()
     except BrokenProcessPool as error:
         raise PelError(
             "a worker ended unexpectedly, most often because memory ran out",
@@ -91,12 +78,21 @@ def local_results(
         theirs.close()
 
 
-def _result(item: Any) -> Any:
-    return item.result if isinstance(item, Done) else item.result()
+class Actor:
+    """A worker in a process of its own. It is made for the first item, whose result its error is."""
+
+    def __init__(self, make: Callable[[str], Worker], device: str) -> None:
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one of Ray has one core
+        self._make = partial(make, device)
+        self._worker: Worker | None = None
+
+    def work(self, item: Any) -> Any:
+        """The result of an item."""
+        self._worker = self._worker or self._make()
+        return self._worker(item)
 
 
-_worker: Worker | None = None  # that of a worker process, and how it is made
-_make: Callable[[], Worker]
+_actor: Actor  # that of a worker process
 
 
 def _begin(make: Callable[[str], Worker], free: Any, theirs: Connection, ours: Connection) -> None:
@@ -110,114 +106,83 @@ def _begin(make: Callable[[str], Worker], free: Any, theirs: Connection, ours: C
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    global _make
-    _make = partial(make, free.get())
+    global _actor
+    _actor = Actor(make, free.get())
 
 
 def _work(item: Any) -> Any:
-    global _worker
-    _worker = _worker or _make()
-    return _worker(item)
+    return _actor.work(item)
 
 
 def ray_results(
     make: Callable[[str], Worker],
-    items: Sequence[Any],
+    items: Iterable[Any],
     *,
-    read: Callable[[Any], Iterable[Any]] | None = None,
     address: str | None = None,
     workers: int | None = None,
 ) -> Iterator[Any]:
     """The results of items, in any order, made on a Ray cluster.
 
     There is one worker for each GPU of the cluster, or for each core if it has no GPU. Ray repeats the
-    work of a worker that is lost. It reads no further ahead than its memory for objects allows.
+    work of a worker that is lost.
 
     Args:
         make: See above. It and the items must be plain data.
-        read: Gives the items that each item stands for, in processes that do only this.
-        address: The address of the cluster. None starts Ray on this computer.
-        workers: The number of workers. None: as many as the cluster has room for.
+        items: They are taken when a worker is free.
+        address: The address of the cluster. None starts Ray on this computer. If this process has
+            started or reached Ray already, that is used.
+        workers: The most workers. None: as many as the cluster has room for.
 
     Raises:
         PelError: Ray is not installed or cannot be reached, it loses too many workers, or a worker
             failed.
     """
-    with ray_session(address, kept="the blocks that are finished"):
-        import ray
-
-        kind, n_workers = device_and_workers()
-        n_workers = workers or n_workers
-        numbers = [{"number": number} for number in range(len(items))]
-        rows = ray.data.from_items(numbers, override_num_blocks=len(numbers) or 1)
-        rows.context.target_max_block_size = 1  # bytes: each row is sent as soon as it is there
-        read_rows = rows.map_batches(
-            _read,
-            fn_args=(items, read),
-            batch_size=1,
-            compute=ray.data.TaskPoolStrategy(size=-(-n_workers // _WORKERS_PER_READER)),
-            num_cpus=0,  # the actors have all cores, and would leave none
-        )
-        made = read_rows.map_batches(
-            Actor,
-            fn_constructor_args=(make, "cuda" if kind == "GPU" else "cpu"),
-            batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=n_workers),
-            num_gpus=1 if kind == "GPU" else None,
-            num_cpus=1,
-            max_task_retries=_RETRIES,
-        )
-        for row in made.iter_rows() if items else ():
-            if row["item"].failure is not None:
-                raise PelError(*row["item"].failure)
-            yield row["item"].value
-
-
-@dataclass(frozen=True)
-class Sent:
-    """What is sent to an actor, or back: a value, or why there is none. (Ray would unpack a tuple.)"""
-
-    value: Any = None
-    failure: tuple[str, str] | None = None
-
-    @classmethod
-    def of_error(cls, error: Exception) -> Sent:
-        """The problem and the remedy of an error: Ray would wrap one that is raised in a traceback."""
-        if isinstance(error, PelError):
-            return cls(failure=(error.problem, error.remedy))
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return cls(failure=(f"a worker failed: {reason}", "use --engine local to see where"))
-
-
-class Actor:
-    """An actor of Ray Data. A batch is one item."""
-
-    def __init__(self, make: Callable[[str], Worker], device: str) -> None:
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # an actor has one core
-        self.make = partial(make, device)
-        self.worker: Worker | None = None
-
-    def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, list[Sent]]:
-        """Do the work of an item."""
-        (sent,) = batch["item"]
-        if sent.failure is not None:
-            return {"item": [sent]}
-        if isinstance(sent.value, Done):
-            return {"item": [Sent(sent.value.result)]}
-        try:
-            self.worker = self.worker or self.make()
-            return {"item": [Sent(self.worker(sent.value))]}
-        except Exception as error:
-            return {"item": [Sent.of_error(error)]}
-
-
-def _read(
-    batch: dict[str, np.ndarray], items: Sequence[Any], read: Callable[[Any], Iterable[Any]] | None
-) -> Iterator[dict[str, list[Sent]]]:
-    """The items that an item stands for, each as a row of its own."""
-    (number,) = batch["number"]
     try:
-        for item in read(items[number]) if read else [items[number]]:
-            yield {"item": [Sent(item)]}
-    except Exception as error:
-        yield {"item": [Sent.of_error(error)]}
+        import ray
+        from ray.exceptions import RayError, RayTaskError
+        from ray.util import ActorPool
+    except ImportError as error:
+        remedy = 'install it: pip install "spacy-pel[ray]"'
+        raise PelError('the engine "ray" needs Ray', remedy) from error
+
+    started = not ray.is_initialized()
+    if started:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            ray.init(address, log_to_driver=False, logging_level=logging.WARNING)
+        except Exception as error:  # Ray has no class of its own for it
+            raise PelError(
+                f"cannot reach or start Ray ({_first_line(error)})",
+                "give the --address of a cluster that runs, or leave it out to start Ray on this "
+                "computer",
+            ) from error
+    try:
+        resources = ray.cluster_resources()
+        kind = "GPU" if resources.get("GPU") else "CPU"
+        settings = {"max_restarts": -1, "max_task_retries": _RETRIES, "num_cpus": 1}
+        remote = ray.remote(**settings, num_gpus=int(kind == "GPU"))(Actor)
+        room = int(resources[kind])
+        device = "cuda" if kind == "GPU" else "cpu"
+        pool = ActorPool([remote.remote(make, device) for _ in range(min(workers or room, room))])
+        for item in items:
+            if not pool.has_free():
+                yield pool.get_next_unordered()
+            pool.submit(lambda actor, item: actor.work.remote(item), item)
+        while pool.has_next():
+            yield pool.get_next_unordered()
+    except RayTaskError as error:  # its text is a traceback
+        if isinstance(error.cause, PelError):
+            raise error.cause from None
+        problem = f"a worker failed: {type(error.cause).__name__}: {_first_line(error.cause)}"
+        raise PelError(problem, "use --engine local to see where") from error
+    except RayError as error:
+        remedy = "see its logs, and run it again: the blocks that are finished are kept"
+        raise PelError(f"Ray gave up ({_first_line(error)})", remedy) from error
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

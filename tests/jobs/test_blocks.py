@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.blocks import block_folder, join, output_blocks
+from spacy_pel.jobs.blocks import Blocks, block_folder
 
 SETTINGS = {"batch size": 1}
 
@@ -22,34 +23,33 @@ def write(text: str) -> Callable[[Path], int]:
     return write_block
 
 
-def together(parts: list[Path], path: Path) -> None:
-    path.write_text("".join(part.read_text() for part in parts))
-
-
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    return tmp_path / "new" / "out.txt"
+    return tmp_path / "new" / "out"
+
+
+def opened(out: Path) -> AbstractContextManager[Blocks]:
+    return block_folder(out, SETTINGS, restarting=pytest.fail)
 
 
 def broken_off(out: Path) -> Path:
     """The folder of blocks of a run that wrote one, and was broken off."""
-    with pytest.raises(KeyboardInterrupt), output_blocks(out, SETTINGS, pytest.fail) as blocks:
+    with pytest.raises(KeyboardInterrupt), opened(out) as blocks:
         blocks.write("0", write("one"), "a")
         raise KeyboardInterrupt
-    return blocks.folder
+    return out
 
 
 def test_a_finished_block_is_there_the_next_time_unless_its_input_is_another(out: Path) -> None:
     broken_off(out)
-    assert not out.exists()
-    with output_blocks(out, SETTINGS, pytest.fail) as blocks:
+    with opened(out) as blocks:
         assert blocks.finished("0", "a") == 3
         assert blocks.finished("1", "b") is None and not blocks.is_changed
         assert blocks.finished("0", "b") is None and blocks.is_changed
         assert blocks.write("1", write("two"), "b") == 3
-        join(blocks, ["0", "1"], together, out)
-    assert out.read_text() == "onetwo"
-    assert [path.name for path in out.parent.iterdir()] == [out.name]
+        assert [blocks.path(name).read_text() for name in ("0", "1")] == ["one", "two"]
+        blocks.keep_only(["1"])
+    assert sorted(path.name for path in out.iterdir()) == [".pel", "1.part"]
 
 
 @pytest.mark.parametrize("at", ["writing", "renaming", "entry"])
@@ -61,14 +61,14 @@ def test_a_block_that_breaks_off_is_not_finished(
     def broken(*_: object) -> int:
         raise OSError("disk full")
 
-    with pytest.raises(OSError), output_blocks(out, SETTINGS, pytest.fail) as blocks:
+    with pytest.raises(OSError), opened(out) as blocks:
         with monkeypatch.context() as patch:
             if at == "renaming":
                 patch.setattr("os.replace", broken)
             elif at == "entry":
                 patch.setattr("spacy_pel.jobs.blocks.whole_file", broken)
             blocks.write("0", broken if at == "writing" else write("new"), "a")
-    with output_blocks(out, SETTINGS, pytest.fail) as blocks:
+    with opened(out) as blocks:
         assert blocks.finished("0", "a") == (3 if at == "writing" else None)
         assert blocks.names() == ["0"]  # what was made of it is known, and can be removed
 
@@ -76,15 +76,15 @@ def test_a_block_that_breaks_off_is_not_finished(
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
 def test_a_block_with_a_damaged_entry_is_made_again(out: Path, data: bytes) -> None:
     (broken_off(out) / ".pel" / "0.json").write_bytes(data)
-    with output_blocks(out, SETTINGS, pytest.fail) as blocks:
+    with opened(out) as blocks:
         assert blocks.finished("0", "a") is None and not blocks.is_changed
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
 def test_damaged_settings_have_a_remedy(out: Path, data: bytes) -> None:
     (broken_off(out) / ".pel" / "settings.json").write_bytes(data)
-    with pytest.raises(PelError, match="settings.json: is damaged .*; remove .*parts to start"):
-        with output_blocks(out, SETTINGS, pytest.fail):
+    with pytest.raises(PelError, match="settings.json: is damaged .*; remove .*out to start"):
+        with opened(out):
             pass
 
 
@@ -95,31 +95,31 @@ def test_blocks_of_other_settings_start_anew_or_are_refused(out: Path) -> None:
     with pytest.raises(PelError, match="made with another batch size, pipeline; give a new folder"):
         with block_folder(folder, other):
             pass
-    with output_blocks(out, other, said.append) as blocks:
+    with block_folder(out, other, restarting=said.append) as blocks:
         assert blocks.finished("0", "a") is None
         assert not list(folder.glob("*.part"))
     assert said == [f"{folder}: was begun with another batch size, pipeline; starting again"]
 
 
 def test_nothing_is_left_where_nothing_was_done_but_files_of_others(out: Path) -> None:
-    with pytest.raises(PelError), output_blocks(out, SETTINGS, pytest.fail):
+    with pytest.raises(PelError), opened(out):
         raise PelError("it is over", "try again")
     assert list(out.parent.iterdir()) == []
     mine = broken_off(out) / "mine.txt"
     mine.write_text("precious")
-    with output_blocks(out, SETTINGS, pytest.fail):
-        pass
+    with opened(out) as blocks:
+        blocks.remove()
     assert [path.name for path in mine.parent.iterdir()] == ["mine.txt"]
     with pytest.raises(PelError, match="holds other files"):
-        with output_blocks(out, SETTINGS, pytest.fail):
+        with opened(out):
             pass
     assert mine.read_text() == "precious"
 
 
 def test_who_is_refused_leaves_what_has_begun(out: Path) -> None:
-    with output_blocks(out, SETTINGS, pytest.fail) as blocks:
-        with pytest.raises(PelError, match="out.txt.parts/.pel: process .* is writing to it"):
-            with output_blocks(out, SETTINGS, pytest.fail):
+    with opened(out) as blocks:
+        with pytest.raises(PelError, match="out/.pel: process .* is writing to it"):
+            with opened(out):
                 pass
         blocks.write("0", write("one"), "a")
         assert blocks.finished("0", "a")

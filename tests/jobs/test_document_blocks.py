@@ -8,11 +8,12 @@ import pytest
 
 from spacy_pel.documents import open_documents
 from spacy_pel.jobs import document_blocks as blocks
-from spacy_pel.jobs.document_blocks import document_blocks, file_groups
+from spacy_pel.jobs.document_blocks import blocks_by_file, document_blocks
 
 
-def groups(path: Path) -> list[tuple]:
-    return file_groups(open_documents(str(path)).files, str(path))
+def names(path: Path) -> list[tuple[str, int]]:
+    found = blocks_by_file(open_documents(str(path)), str(path), 100, 1_000)
+    return [(block.name, len(block.records)) for block in found]
 
 
 def test_small_files_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,14 +21,13 @@ def test_small_files_are_read_together(tmp_path: Path, monkeypatch: pytest.Monke
     for name, size in {"a": 4, "b": 6, "c": 1, "d": 99, "e/f": 2}.items():
         (tmp_path / f"{name}.txt").parent.mkdir(exist_ok=True)
         (tmp_path / f"{name}.txt").write_text("x" * size)
-    found = [(name, [file.name for file in files]) for name, files in groups(tmp_path)]
-    assert found == [
-        ("a.txt", ["a.txt", "b.txt"]),
-        ("c.txt", ["c.txt"]),
-        ("d.txt", ["d.txt"]),
-        ("e/f.txt", ["e/f.txt"]),
+    assert names(tmp_path) == [
+        ("a.txt-00000001", 2),
+        ("c.txt-00000001", 1),
+        ("d.txt-00000001", 1),
+        ("e/f.txt-00000001", 1),
     ]
-    assert groups(tmp_path / "e" / "f.txt")[0][0] == "f.txt"
+    assert names(tmp_path / "e" / "f.txt") == [("f.txt-00000001", 1)]
 
 
 def test_blocks_are_named_for_their_first_document(tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from spacy_pel.jobs.embed import LinkerRows, embed_kb
-from spacy_pel.jobs.kb_rows import StoredRows
+from spacy_pel.jobs.embed import LinkerRows, embed_kb, reused_rows
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import add_entities, remove_entities, update_entities
 from spacy_pel.reading.proxies import proxy_texts
@@ -56,7 +55,7 @@ def test_rows_of_a_kb(linker, changed_kb: KnowledgeBase) -> None:
         ENTITIES[2],  # as it was before the update
         Entity("C00", "fever", ("pyrexia",)),
     ]
-    vectors, owners = StoredRows(changed_kb).rows(given)
+    vectors, owners = reused_rows(changed_kb, given)
     order = np.argsort(owners, kind="stable")
     assert owners[order].tolist() == [1, 3, 3, 3, 4, 7, 7]
     texts = [text for place in (1, 3, 4, 7) for text in proxy_texts(given[place], "name")]
@@ -64,7 +63,7 @@ def test_rows_of_a_kb(linker, changed_kb: KnowledgeBase) -> None:
     dtype = changed_kb.settings["vectors"]["dtype"]
     np.testing.assert_allclose(vectors[order], expected, atol=ROUNDING[dtype])
     for none in ([], [Entity("C09", "nausea")]):
-        vectors, owners = StoredRows(changed_kb).rows(none)
+        vectors, owners = reused_rows(changed_kb, none)
         assert vectors.shape == (0, 32) and owners.shape == (0,)
 
 

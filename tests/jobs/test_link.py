@@ -10,8 +10,9 @@ import pytest
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
+from spacy_pel.jobs import link as module
 from spacy_pel.jobs.document_blocks import OnError
-from spacy_pel.jobs.link import FolderJob, link_files, link_to_folder, linking_settings
+from spacy_pel.jobs.link import link_files, link_to_folder, linking_settings
 from spacy_pel.jobs.link_docs import Linking, LinkingChoices, link_documents
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
@@ -186,15 +187,15 @@ def test_a_node_has_the_same_pipeline_and_reads_its_copy_of_the_kb(
 ) -> None:
     settings = {**linking_settings(choices.opened()), "format": "jsonl"}
     versions = {**settings["set of versions"], "torch": "0.1"}
-    other = FolderJob(choices, {**settings, "set of versions": versions}, "out")
+    other = {**settings, "set of versions": versions}
     with pytest.raises(PelError, match="has another set of versions; install the same on all"):
-        other.worker("cpu")
+        module._node_worker(choices, other, tmp_path, None, "cpu")
     used = []
     monkeypatch.setenv("NODE_DISK", str(tmp_path / "disk"))
     monkeypatch.setattr(
         "spacy_pel.jobs.link.read_matcher_names",
         lambda nlp: used.append(nlp.get_pipe("proxy_linker").kb),
     )
-    FolderJob(choices, settings, "out", copy_to="$NODE_DISK/kb").worker("cpu")
+    module._node_worker(choices, settings, tmp_path, "$NODE_DISK/kb", "cpu")
     assert used[0].path.parent == tmp_path / "disk" / "kb"
     assert used[0].settings["checksum"] == choices.opened().linker.kb.settings["checksum"]

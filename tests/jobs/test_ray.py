@@ -34,11 +34,11 @@ def mortal(killed: Path, is_deadly: Callable[[object], bool]) -> type:
     """An actor that an item kills once."""
 
     class Mortal(workers.Actor):  # Ray sends a class of a function as it is, not by its name
-        def __call__(self, batch):
-            if is_deadly(batch["item"][0].value) and not killed.exists():
+        def work(self, item):
+            if is_deadly(item) and not killed.exists():
                 killed.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
-            return super().__call__(batch)
+            return super().work(item)
 
     return Mortal
 
@@ -64,12 +64,8 @@ def test_the_same_bytes_though_a_worker_is_killed(
     choices: LinkingChoices, notes: Path, out: Path, tmp_path: Path, monkeypatch
 ) -> None:
     class Failing(workers.Actor):
-        def __init__(self, make, device):
-            super().__init__(make, device)
-            self.worker = no_disk
-
-    def no_disk(block):
-        raise RuntimeError("no disk")
+        def work(self, item):
+            raise RuntimeError("no disk")
 
     whole, killed = out.with_name("whole.jsonl"), tmp_path / "killed"
     link_to_folder(choices, notes, whole)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.workers import Done, local_results
+from spacy_pel.jobs.workers import local_results
 
 
 def squares(device: str) -> Callable[[int], tuple[int, str]]:
@@ -25,9 +25,8 @@ def squares(device: str) -> Callable[[int], tuple[int, str]]:
 
 @pytest.mark.parametrize("devices", ["a", "abc"])
 def test_results_come_in_order_and_each_process_has_its_device(devices: str) -> None:
-    items = [*range(10), Done((-1, "a")), *range(4)]
-    found = list(local_results(squares, items, list(devices)))
-    assert [n for n, _ in found] == [n**2 for n in range(10)] + [-1] + [n**2 for n in range(4)]
+    found = list(local_results(squares, range(10), list(devices)))
+    assert [n for n, _ in found] == [n**2 for n in range(10)]
     assert {device for _, device in found} == set(devices)
 
 
