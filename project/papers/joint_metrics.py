@@ -28,7 +28,7 @@ from spacy_pel.fitting.fit_joint import (
 )
 from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.discover import proposals
-from spacy_pel.jobs.joint_linking import clusters_of, neighbours_of, numbered_ids, with_settings
+from spacy_pel.jobs.joint_linking import clusters_of, numbered_ids, with_settings
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.vectors.matrix import VectorMatrix
@@ -145,8 +145,7 @@ def _clusters(
     report: JointReport, gold: GoldMentions, counted: Neighbourhood
 ) -> tuple[Clusters, list[str]]:
     """The clusters of gold mentions with entities, and the ids of these."""
-    vectors = VectorMatrix(gold.vectors)
-    return clusters_of(gold.mentions, vectors, report.settings, counted, gold.pairs)
+    return clusters_of(gold.mentions, VectorMatrix(gold.vectors), report.settings, counted)
 
 
 def _agreements(report: JointReport, gold: GoldMentions, trained: frozenset) -> dict[str, float]:
@@ -154,8 +153,7 @@ def _agreements(report: JointReport, gold: GoldMentions, trained: frozenset) -> 
 
     def clusters(places: np.ndarray) -> np.ndarray:
         counted = report.settings.discovery
-        pairs = gold.pairs and gold.pairs.of(places)
-        neighbours = neighbours_of(VectorMatrix(gold.vectors[places]), counted.k, pairs)
+        neighbours = mention_neighbours(VectorMatrix(gold.vectors[places]), counted.k)
         return mention_clusters(neighbours, report.settings, counted)
 
     entities = gold.entities

@@ -32,13 +32,11 @@ def CrossEncoder(
             retriever was trained with (32), training begins with the retriever's ranking.
         sure: A mention is read again only if the retriever gives its best candidate less than this
             probability. With 1 all mentions are read.
-        mentions: If it is above 0, a pair may be two mentions as well (ArboEL, equation 2, by a
-            cross-encoder). Training then tells the nearest mention of the same entity from so many
-            near mentions of others, and joint linking reads each mention with those near to it.
+        mentions: 0, as in all saved pipelines of versions that had this setting.
 
     Raises:
         PelError: If the length is too short, or ``sure`` is no probability, or it is below 1
-            without a ``retriever_weight``, or ``mentions`` is below 0.
+            without a ``retriever_weight``, or ``mentions`` is not 0.
     """
     check_length("length", length, 16)
     if not 0 < sure <= 1:
@@ -48,8 +46,8 @@ def CrossEncoder(
             f"sure is {sure:g}, but without retriever_weight the retriever's scores do not count",
             "give retriever_weight as well, such as the alpha that the retriever was trained with",
         )
-    if mentions < 0:
-        raise PelError(f"mentions is {mentions}", "it is a number of mentions: give 0 or more")
+    if mentions:
+        raise PelError(f"mentions is {mentions}", "pairs of two mentions are not read: set it to 0")
     return Model(
         "crossencoder",
         one_tower,

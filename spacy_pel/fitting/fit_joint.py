@@ -12,14 +12,14 @@ from spacy.training import Example
 
 from ..errors import PelError
 from ..evaluation.calibration import platt_fit
-from ..jobs.joint_linking import neighbours_of, numbered_ids, paired_mentions, with_settings
+from ..jobs.joint_linking import numbered_ids, with_settings
 from ..pipeline.joint_answers import CorpusMention, take_mentions
 from ..spans import gold_ids, mention_spans
 from .gold_examples import Bars, link_examples
 
 if TYPE_CHECKING:
     from ..kb.vectors.index import Candidates
-    from ..linking.joint import JointSettings, Neighbourhood, PairedMentions
+    from ..linking.joint import JointSettings, Neighbourhood
     from ..pipeline.proxy_linker import ProxyLinker
 
 _NEIGHBOURS = (1, 2, 4, 8)
@@ -54,14 +54,12 @@ class GoldMentions(NamedTuple):
         vectors: float32 [n, d].
         golds: The ids of each that are right: those of the KB, or if it has none, as they were given.
         in_kb: bool [n], whether the KB has any of them.
-        pairs: What reads them in pairs, if the linker was trained for it.
     """
 
     mentions: list[CorpusMention]
     vectors: np.ndarray
     golds: list[frozenset[str]]
     in_kb: np.ndarray
-    pairs: PairedMentions | None = None
 
     @property
     def entities(self) -> np.ndarray:
@@ -96,8 +94,7 @@ def fit_joint(
 def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     """Fit how mentions are linked together.
 
-    The probability that two mentions mean the same is a sigmoid of their cosine, or of what the
-    cross-encoder says of the two, fitted to the 8 nearest mentions of each gold mention. Then all
+    The probability that two mentions mean the same is a sigmoid of their cosine, fitted to the 8 nearest mentions of each gold mention. Then all
     numbers of neighbours, thresholds and directions are tried. Those with the best accuracy are for
     linking. For discovery it is those whose clusters, made of mentions alone, agree best with the
     gold entities. Of equals the first is taken.
@@ -112,9 +109,15 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     from sklearn.metrics import adjusted_rand_score  # here: it takes a second
 
     from ..kb.vectors.matrix import VectorMatrix
-    from ..linking.joint import MOST_NEIGHBOURS, JointSettings, Neighbourhood, joint_clusters
+    from ..linking.joint import (
+        MOST_NEIGHBOURS,
+        JointSettings,
+        Neighbourhood,
+        joint_clusters,
+        mention_neighbours,
+    )
 
-    neighbours = neighbours_of(VectorMatrix(gold.vectors), MOST_NEIGHBOURS, gold.pairs)
+    neighbours = mention_neighbours(VectorMatrix(gold.vectors), MOST_NEIGHBOURS)
     none = Neighbourhood(0, 1.0, True)
     settings = JointSettings(*_same_meaning(neighbours, gold.golds), none, none, reranked)
     ids, said = numbered_ids([mention.id for mention in gold.mentions])
@@ -159,10 +162,7 @@ def gold_mentions(linker: ProxyLinker, examples: Sequence[Example]) -> GoldMenti
             numbers = [n for n in map(linker.kb.number, ids) if n is not None]
             golds.append(frozenset(id for id, _ in linker.kb.labels(numbers)) or frozenset(ids))
             in_kb.append(bool(numbers))
-    pairs = paired_mentions(linker, [example.predicted for example in examples])
-    return GoldMentions(
-        mentions, np.array(vectors, np.float32), golds, np.array(in_kb, bool), pairs
-    )
+    return GoldMentions(mentions, np.array(vectors, np.float32), golds, np.array(in_kb, bool))
 
 
 def _same_meaning(neighbours: Candidates, golds: Sequence[frozenset[str]]) -> tuple[float, ...]:

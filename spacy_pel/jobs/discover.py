@@ -108,12 +108,10 @@ def _write_proposals(
     path: Path,
 ) -> None:
     """Write the proposals of a corpus, of which all blocks are there."""
-    nlp, linker = linking.nlp, linking.linker
+    linker = linking.linker
     settings = joint_settings(linker)
-    corpus = corpus_mentions(nlp, linker, parts, path, say)
-    found, _ = clusters_of(
-        corpus.mentions, corpus.vectors, settings, settings.discovery, corpus.pairs
-    )
+    corpus = corpus_mentions(linker, parts, path, say)
+    found, _ = clusters_of(corpus.mentions, corpus.vectors, settings, settings.discovery)
     kept = [own for own in proposals(corpus.mentions, found) if len(own.members) >= least_mentions]
     shown = [_shown(corpus.mentions, own.members) for own in kept]
     examples = _examples({place for own in shown for place in own}, corpus, parts, linking)

@@ -15,14 +15,11 @@ from spacy.tokens import Doc, DocBin
 
 from ..documents.format import Output, document_id
 from ..errors import PelError
-from ..kb.vectors.index import Candidates
 from ..kb.vectors.matrix import VectorMatrix
 from ..linking.clusters import Clusters
 from ..linking.joint import (
-    MOST_NEIGHBOURS,
     JointSettings,
     Neighbourhood,
-    PairedMentions,
     joint_clusters,
     mention_neighbours,
 )
@@ -32,7 +29,6 @@ from .link_docs import Linking
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
-    from ..reading.text_inputs import TokenIds
 
 
 def link_jointly(
@@ -68,8 +64,7 @@ def link_jointly(
         mentions += own
         vectors += [of_own] * bool(own)
     matrix = VectorMatrix(np.concatenate(vectors))
-    corpus = CorpusMentions(mentions, matrix, [len(mentions)], paired_mentions(linker, linked))
-    links = _joint_links(corpus, linker)
+    links = _joint_links(CorpusMentions(mentions, matrix, [len(mentions)]), linker)
     for doc in linked:
         _write_links(linker, doc, links)
     return linked
@@ -104,37 +99,15 @@ def clusters_of(
     vectors: VectorMatrix,
     settings: JointSettings,
     counted: Neighbourhood,
-    pairs: PairedMentions | None = None,
 ) -> tuple[Clusters, list[str]]:
     """The clusters of the mentions of a corpus, and the ids of the entities that they name.
 
-    Each mention was linked by itself. Without ``pairs``, vectors alone say how alike they are.
+    Each mention was linked by itself.
     """
     ids, entities = numbered_ids([mention.id for mention in mentions])
     probabilities = np.array([mention.probability for mention in mentions])
-    neighbours = neighbours_of(vectors, counted.k, pairs)
+    neighbours = mention_neighbours(vectors, counted.k)
     return joint_clusters(neighbours, entities, probabilities, settings, counted), ids
-
-
-def neighbours_of(vectors: VectorMatrix, k: int, pairs: PairedMentions | None) -> Candidates:
-    """The k nearest mentions of each, or those of its nearest mentions that the pairs say are."""
-    if pairs is None or not k:
-        return mention_neighbours(vectors, k)
-    return pairs.scored(mention_neighbours(vectors, MOST_NEIGHBOURS))
-
-
-def paired_mentions(linker: ProxyLinker, docs: Iterable[Doc]) -> PairedMentions | None:
-    """What reads the mentions of docs in pairs; None if the linker was not trained for it."""
-    if not (linker.reranked and linker.reranker.mentions):
-        return None
-    from ..pipeline.doc_mentions import mentions_in_context
-
-    sides: list[TokenIds] = []
-    for doc in docs:
-        spans = mention_spans(doc, linker.spans_key)
-        contexts = mentions_in_context(doc, spans, None, linker.resolve_abbreviations)
-        sides += linker.reranker.reader.mentions(contexts)
-    return PairedMentions(linker.reranker, sides)
 
 
 def numbered_ids(ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
@@ -150,14 +123,13 @@ class CorpusMentions(NamedTuple):
     mentions: list[CorpusMention]
     vectors: VectorMatrix  # in a file or in memory
     counts: list[int]  # of the mentions of each part
-    pairs: PairedMentions | None  # what reads them in pairs, if the linker was trained for it
 
 
 def _joint_links(corpus: CorpusMentions, linker: ProxyLinker) -> Iterator[JointLink]:
     """What joint linking says of each mention of a corpus, in their order; see ``clusters_of``."""
-    mentions, vectors, _, pairs = corpus
+    mentions, vectors, _ = corpus
     settings = joint_settings(linker)
-    found, ids = clusters_of(mentions, vectors, settings, settings.linking, pairs)
+    found, ids = clusters_of(mentions, vectors, settings, settings.linking)
     for row, (entity, via) in enumerate(zip(found.entities.tolist(), found.through.tolist())):
         id = "" if entity < 0 else ids[entity]
         yield JointLink(id, None if via < 0 else mentions[via], vectors.take(np.array([row]))[0])
@@ -210,7 +182,7 @@ def write_jointly(
     ``parts`` are files of ``CorpusPart``. Memory holds the mentions and the graph of them. Their
     vectors, and the documents, are in files.
     """
-    links = _joint_links(corpus_mentions(nlp, linker, parts, path, say), linker)
+    links = _joint_links(corpus_mentions(linker, parts, path, say), linker)
 
     def linked(docs: Iterable[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
         for number, doc in docs:
@@ -232,11 +204,7 @@ def docs_of(part: Path, nlp: Language) -> Iterator[tuple[int, Doc]]:
 
 
 def corpus_mentions(
-    nlp: Language,
-    linker: ProxyLinker,
-    parts: Sequence[Path],
-    path: Path,
-    say: Callable[[str], object],
+    linker: ProxyLinker, parts: Sequence[Path], path: Path, say: Callable[[str], object]
 ) -> CorpusMentions:
     """The mentions of parts. Their vectors are gathered in a file in the folder of ``path``."""
     mentions: list[CorpusMention] = []
@@ -249,7 +217,7 @@ def corpus_mentions(
     say(f"All {len(mentions):,} mentions are linked by themselves; joining them")
     shape = (len(mentions), linker.retriever.width)
     if not mentions:  # an empty file cannot be mapped
-        return CorpusMentions([], VectorMatrix(np.empty(shape, dtype=np.float32)), counts, None)
+        return CorpusMentions([], VectorMatrix(np.empty(shape, dtype=np.float32)), counts)
     gathered = path.with_name("vectors.npy")
     rows = np.lib.format.open_memmap(gathered, "w+", dtype=np.float32, shape=shape)
     ends = np.cumsum(counts)
@@ -258,6 +226,4 @@ def corpus_mentions(
             rows[start:end] = arrays["vectors"]
     rows.flush()
     del rows
-    with nlp.memory_zone():
-        pairs = paired_mentions(linker, (doc for part in parts for _, doc in docs_of(part, nlp)))
-    return CorpusMentions(mentions, VectorMatrix.opened(gathered), counts, pairs)
+    return CorpusMentions(mentions, VectorMatrix.opened(gathered), counts)

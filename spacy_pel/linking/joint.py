@@ -3,14 +3,12 @@
 An edge's score is a log-odds: that the mention's best candidate is right (the linker's calibrated
 probability), or that two mentions mean the same (a sigmoid of the cosine of their vectors). ArboEL
 compares the inner products themselves. Those of mentions with each other and those of mentions with
-entities are on one scale only if the encoder was trained on both. If the linker has a cross-encoder
-that reads two mentions, its score takes the place of the cosine (``PairedMentions``).
+entities are on one scale only if the encoder was trained on both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,12 +16,7 @@ from ..kb.vectors.building import built_inverted_file
 from ..kb.vectors.finders import InvertedFile
 from ..kb.vectors.index import Candidates, VectorIndex
 from ..kb.vectors.matrix import VectorMatrix
-from ..reading.text_inputs import TokenIds
 from .clusters import Clusters, MentionGraph, directed_clusters, undirected_clusters
-from .reranking import in_order
-
-if TYPE_CHECKING:
-    from .reranker import Reranker
 
 # The most neighbours of a mention that count.
 MOST_NEIGHBOURS = 8
@@ -49,7 +42,7 @@ class Neighbourhood(NamedTuple):
 class JointSettings(NamedTuple):
     """How the mentions of a corpus are linked together. ``pel calibrate --jointly`` fits it."""
 
-    # What the score of two mentions is multiplied by: their cosine, or the cross-encoder's.
+    # What the cosine of two mentions is multiplied by.
     slope: float
     intercept: float  # what is added to the product, for the log-odds that they mean the same
     linking: Neighbourhood  # the neighbours that count when mentions are linked
@@ -93,26 +86,6 @@ def mention_neighbours(matrix: VectorMatrix, k: int) -> Candidates:
     return Candidates(numbers, scores)
 
 
-class PairedMentions(NamedTuple):
-    """The mentions of a corpus, each as one side of a pair of two that a cross-encoder reads."""
-
-    reranker: Reranker
-    sides: Sequence[TokenIds]
-
-    def of(self, places: np.ndarray) -> PairedMentions:
-        """Those of the mentions at some places."""
-        return self._replace(sides=[self.sides[place] for place in places])
-
-    def scored(self, neighbours: Candidates) -> Candidates:
-        """The neighbours of each mention and their cosines, [n, k], by the cross-encoder's scores.
-
-        Best first; equal scores by number.
-        """
-        scores = self.reranker.mention_scores(self.sides, neighbours)
-        order = np.lexsort((neighbours.numbers, -scores))
-        return Candidates(*in_order(order, neighbours.numbers, scores))
-
-
 def joint_clusters(
     neighbours: Candidates,
     entities: np.ndarray,
@@ -123,8 +96,7 @@ def joint_clusters(
     """Cluster the n mentions of a corpus.
 
     Args:
-        neighbours: The nearest mentions of each and their scores, [n, k]
-            (``mention_neighbours``, ``PairedMentions.scored``).
+        neighbours: The nearest mentions of each and their scores, [n, k] (``mention_neighbours``).
         entities: int64 [n], the best candidate of each mention, by a number that has the order of
             its id; -1 for NIL.
         probabilities: Float [n], the probability that it is right; 1 for one that is certain.

@@ -10,7 +10,6 @@ from thinc.api import Model
 from ..architectures.crossencoder import pair_reader
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.vectors.index import Candidates
 from ..reading.entity_texts import EntityText
 from ..reading.mention import MentionInContext
 from ..reading.proxies import proxy_texts
@@ -32,8 +31,6 @@ class Reranker:
             cross-encoder's; 0 for the cross-encoder's alone.
         sure: If the retriever gives its best candidate at least this probability, the cross-encoder
             does not read the mention. 1: it reads every mention.
-        mentions: The mentions of other entities that a mention was told apart from in training; 0
-            if it was read with entities alone.
     """
 
     def __init__(self, model: Model):
@@ -41,7 +38,6 @@ class Reranker:
         self.reader = pair_reader(model)
         self.retriever_weight: float = model.attrs["retriever_weight"]
         self.sure: float = model.attrs["sure"]
-        self.mentions: int = model.attrs["mentions"]
 
     def scores(
         self,
@@ -74,29 +70,6 @@ class Reranker:
             scores[chunk] = np.where(cells < 0, np.float32(-np.inf), outputs[cells])
         if self.retriever_weight:
             scores += np.float32(self.retriever_weight) * retriever_scores
-        return scores
-
-    def mention_scores(self, mentions: Sequence[TokenIds], neighbours: Candidates) -> np.ndarray:
-        """Score each mention with each neighbour:  cross-encoder + retriever_weight * cosine.
-
-        Args:
-            mentions: The mentions' sides of pairs (``reader``).
-            neighbours: For each mention, others by their places, [n, k], and their cosines.
-
-        Returns:
-            float32 [n, k]; -inf for no neighbour.
-        """
-        scores = np.full(neighbours.numbers.shape, -np.inf, dtype=np.float32)
-        for first in range(0, len(scores), CHUNK):
-            numbers = neighbours.numbers[first : first + CHUNK]
-            cells = np.argwhere(numbers >= 0)
-            pairs = [
-                self.reader.pair(mentions[first + i], mentions[numbers[i, j]]) for i, j in cells
-            ]
-            if pairs:
-                scores[first + cells[:, 0], cells[:, 1]] = self._outputs(pairs)
-        there = np.isfinite(scores)
-        scores[there] += np.float32(self.retriever_weight) * neighbours.scores[there]
         return scores
 
     def _outputs(self, pairs: Sequence[TokenIds]) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Sequence
 
@@ -14,9 +13,7 @@ from ..linking.reranker import Reranker
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import CrossEntropyLoss, Targets
-from ..reading.mention import GoldMention, MentionInContext
-from ..reading.text_inputs import TokenIds
-from .index import GoldMentions
+from ..reading.mention import GoldMention
 from .mention_views import MaskAndReplace
 from .trainer import NO_LOSS, StepLoss, Trainer
 
@@ -34,10 +31,6 @@ class RerankerTrainer(Trainer):
     replaces the last one. The loss is the cross-entropy over the candidates (PEL, Eq. 1): the
     first gold one is the positive, and other gold ones are left out. Mentions that the reranker
     leaves to the retriever (``Reranker.unsure``) are not trained on.
-
-    If pairs may be two mentions (``Reranker.mentions``), the cross-entropy over other mentions is
-    added: the positive is the nearest mention of the same entity, the negatives are the nearest
-    ones of others. A mention that is the only one of its entity has none.
 
     The retriever reads the views, too: a mention that is a name of its entity would be found by
     comparing strings.
@@ -64,8 +57,7 @@ class RerankerTrainer(Trainer):
         self.reranker = reranker
         self.kb = kb
         self.candidates = candidates
-        self._kept: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}
-        self._known: GoldMentions | None = None
+        self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by a mention's hash
 
     def retrieve(self, mentions: Sequence[GoldMention]) -> None:
         """Search the candidates of all training mentions, and keep them.
@@ -74,8 +66,6 @@ class RerankerTrainer(Trainer):
             PelError: there is nothing to learn: no mention has its gold entity among its candidates,
                 or the retriever is sure of all mentions and there are no views of them.
         """
-        if self.reranker.mentions:
-            self._known = GoldMentions(mentions, self.retriever)
         n_found = n_unsure = n_mentions = 0
         for start in range(0, len(mentions), CHUNK):
             chunk = mentions[start : start + CHUNK]
@@ -106,15 +96,9 @@ class RerankerTrainer(Trainer):
 
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
         mentions = self.one_of_each(mentions)
-        read = mentions
         if self.views is not None:
             contexts = self.views(mentions, self.kb, self.rng)
-            read = [m._replace(context=context) for m, context in zip(mentions, contexts)]
-        loss = self._loss_of_candidates(read)
-        return loss.plus(self._loss_of_mentions(mentions)) if self.reranker.mentions else loss
-
-    def _loss_of_candidates(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        """The loss over the candidates of the mentions that the retriever is unsure of."""
+            mentions = [m._replace(context=context) for m, context in zip(mentions, contexts)]
         retrieved, scores = self._retrieved(mentions)
         unsure = self.reranker.unsure(scores)
         if not unsure.any():
@@ -124,64 +108,13 @@ class RerankerTrainer(Trainer):
             retrieved[unsure], scores[unsure], [mention.golds for mention in mentions]
         )
         pairs, cells = self.reranker.pairs([m.context for m in mentions], numbers, self.kb)
-        # Where there is no candidate there is no negative, so any pair may stand there.
-        cells = np.where(cells < 0, cells[:, :1], cells)
         self._counts.mention_inputs += len(mentions)
-        return self._loss_of_pairs(pairs, cells, retriever_scores, targets)
-
-    def _loss_of_mentions(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        """The loss over other mentions, the first of which means the same (ArboEL, Eq. 2)."""
-        known = self._known
-        if known is None:
-            raise PelError(
-                "a reranker that reads two mentions needs all training mentions, and they are not "
-                "known",
-                "begin its training anew, by a config",
-            )
-        # For each mention whose entity has another one: its place, its number, and the numbers of the
-        # others: the nearest mention of its entity, then the nearest ones of other entities.
-        numbers, rows = known.numbers_of(mentions), []
-        wrong = known.nearest_others(numbers, self.reranker.mentions)
-        for place, number in enumerate(numbers):
-            cluster = known.cluster(mentions[place].golds[0])
-            others = cluster[cluster != number]
-            if len(others):
-                rows.append((place, number, [known.nearest_of(number, others), *wrong[place]]))
-        if not rows:
-            return NO_LOSS
-        reader = self.reranker.reader
-        left = reader.mentions([mentions[place].context for place, *_ in rows])
-        distinct = sorted({number for _, _, others in rows for number in others})
-        sides = reader.mentions([known.mentions[number].context for number in distinct])
-        right = dict(zip(distinct, sides))
-        shape = len(rows), max(len(others) for *_, others in rows)
-        cells = np.zeros(shape, dtype=np.int64)
-        cosines = np.zeros(shape, dtype=np.float32)
-        negatives = np.zeros(shape, dtype=bool)
-        pairs: list[TokenIds] = []
-        for row, (_, number, others) in enumerate(rows):
-            n = len(others)
-            cells[row] = len(pairs)  # where there is no other mention, the first pair
-            cells[row, :n] += np.arange(n)
-            cosines[row, :n] = known.vectors[others] @ known.vectors[number]
-            negatives[row, 1:n] = True
-            pairs += [reader.pair(left[row], right[other]) for other in others]
-        targets = Targets(np.zeros(len(rows), dtype=np.int64), negatives)
-        return self._loss_of_pairs(pairs, cells, cosines, targets)
-
-    def _loss_of_pairs(
-        self,
-        pairs: Sequence[TokenIds],
-        cells: np.ndarray,
-        retriever_scores: np.ndarray,
-        targets: Targets,
-    ) -> StepLoss:
-        """``loss_of_pairs``, with the scores of the retriever, float32 [n, k], added as they count."""
         self._counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
         return self.loss_of_pairs(
             self.model.layers[0],
             pairs,
-            cells,
+            # Where there is no candidate there is no negative, so any pair may stand there.
+            np.where(cells < 0, cells[:, :1], cells),
             targets,
             lambda outputs, numbers: (outputs[:, 0], lambda d_scores: d_scores),
             self.reranker.retriever_weight * retriever_scores,
@@ -192,7 +125,7 @@ class RerankerTrainer(Trainer):
 
         Those of mentions that were not seen before are searched now.
         """
-        keys = [_key(mention.context) for mention in mentions]
+        keys = [hash((m.text, *m[1:3], m.is_masked)) for m in (gold.context for gold in mentions)]
         unseen = {k: m.context for k, m in zip(keys, mentions) if k not in self._kept}
         if unseen:
             vectors = self.retriever.mention_vectors(list(unseen.values()))
@@ -223,9 +156,3 @@ def with_gold(
     scores = np.where((trained != numbers) & np.isfinite(last), last, scores)
     scores = np.where(np.isfinite(scores), scores, np.float32(0))
     return trained, scores, Targets(is_gold.argmax(axis=1), (trained >= 0) & ~is_gold)
-
-
-def _key(mention: MentionInContext) -> tuple:
-    """A small key for a mention, however long its text."""
-    text = hashlib.blake2b(mention.text.encode(), digest_size=16).digest()
-    return text, mention.start, mention.end, mention.is_masked

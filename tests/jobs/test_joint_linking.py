@@ -8,9 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import spacy
 from spacy.language import Language
-from thinc.api import fix_random_seed
 
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.joint_linking import link_jointly, numbered_ids, with_settings
@@ -19,7 +17,6 @@ from spacy_pel.jobs.link_docs import Linking, link_documents
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.linking.clusters import MentionGraph, directed_clusters
 from spacy_pel.linking.joint import Neighbourhood, log_odds_of, mention_neighbours
-from spacy_pel.reading.mention import MentionInContext
 
 from .conftest import Told
 from .joint_corpus import TEXTS, make_joint, write_texts
@@ -74,57 +71,23 @@ def test_another_entity_comes_with_its_name_types_and_score(tiny_nlp: Language) 
         assert ent._.kb_xrefs == {"X": []}
 
 
-@pytest.fixture
-def reading_nlp(tiny_folder: Path) -> Language:
-    """A pipeline that reads mentions in pairs, by a cross-encoder with random weights."""
-    fix_random_seed(0)
-    nlp = spacy.load(tiny_folder)
-    encoder = {
-        "@misc": "spacy-pel.ScratchEncoder.v1",
-        **{"layers": 1, "width": 32, "heads": 2, "vocab_size": 300, "max_tokens": 64},
-    }
-    model = {"@architectures": "spacy-pel.CrossEncoder.v1", "length": 48, "mentions": 3}
-    nlp.remove_pipe("proxy_linker")
-    config = {"path": str(tiny_folder), "reranker": {**model, "encoder": encoder}, "rerank": 2}
-    linker = nlp.add_pipe("proxy_linker", config=config)
-    linker.reranker_model.initialize(X=TEXTS)
-    joint = make_joint(nlp)
-    linker.ranking = linker.ranking._replace(reranked=2)
-    # What is alike means the same, so that the cross-encoder's order decides.
-    linker.joint = linker.joint._replace(slope=1.0, intercept=50.0, reranked=2)
-    return joint
-
-
-def test_mentions_are_joined_by_what_a_cross_encoder_says(
-    reading_nlp: Language, tmp_path: Path
-) -> None:
-    linker = reading_nlp.get_pipe("proxy_linker")
-    docs = link_jointly(reading_nlp, map(reading_nlp.make_doc, TEXTS))
-    through = [ent._.kb_via for doc in docs for ent in doc.ents]
-    # By hand: each mention's nearest ones by vectors, in the order of the cross-encoder's scores.
+def test_mentions_are_joined_as_the_graph_of_the_nearest_says(joint_nlp: Language) -> None:
+    linker = joint_nlp.get_pipe("proxy_linker")
+    docs = link_jointly(joint_nlp, map(joint_nlp.make_doc, TEXTS))
+    through = [ent._.kb_via is not None for doc in docs for ent in doc.ents]
     with with_settings(linker, vectors=True):
-        alone = list(reading_nlp.pipe(map(reading_nlp.make_doc, TEXTS)))
+        alone = list(joint_nlp.pipe(map(joint_nlp.make_doc, TEXTS)))
     ents = [ent for doc in alone for ent in doc.ents]
-    own = np.array([ent._.kb_vector for ent in ents])
-    near = mention_neighbours(VectorMatrix(own), 8)
-    contexts = [MentionInContext(e.doc.text, e.start_char, e.end_char) for e in ents]
-    scores = linker.reranker.mention_scores(linker.reranker.reader.mentions(contexts), near)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :2]
-    numbers, best = (np.take_along_axis(array, order, axis=1) for array in (near.numbers, scores))
+    settings = linker.joint
+    vectors = VectorMatrix(np.array([ent._.kb_vector for ent in ents]))
+    near = mention_neighbours(vectors, settings.linking.k)
     ids, entities = numbered_ids([ent.kb_id_ for ent in ents])
     odds = log_odds_of(np.array([ent._.kb_probability for ent in ents]))
-    settings = linker.joint
-    kept = settings.log_odds(best) >= log_odds_of(np.float64(settings.linking.least))
-    graph = MentionGraph(np.where(kept, numbers, -1), settings.log_odds(best), entities, odds)
-    found = directed_clusters(graph)
+    kept = settings.log_odds(near.scores) >= log_odds_of(np.float64(settings.linking.least))
+    numbers = np.where(kept, near.numbers, -1)
+    found = directed_clusters(MentionGraph(numbers, settings.log_odds(near.scores), entities, odds))
     assert [ids[e] for e in found.entities] == [ent.kb_id_ for doc in docs for ent in doc.ents]
-    assert [via is not None for via in through] == (found.through >= 0).tolist()
-    assert any(through)
-    # Files are linked in the same way.
-    output = tmp_path / "joint.jsonl"
-    texts = write_texts(tmp_path / "texts.txt")
-    link_files(Linking(reading_nlp, jointly=True), texts, output)
-    assert [m["id"] for m in mentions_of_file(output)] == [e.kb_id_ for d in docs for e in d.ents]
+    assert through == (found.through >= 0).tolist() and any(through)
 
 
 def searched(nlp: Language, ent) -> float:

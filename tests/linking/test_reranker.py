@@ -5,7 +5,6 @@ import pytest
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking import reranker as module
 from spacy_pel.reading.entity_texts import EntityText
 
@@ -42,31 +41,6 @@ def naive(ranker, mention, number: int) -> float:
     left, right = ranker.reader.mentions([mention]), ranker.reader.entities([TEXTS[number]])
     encoder = encoder_of(ranker.model.layers[0]).eval()
     return pair_score(encoder, ranker.reader.pair(left[0], right[0])).item()
-
-
-NEIGHBOURS = Candidates(
-    np.array([[1, 3], [2, 0], [0, -1], [-1, -1]]),
-    np.array([[0.9, 0.2], [0.8, 0.7], [0.3, -np.inf], [-np.inf, -np.inf]], dtype=np.float32),
-)
-
-
-@pytest.mark.parametrize("chunk", [256, 1])
-@pytest.mark.parametrize("retriever_weight", [0.0, 5.0])
-def test_a_pair_may_be_two_mentions(retriever_weight: float, chunk: int, monkeypatch) -> None:
-    monkeypatch.setattr(module, "CHUNK", chunk)
-    ranker = reranker(retriever_weight=retriever_weight, mentions=2)
-    sides = ranker.reader.mentions(MENTIONS)
-    scores = ranker.mention_scores(sides, NEIGHBOURS)
-    encoder = encoder_of(ranker.model.layers[0]).eval()
-    for i, j in np.ndindex(4, 2):
-        other = NEIGHBOURS.numbers[i, j]
-        if other < 0:
-            assert np.isneginf(scores[i, j])
-            continue
-        own = pair_score(encoder, ranker.reader.pair(sides[i], sides[other])).item()
-        expected = own + retriever_weight * NEIGHBOURS.scores[i, j]
-        assert scores[i, j] == pytest.approx(expected, abs=1e-5)
-    assert scores.dtype == np.float32
 
 
 @pytest.mark.parametrize("chunk", [256, 3, 1])

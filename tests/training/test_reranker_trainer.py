@@ -154,50 +154,6 @@ def test_what_the_retriever_is_sure_of_is_not_trained_on(kb) -> None:
     assert ours.counts.pair_inputs == 9
 
 
-# Three mentions of one entity, and one of another.
-COREFERENT = [GoldMention(m, (g,), m.text) for m, g in zip(MENTIONS, (0, 0, 2, 0))]
-# By the inner products of their vectors, which are their places: for each mention that has a positive,
-# the nearest of its entity, then the nearest other one.
-READ_WITH = {0: [1, 2], 1: [3, 2], 3: [1, 2]}
-
-
-def naive_mention_loss(ranker: Reranker) -> Tensor:
-    """Eq. 1 over pairs of two mentions, one by one with autograd alone."""
-    module, sides = encoder(ranker).eval(), ranker.reader.mentions(MENTIONS)
-    losses = []
-    for place, others in READ_WITH.items():
-        scores = torch.stack(
-            [
-                pair_score(module, ranker.reader.pair(sides[place], sides[other]))
-                + ranker.retriever_weight * place * other
-                for other in others
-            ]
-        )
-        losses.append(-torch.log_softmax(scores, 0)[0])
-    return sum(losses) / len(losses)
-
-
-@pytest.mark.parametrize(("retriever_weight", "held_tokens"), [(0.0, 8192), (0.5, 1)])
-def test_pairs_of_mentions_add_their_loss(kb, retriever_weight, held_tokens, monkeypatch) -> None:
-    monkeypatch.setattr(trainers, "HELD_TOKENS", held_tokens)
-    alone = trainer(kb, retriever_weight=retriever_weight)
-    ours = trainer(kb, retriever_weight=retriever_weight, mentions=2)
-    ours.retrieve(COREFERENT)
-    reference = Reranker(copy.deepcopy(ours.reranker.model))
-    expected = naive_mention_loss(reference)
-    expected.backward()
-    of_candidates = alone.step(COREFERENT)
-    assert ours.step(COREFERENT).clean == pytest.approx(of_candidates.clean + expected.item())
-    assert_same_gradients(ours.model, alone.model, reference.model)
-    assert ours.counts.pair_inputs == alone.counts.pair_inputs + 6
-
-
-def test_a_mention_that_is_alone_is_read_with_no_other(kb) -> None:
-    ours, alone = trainer(kb, mentions=2), trainer(kb)
-    ours.retrieve(GOLD)
-    assert ours.step(GOLD) == alone.step(GOLD)
-
-
 @pytest.mark.parametrize("fgsm", [None, FGSM()])
 def test_what_is_counted(kb, fgsm: FGSM | None) -> None:
     ours, seen = trainer(kb, fgsm), []
@@ -249,8 +205,6 @@ def test_where_there_is_nothing_to_learn_it_says_so(kb) -> None:
         sure.retrieve(GOLD)
     with pytest.raises(PelError, match="right entity for none of 1 training mentions; train the"):
         trainer(kb).retrieve(GOLD[3:])
-    with pytest.raises(PelError, match="needs all training mentions.*begin its training anew"):
-        trainer(kb, mentions=2).step(COREFERENT)
 
 
 @settings(deadline=None)
