@@ -14,7 +14,7 @@ from .finders import RowFinder, RowSelection
 from .matrix import Projection, VectorMatrix
 
 _TOGETHER = 64  # queries of which all rows are looked at together: limits the memory of a search
-_SAMPLED = 1 << 14  # rows of a block that tell how low a score is of no interest
+_GROUPS = 1 << 9  # of the rows of a block, whose best scores tell how low a score is of no interest
 _GATHERED = 1 << 14  # selected rows copied from the matrix at a time
 _CELLS = 1 << 19  # rows found for all queries of a chunk: limits the memory as well
 _TOLERANCE = 1e-5  # of the best score; float32 sums in another order differ by less
@@ -209,15 +209,14 @@ class VectorIndex:
         for numbers, block in self._blocks(selection):
             products = all_products(queries, block)
             self.matrix.check_finite(products)
-            # The k-th best owner of some rows: the k-th best of all scores no less.
-            some = slice(None, None, max(1, len(numbers) // max(_SAMPLED, 8 * k)))
-            best = products[:, some]
-            if owners is not None:
-                starts = np.flatnonzero(np.diff(owners[numbers[some]], prepend=-1))
-                best = np.maximum.reduceat(best, starts, axis=1)
+            # The best scores of groups of owners: the k-th owner's is no less than the k-th of them.
+            of = _of(numbers, owners)
+            starts = np.flatnonzero(np.diff(of, prepend=-1))
+            starts = starts[:: max(1, len(starts) // max(_GROUPS, 8 * k))]
+            best = np.maximum.reduceat(products, starts, axis=1)
             if best.shape[1] >= k:
                 floor = np.maximum(floor, np.partition(best, -k, axis=1)[:, -k, None])
-            highest = products.max(axis=1, keepdims=True)
+            highest = best.max(axis=1, keepdims=True)
             slack = np.maximum(slack, 2 * _TOLERANCE * np.abs(highest))
             high = np.flatnonzero(products >= floor - slack)
             lines, places = np.divmod(high, len(numbers))

@@ -61,7 +61,7 @@ def test_equals_brute_force(search, dtype: str, block_rows: int, sampled: int) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matrix, "_BLOCK", block_rows * rows.shape[1])
         patch.setattr(index, "_GATHERED", block_rows)
-        patch.setattr(index, "_SAMPLED", sampled)
+        patch.setattr(index, "_GROUPS", sampled)
         patch.setattr(index, "_TOGETHER", 2)
         found = VectorIndex(stored, entities).search(queries, k, allowed)
     assert found.numbers.dtype == np.int64 and found.scores.dtype == np.float32
