@@ -368,7 +368,7 @@ def forget_cli(
     Example:
       python -m spacy pel kb forget kb --source train.pubtator
     """
-    from ..kb.mention_changes import forget_mentions
+    from ..kb.change import forget_mentions
 
     msg.good(f"{forget_mentions(folder, source):,} mentions of {source} taken out of {folder}")
 

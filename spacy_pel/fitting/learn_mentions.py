@@ -22,8 +22,8 @@ from ..corpora.document_corpus import open_corpus
 from ..errors import PelError
 from ..evaluation.calibration import feature_weights
 from ..jobs.kb_rows import LinkerMentions
+from ..kb.change import MentionEncoder, learn_mentions, set_mention_weight
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.mention_changes import MentionEncoder, learn_mentions, set_mention_weight
 from ..kb.mentions import (
     NEAREST,
     MentionPassage,

@@ -42,7 +42,7 @@ class LinkerRows:
 
 
 class LinkerMentions:
-    """Encodes mentions with the retriever of a linker. It is a ``kb.mention_changes.MentionEncoder``."""
+    """Encodes mentions with the retriever of a linker. It is a ``kb.change.MentionEncoder``."""
 
     def __init__(self, linker: ProxyLinker, nlp: Language | None = None) -> None:
         """Take a linker, and its pipeline, which is needed if the linker listens to a component."""

@@ -1,11 +1,13 @@
-"""Builds a KB, and adds, updates, merges and removes its entities. Each call is one transaction.
+"""Builds a KB, and changes its entities and learnt mentions. Each call is one transaction.
 
-A change adds rows to tables, so its time depends on its size, not on that of the KB. All ids are
-concept ids. A new entity may have an alternative id of another as its concept id, and is then found by it.
+The time of a change depends on its size, not on that of the KB. All ids are concept ids. A new entity
+may have an alternative id of another as its concept id, and is then found by it.
 """
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -18,6 +20,7 @@ import numpy as np
 from ..about import __version__
 from ..errors import PelError
 from .knowledge_base import KnowledgeBase
+from .mentions import MentionPassage, MentionWeight
 from .record_writing import StagedRecords, count_entity, new_database
 from .records.cleaning import cleaned
 from .records.entity import Entity
@@ -25,6 +28,7 @@ from .records.merging import joined, merged
 from .records.semantic_types import SemanticType
 from .settings import KIND, SCHEMA_VERSION, Settings
 from .transaction import (
+    Writing,
     folder_lock,
     put_in_place,
     temporary_path,
@@ -32,8 +36,12 @@ from .transaction import (
     write_settings,
     writing,
 )
-from .vector_writing import insert_rows, refile_if_wasteful
+from .vector_writing import MentionEncoder, encoded_mentions, insert_rows, refile_if_wasteful
 
+# How much mentions count before that is fitted.
+UNFITTED = MentionWeight(0.2, 0.5)
+_PASSAGE = "INSERT INTO passage (source, document, text) VALUES (?, ?, ?)"
+_MENTION = "INSERT INTO mention (passage, start, stop, concept_id, vector) VALUES (?, ?, ?, ?, ?)"
 _ENCODED = 2048  # entities given to the encoder at a time
 
 
@@ -65,9 +73,9 @@ def build_kb(
 ) -> KnowledgeBase:
     """Writes entities to a KB folder, and opens the KB.
 
-    A KB that is already in the folder is replaced at the very end, together with its vectors. Until
-    then, and after any error or interruption, it stays as it was. The entities come in any order. The
-    types are theirs and those above; they are read after the entities. ``progress`` wraps the entities.
+    A KB that is already in the folder is replaced at the very end, together with its vectors. After any
+    error or interruption, it stays as it was. The entities come in any order. The types are theirs and
+    those above; they are read after the entities. ``progress`` wraps the entities.
 
     Raises:
         PelError: The folder holds something other than a KB, an entity is unusable, there are no
@@ -112,9 +120,8 @@ def add_entities(
 ) -> ChangeCounts:
     """Adds entities that the KB does not have.
 
-    Until the very end, and after any error or interruption, the KB stays as it was. Readers that
-    have the KB open see the change after ``refresh``. A KB without vectors needs no encoder. ``types``
-    are those that the source defines.
+    After any error or interruption, the KB stays as it was. Readers that have it open see the change
+    after ``refresh``. A KB without vectors needs no encoder. ``types`` are those that the source defines.
 
     Raises:
         PelError: A concept id is in the KB already or occurs twice, an entity is unusable, the
@@ -127,10 +134,9 @@ def add_entities(
 def update_entities(
     path: str | Path, entities: Iterable[Entity], encoder: RowEncoder | None = None, **source: Any
 ) -> ChangeCounts:
-    """Replaces the records and vectors of entities that the KB has; arguments as of ``add_entities``.
+    """Replaces the records and vectors of entities that the KB has, where records differ.
 
-    Entities whose record is the same are left as they are. PelError if a concept id is not in the KB,
-    or as ``add_entities`` raises it.
+    Arguments and errors are as of ``add_entities``; PelError too if a concept id is not in the KB.
     """
     return _change(path, "update", map(cleaned, entities), encoder, **source)
 
@@ -143,12 +149,10 @@ def merge_entities(
     mapping: Mapping[str, str] | None = None,
     **source: Any,
 ) -> ChangeCounts:
-    """Joins entities with the KB's records of the same concept id, and adds the others.
+    """Joins entities with the KB's records of the same concept id (``merging.joined``), and adds others.
 
-    A joined record keeps the name and definition that it has in the KB (see ``merging.joined``). The
-    arguments are those of ``add_entities``, and ``mapping``: from concept ids of the entities to other
-    ids, for example to those of the KB. The errors are those of ``add_entities``, except that concept
-    ids may be in the KB.
+    ``mapping`` leads from concept ids of the entities to other ids, for example of the KB. Arguments
+    and errors are as of ``add_entities``, except that concept ids may be in the KB.
     """
     return _change(path, "merge", merged([entities], mapping), encoder, **source)
 
@@ -156,21 +160,87 @@ def merge_entities(
 def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
     """Removes the entities with these concept ids, and their vectors.
 
-    PelError if one is not in the KB or is an alternative id, if nothing would be left, or as
-    ``add_entities`` raises it.
+    Errors are as of ``add_entities``; PelError too if one is not in the KB, or nothing would be left.
     """
     return _change(path, "remove", [Entity(id, "") for id in dict.fromkeys(map(str.strip, ids))])
 
 
-def check_encoder(kb: KnowledgeBase, encoder: RowEncoder | None) -> None:
-    """Raises PelError if new entities of the KB would get no vectors, or vectors that do not fit."""
-    if not kb.has_vectors:
-        return
+def learn_mentions(
+    path: str | Path,
+    source: str,
+    passages: Iterable[MentionPassage],
+    encoder: MentionEncoder | None,
+) -> int:
+    """Gives a KB the mentions of a source, in place of those that it had of this source.
+
+    After any error or interruption, the KB stays as it was. The number of mentions is returned.
+    PelError if there is no mention, the encoder is missing or not that of the KB, or as of
+    ``add_entities``.
+    """
+    with writing(path) as change:
+        if change.settings["vectors"]:
+            if encoder is None:
+                problem = f"{change.folder}: has vectors, so mentions need vectors too"
+                raise PelError(problem, "give the pipeline that made them: --pipeline PIPELINE")
+            with KnowledgeBase.open(change.folder) as kb:
+                kb.check_fingerprint(encoder.fingerprint)
+                if any(other != source for other in kb.mentions.sources):
+                    kb.mentions.check_fingerprint(encoder.mention_fingerprint, change.folder)
+        kept = [
+            p._replace(mentions=tuple(dict.fromkeys(p.mentions))) for p in passages if p.mentions
+        ]
+        n_mentions = sum(len(passage.mentions) for passage in kept)
+        if not n_mentions:
+            problem = f"{source}: no mention has an entity in {change.folder}"
+            raise PelError(problem, "give another corpus")
+        made = iter(list(encoded_mentions(encoder, kept)) if change.settings["vectors"] else [])
+        old = change.settings["mentions"] or {**UNFITTED._asdict(), "counts": {}}
+        crc = 0
+        with change.transaction():
+            _delete(change, source)
+            for document, text, mentions in kept:
+                crc = zlib.crc32(json.dumps([document, text, mentions]).encode(), crc)
+                values = (source, document, text)
+                passage = change.database.execute(_PASSAGE, values).lastrowid
+                rows = [(passage, *mention, next(made, None)) for mention in mentions]
+                change.database.executemany(_MENTION, rows)
+            counts = {name: n for name, n in old["counts"].items() if name != source}
+            fingerprint = encoder.mention_fingerprint if encoder else None
+            counts[source] = n_mentions
+            new = {**old, "fingerprint": fingerprint, "counts": counts}
+            change.note(new, crc, mentions=new)
+    return n_mentions
+
+
+def forget_mentions(path: str | Path, source: str) -> int:
+    """Takes the mentions of a source out of a KB, and returns their number; PelError if it has none."""
+    with writing(path) as change:
+        old = change.settings["mentions"]
+        counts = dict(old["counts"]) if old else {}
+        if source not in counts:
+            known = ", ".join(counts) or "none"
+            problem = f"{change.folder}: has learnt no mentions from {source!r}"
+            raise PelError(problem, f"its sources: {known}")
+        forgotten = counts.pop(source)
+        with change.transaction():
+            _delete(change, source)
+            new = {**old, "counts": counts} if counts else None
+            change.note(new, mentions=new)
+    return forgotten
+
+
+def set_mention_weight(path: str | Path, weight: MentionWeight) -> None:
+    """Sets how much the mentions of a KB count, which has some."""
+    with writing(path) as change, change.transaction():
+        values = {name: float(value) for name, value in weight._asdict().items()}
+        new = {**change.settings["mentions"], **values}
+        change.note(new, mentions=new)
+
+
+def _check_encoder(kb: KnowledgeBase, encoder: RowEncoder | None) -> None:
     if encoder is None:
-        raise PelError(
-            f"{kb.path}: has vectors, so new entities need vectors too",
-            "give the pipeline that made them: --pipeline PIPELINE",
-        )
+        problem = f"{kb.path}: has vectors, so new entities need vectors too"
+        raise PelError(problem, "give the pipeline that made them: --pipeline PIPELINE")
     kb.check_fingerprint(encoder.fingerprint)
     if encoder.row_kind != kb.row_kind:
         raise PelError(
@@ -190,8 +260,8 @@ def _change(
 ) -> ChangeCounts:
     """Applies a change to a KB in one transaction. Nothing is written if it changes nothing."""
     with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
-        if kind != "remove":
-            check_encoder(kb, encoder)
+        if kind != "remove" and kb.has_vectors:
+            _check_encoder(kb, encoder)
         numbers: set[int] = set()  # of what leaves the KB, also because a newer record replaces it
         lost: Counter[str] = Counter()
         with closing(StagedRecords(_written(kb, kind, entities, numbers, lost))) as staged:
@@ -199,8 +269,7 @@ def _change(
             if not staged.count and not n_gone:
                 return ChangeCounts()
             if len(kb) + staged.count == n_gone:
-                problem = f"{kb.path}: nothing would be left in it"
-                raise PelError(problem, "delete the folder instead")
+                raise PelError(f"{kb.path}: nothing would be left", "delete the folder instead")
             # Everything that takes long is done before readers may have to wait.
             old, gone, types, rows = change.settings, sorted(numbers), list(types), []
             if kb.has_vectors:
@@ -215,8 +284,9 @@ def _change(
                 counts, digest = staged.write(change.database, old["next_number"], types)
                 counts.update(old["counts"])
                 counts.subtract(lost)
-                removed = [(n, number) for n in gone]
-                change.database.executemany("INSERT INTO removed VALUES (?, ?)", removed)
+                change.database.executemany(
+                    "INSERT INTO removed VALUES (?, ?)", [(n, number) for n in gone]
+                )
                 change.note(
                     digest,
                     gone,
@@ -227,8 +297,9 @@ def _change(
                 if kb.has_vectors:
                     total = old["vectors"]["rows"] + insert_rows(change, rows, projection)
                     change.settings["vectors"] = {**old["vectors"], "rows": total - n_rows_gone}
-        refile_if_wasteful(change)
-        if not staged.count:
+        if kb.has_vectors:
+            refile_if_wasteful(change)
+        if kind == "remove":
             return ChangeCounts(removed=n_gone)
         return ChangeCounts(staged.count - n_gone, n_gone)
 
@@ -236,28 +307,23 @@ def _change(
 def _written(
     kb: KnowledgeBase, kind: str, entities: Iterable[Entity], gone: set[int], lost: Counter[str]
 ) -> Iterator[Entity]:
-    """The entities that a change writes. Notes the number of what leaves the KB, and counts it."""
+    """The entities that a change writes. What leaves the KB goes to ``gone`` and ``lost``."""
     for entity in entities:
         id = entity.concept_id
         number = kb.number(id)
         present = None if number is None else kb.entities([number])[0]
         if present and present.concept_id != id:
             if kind in ("update", "remove"):
-                raise PelError(
-                    f"{id!r} is an alternative id of {present.concept_id!r} in {kb.path}",
-                    "give the concept id",
-                )
+                problem = f"{id!r} is an alternative id of {present.concept_id!r} in {kb.path}"
+                raise PelError(problem, "give the concept id")
             present = None
         if present and kind == "add":
-            raise PelError(
-                f"{id!r} is in {kb.path} already",
-                "use kb change update to replace its record, or kb change merge to add to it",
-            )
+            remedy = "use kb change update to replace its record, or kb change merge to add to it"
+            raise PelError(f"{id!r} is in {kb.path} already", remedy)
         if present is None and kind in ("update", "remove"):
             add = "use kb change add or kb change merge to add it"
-            raise PelError(
-                f"{id!r} is not in {kb.path}", add if kind == "update" else "check the id"
-            )
+            remedy = add if kind == "update" else "check the id"
+            raise PelError(f"{id!r} is not in {kb.path}", remedy)
         if present and kind == "merge":
             entity = cleaned(joined(present, entity))
         if present == entity:
@@ -267,3 +333,9 @@ def _written(
             count_entity(lost, present)
         if kind != "remove":
             yield entity
+
+
+def _delete(change: Writing, source: str) -> None:
+    of_source = "SELECT id FROM passage WHERE source = ?"
+    change.database.execute(f"DELETE FROM mention WHERE passage IN ({of_source})", (source,))
+    change.database.execute("DELETE FROM passage WHERE source = ?", (source,))

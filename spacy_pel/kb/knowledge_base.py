@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -30,8 +29,6 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder
 _KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
 _BLOCK = 4096  # ids looked up at a time
 _COMPARED = 10_000  # the most entities that a full-text look-up compares with its text
-_WITH_ID = "SELECT number FROM entity WHERE concept_id = ?"
-_WITH_ALTERNATIVE = "SELECT number FROM alternative WHERE id = ?"
 _OF_TYPE = "SELECT numbers FROM typed WHERE type = ?"
 _OF_SOURCE = "SELECT numbers FROM sourced WHERE source = ?"
 
@@ -55,8 +52,7 @@ class KnowledgeBase:
     """A knowledge base: entities, each with a number, and the vectors that stand for them.
 
     A KB is opened, not loaded. Whatever is written to the folder, the KB stays as it was when it was
-    opened, until ``refresh`` (its learnt mentions are read when they are first used). It may be used
-    after a fork. It may be pickled: a copy opens the same folder.
+    opened, until ``refresh``. It may be used after a fork, and pickled: a copy opens the same folder.
 
     ``path`` is the folder, and ``settings`` what the KB says of itself: "counts", "sources", "vectors",
     and so on. "checksum" is another one after each change. New and changed entities get new numbers,
@@ -69,10 +65,9 @@ class KnowledgeBase:
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False) -> KnowledgeBase:
-        """The KB of a folder.
+        """The KB of a folder; PelError if there is none in it, or it is not whole.
 
-        PelError if there is no KB in it, or it is not whole. With ``verify`` every byte is checked
-        first, as ``pel kb verify`` does, which takes seconds for 500 MB. Otherwise the settings and the
+        With ``verify`` every byte is checked first, as ``pel kb verify`` does. Otherwise settings and
         sizes of files are checked now, and records and vectors when they are first read.
         """
         kb = cls(path)
@@ -97,7 +92,7 @@ class KnowledgeBase:
     def refresh(self) -> bool:
         """Opens the folder as it is now; whether the KB had changed, and so perhaps its numbers.
 
-        PelError if there is no KB in the folder, or it is not whole. The KB then stays as it was.
+        After an error, which is as of ``open``, the KB stays as it was.
         """
         if checked_settings(self.path) == self.settings:
             return False
@@ -159,12 +154,11 @@ class KnowledgeBase:
     def number(self, id: str) -> int | None:
         """The number of the entity with this concept, alternative or retired id, or None.
 
-        A concept id goes before another. If several entities have it as another, the first by concept id
-        is meant.
+        A concept id goes before another; of several entities, the first by concept id is meant.
         """
         try:
-            for query in (_WITH_ID, _WITH_ALTERNATIVE):
-                numbers = self._selected(query, id).tolist()
+            for place in ("entity WHERE concept_id", "alternative WHERE id"):
+                numbers = self._selected(f"SELECT number FROM {place} = ?", id).tolist()
                 if len(numbers) > 1:
                     numbers.sort(key=lambda number: self.labels([number]))
                 if numbers:
@@ -176,9 +170,9 @@ class KnowledgeBase:
     def numbers_of(self, ids: Sequence[str]) -> np.ndarray:
         """The number of the entity with each of these concept ids: int64; -1 for no entity."""
         query = "SELECT key, number FROM json_each(?) JOIN entity ON concept_id = value"
-        rows = self._store.read(query, json.dumps(list(ids)))
-        with self._store.reading():
-            pairs = [(stored_number(place), stored_number(number)) for place, number in rows]
+        pairs = self._store.read(
+            query, json.dumps(list(ids)), make=lambda *pair: tuple(map(stored_number, pair))
+        )
         places, found = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         numbers = np.full(len(ids), -1, dtype=np.int64)
         there = self._is_live(found)
@@ -196,8 +190,8 @@ class KnowledgeBase:
     def named(self, name: str, exact: bool = False) -> list[Entity]:
         """The entities with this name, sorted by concept id.
 
-        Unless ``exact``, differences of case, blanks, punctuation and Unicode compatibility form do
-        not count. A name that no entity has is looked up in American spelling.
+        Unless ``exact``, case, blanks, punctuation and Unicode compatibility form do not count. A name
+        that no entity has is looked up in American spelling.
         """
         return sorted(self.entities(self.numbers_named(name, exact)))
 
@@ -216,7 +210,7 @@ class KnowledgeBase:
     def found(self, text: str, limit: int = 10) -> list[Entity]:
         """The entities whose names contain all words of the text, the most similar name first.
 
-        If more than 10,000 match, only the first 10,000 are compared, and those with the text as a name.
+        Of more than 10,000 only the first are compared, and those with the text as a name.
         """
         numbers = self.numbers_named(text)
         if matched := " ".join(f'"{word}"' for word in words(text)):
@@ -242,7 +236,7 @@ class KnowledgeBase:
 
     def of_sources(self, *names: str) -> np.ndarray:
         """The numbers of the entities of these sources: int64, ascending; PelError if there are none."""
-        known = self._store.texts("SELECT DISTINCT source FROM sourced")
+        known = self._store.read("SELECT DISTINCT source FROM sourced", make=stored_text)
         for name in names:
             if name not in known:
                 some = ", ".join(sorted(known)[:20]) or "none"
@@ -269,38 +263,36 @@ class KnowledgeBase:
 
     def has_codes(self, vocabulary: str) -> bool:
         """Whether an entity has an identifier in this vocabulary; see ``Entity.codes``."""
-        escaped = re.sub(r"([\\%_])", r"\\\1", f"{vocabulary}:")
         query = (
-            r"SELECT number FROM entity WHERE xrefs LIKE ?1 ESCAPE '\' OR alt_ids LIKE ?1 ESCAPE '\' "
-            r"OR concept_id LIKE ?2 ESCAPE '\' LIMIT 1"
+            "SELECT number FROM entity WHERE instr(lower(xrefs), lower(?1)) OR instr(lower(alt_ids), lower(?1)) "
+            "OR instr(lower('\"' || concept_id), lower(?1)) = 1 LIMIT 1"
         )
-        return bool(self._store.read(query, f'%"{escaped}%', f"{escaped}%"))
+        return bool(self._store.read(query, f'"{vocabulary}:'))
 
     @cached_property
     def semantic_types(self) -> list[SemanticType]:
         """The types that the sources defined, also if no entity has them, then those of entities."""
-        rows = self._store.read("SELECT name, code, tree_number FROM semantic_type ORDER BY rowid")
-        named = self._store.texts("SELECT DISTINCT type FROM typed ORDER BY type")
-        with self._store.reading():
-            types = [
-                SemanticType(stored_text(name), *map(text_or_none, row)) for name, *row in rows
-            ]
-        known = {type.name for type in types}
-        return known_types([*types, *(SemanticType(name) for name in named if name not in known)])
+        types = self._store.read(
+            "SELECT name, code, tree_number FROM semantic_type ORDER BY rowid",
+            make=lambda name, *row: SemanticType(stored_text(name), *map(text_or_none, row)),
+        )
+        query = "SELECT DISTINCT type FROM typed ORDER BY type"
+        named = self._store.read(query, make=lambda name: SemanticType(stored_text(name)))
+        return known_types([*types, *named])
 
     @property
     def semantic_type_tree(self) -> SemanticTypeTree:
-        """The types as a tree, as in scispaCy's UmlsKnowledgeBase."""
+        """The types as a tree, as in scispaCy."""
         return SemanticTypeTree(self.semantic_types)
 
     @property
     def cui_to_entity(self) -> Mapping[str, CuiEntity]:
-        """From ids to entities, as in scispaCy's KnowledgeBase, read from the KB when asked for."""
+        """From ids to entities, as in scispaCy, read from the KB when asked for."""
         return EntitiesById(self)
 
     @property
     def alias_to_cuis(self) -> Mapping[str, set[str]]:
-        """From exact names to sets of ids, as in scispaCy's KnowledgeBase, read when asked for."""
+        """From exact names to sets of ids, as in scispaCy, read when asked for."""
         return IdsByName(self)
 
     # Vectors
@@ -360,16 +352,13 @@ class KnowledgeBase:
         *,
         with_mentions: bool = True,
     ) -> Candidates:
-        """The k best entities of each query, scored by the best of their rows.
-
-        If the KB has learnt mentions, those near a query add to the score (``mentions``). Entities
-        with equal scores are sorted by concept id.
+        """The k best entities of each query, scored by the best of their rows, then by concept id.
 
         Args:
             vectors: The queries, float32 [n, dim].
             k: The number of candidates for each query.
-            only: The entities that may be found. The answer still holds k of them, if the KB has
-                that many with vectors.
+            only: The entities that may be found; still k of them, if the KB has that many.
+            with_mentions: Whether learnt mentions near a query add to the score (``mentions``).
 
         Raises:
             PelError: The KB has no vectors, the queries do not fit them, or the KB does not have a
@@ -381,10 +370,9 @@ class KnowledgeBase:
         return stored.search(vectors, k, allowed)
 
     def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The stored rows of entities, in the order of ``numbers``; PelError if the KB has no vectors.
+        """Vectors, float32 [n, dim], and of each the place of its entity in ``numbers``, int64 [n].
 
-        They are vectors, float32 [n, dim], and for each the place of its entity in ``numbers``, int64
-        [n]. An entity that was added without being embedded has no rows.
+        They are in the order of ``numbers``. PelError if the KB has no vectors.
         """
         return self.vectors.rows(np.asarray(numbers, dtype=np.int64))
 
@@ -406,11 +394,10 @@ class KnowledgeBase:
         return numbers[self._is_live(numbers)]
 
     def _posted(self, query: str, keys: Collection[str]) -> np.ndarray:
-        """The numbers of entities in the lists that a query selects by keys: int64, ascending."""
-        rows = [row for key in sorted(set(keys)) for row in self._store.read(query, key)]
-        with self._store.reading():
-            postings = [np.frombuffer(numbers, POSTING) for (numbers,) in rows]
-        numbers = np.unique(np.concatenate([np.empty(0, np.int64), *postings]))
+        postings = [np.empty(0, np.int64)]
+        for key in set(keys):
+            postings += self._store.read(query, key, make=lambda blob: np.frombuffer(blob, POSTING))
+        numbers = np.unique(np.concatenate(postings))
         return numbers[self._is_live(numbers)]
 
     def _checked(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -442,8 +429,8 @@ class KnowledgeBase:
 def _seen(folder: Path) -> tuple[Store, Settings, list[int]]:
     """The database of a KB's folder, what it says of itself, and its files of vectors, held open.
 
-    A writer leaves files that are held in the folder, so they can be opened by name, also after a fork.
-    It may have swept some after the settings were read. Then these are read again.
+    A writer does not sweep files that are held, so they can be opened by name, also after a fork. It
+    may have swept some after the settings were read. Then these are read again.
     """
     while True:
         store = Store(folder)
@@ -471,10 +458,10 @@ def _close(descriptors: list[int]) -> None:
 def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError]:
     """The problems of a KB folder, each with its remedy; an empty list if the KB is whole.
 
-    Every file that has a checksum is read and compared with it: the vectors and their index always,
-    the database unless it was changed since it was built, embedded or assembled. Then SQLite checks
-    the database, and each record is compared with its own checksum and with the tables of names.
-    ``progress`` is called with the number of bytes read since the last call.
+    Vectors and their index are compared with their checksums, and so is the database unless it was
+    changed since it was built, embedded or assembled. Then SQLite checks the database, and each record
+    is compared with its own checksum and with the tables of names. ``progress`` is called with the
+    number of bytes read since the last call.
     """
     try:
         with KnowledgeBase.open(path) as kb:

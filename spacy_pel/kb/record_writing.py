@@ -48,13 +48,10 @@ UPDATE entity SET
                    WHERE (concept_id, value) NOT IN (SELECT concept_id, id FROM lost))
     WHERE concept_id IN (SELECT concept_id FROM lost);
 """
+_N_FIELDS = len(Entity._fields)
 _TOGETHER = 4096  # records written at a time
 _CHUNK = 1 << 16  # hashes of names
 _WORDS_HELD = 1 << 24  # bytes of the index of words in memory before they are written
-
-
-# From types, or sources, to numbers of records, ascending.
-Postings = defaultdict[str, array]
 
 
 class StagedRecords:
@@ -63,20 +60,18 @@ class StagedRecords:
     def __init__(self, entities: Iterable[Entity]) -> None:
         """Reads entities in any order; PelError if a concept id occurs twice or an entity is unusable.
 
-        If several claim an alternative or retired id, the first by concept id gets it. If it is a
-        concept id, none gets it. The id is removed from the records that do not get it.
+        Of those that claim an alternative or retired id, the first by concept id gets it; none gets a
+        concept id. It is removed from the others.
         """
         self._database = sqlite3.connect("", isolation_level=None)
         self._database.executescript(f"{_QUICK} {_STAGED} BEGIN")
-        insert = f"INSERT INTO entity VALUES (?{', ?' * (len(Entity._fields) - 1)})"
+        insert = f"INSERT INTO entity VALUES (?{', ?' * (_N_FIELDS - 1)})"
         for entity in map(cleaned, entities):
             try:
                 self._database.execute(insert, entity_row(entity))
             except sqlite3.IntegrityError as error:
-                raise PelError(
-                    f"the concept_id {entity.concept_id!r} occurs twice",
-                    "merge its records into one",
-                ) from error
+                problem = f"the concept_id {entity.concept_id!r} occurs twice"
+                raise PelError(problem, "merge its records into one") from error
         self._database.executescript(_DROP_LOST_IDS)
         ((n_lost,),) = self._database.execute("SELECT count(*) FROM lost")
         if n_lost:
@@ -91,21 +86,22 @@ class StagedRecords:
         """The records, sorted by concept id."""
         return (stored_entity(record_crc(row), *row) for row in self._rows())
 
+    def _rows(self) -> Iterator[tuple]:
+        return self._database.execute(f"SELECT {FIELDS} FROM entity ORDER BY concept_id")
+
     def write(
         self, database: sqlite3.Connection, first: int, types: Iterable[SemanticType]
     ) -> tuple[Counter[str], str]:
         """Writes the records with their look-up tables, in a transaction of a KB's database.
 
-        ``first`` is the number of the first record, and ``types`` are what the source defines.
-
-        Returns:
-            What they add to the KB's counts, and a hash of all records.
+        ``first`` is the number of the first record, and ``types`` are what the source defines. What
+        they add to the KB's counts, and a hash of all records, is returned.
         """
         counts = Counter(dict.fromkeys(("entities", "definitions", *COUNTED), 0))
         digest = hashlib.sha256()
         hashes = array("Q")  # hash << 32 | number, which sorts like the pair
-        typed: Postings = defaultdict(lambda: array("i"))
-        sourced: Postings = defaultdict(lambda: array("i"))
+        # From types, or sources, to numbers of records, ascending.
+        typed, sourced = (defaultdict[str, array](lambda: array("i")) for _ in range(2))
         rows, numbers = self._rows(), itertools.count(first)
         while block := list(itertools.islice(rows, _TOGETHER)):
             records, texts, alternatives = [], [], []
@@ -122,8 +118,9 @@ class StagedRecords:
                 for postings, keys in ((typed, entity.types), (sourced, entity.sources)):
                     for key in keys:
                         postings[key].append(number)
-            places = ", ".join("?" * (len(Entity._fields) + 2))
-            insert = f"INSERT INTO entity (number, {FIELDS}, crc) VALUES ({places})"
+            insert = (
+                f"INSERT INTO entity (number, {FIELDS}, crc) VALUES (?{', ?' * (_N_FIELDS + 1)})"
+            )
             database.executemany(insert, records)
             database.executemany("INSERT INTO word (rowid, names) VALUES (?, ?)", texts)
             database.executemany("INSERT OR IGNORE INTO alternative VALUES (?, ?)", alternatives)
@@ -133,18 +130,14 @@ class StagedRecords:
             pairs = zip((chunk >> 32).tolist(), (chunk & 0xFFFFFFFF).tolist())
             database.executemany("INSERT OR IGNORE INTO name VALUES (?, ?)", pairs)
         for table, postings in (("typed", typed), ("sourced", sourced)):
-            lists = [
-                (key, first, np.array(postings[key], POSTING).tobytes()) for key in sorted(postings)
-            ]
+            blobs = {key: np.array(numbers, POSTING).tobytes() for key, numbers in postings.items()}
+            lists = [(key, first, blob) for key, blob in sorted(blobs.items())]
             database.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", lists)
         known = set(map(SemanticType._make, database.execute("SELECT * FROM semantic_type")))
         new = [type for type in dict.fromkeys(types) if type not in known]
         database.executemany("INSERT INTO semantic_type VALUES (?, ?, ?)", new)
         digest.update(json.dumps(new).encode())
         return counts, digest.hexdigest()
-
-    def _rows(self) -> Iterator[tuple]:
-        return self._database.execute(f"SELECT {FIELDS} FROM entity ORDER BY concept_id")
 
 
 def count_entity(counts: Counter[str], entity: Entity) -> None:
@@ -160,7 +153,7 @@ def new_database(path: Path) -> Iterator[sqlite3.Connection]:
     """An empty database of a KB, which is committed at the end of the block.
 
     There is no journal, because an unfinished one is thrown away. The index of words is put in order at
-    the end; what is added to it later is merged now and then.
+    the end.
     """
     set_option = "INSERT INTO word (word, rank) VALUES (?, ?)"
     with closing(sqlite3.connect(path, isolation_level=None)) as database:

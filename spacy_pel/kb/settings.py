@@ -24,7 +24,6 @@ OLD_FILE = re.compile(
 )
 VECTOR_FILE = re.compile(r"(vectors-[0-9a-f]{16}\.npy|index-[0-9a-f]{16}\.faiss)")
 
-_BLOCK = 1 << 20
 _FILE = {"name": VECTOR_FILE, "sha256": str, "bytes": int}
 _SOME = range(1, 1 << 31)
 _VECTORS = {
@@ -47,10 +46,7 @@ Settings = dict[str, Any]
 
 
 def parsed_settings(path: Path, text: object) -> Settings:
-    """The settings in a row of JSON of a KB's database. Nothing in a stranger's file is trusted.
-
-    PelError if they belong to another release, or say what no writer of KBs writes.
-    """
+    """The settings in a row of JSON of a KB's database; PelError if no writer of this release wrote it."""
     try:
         settings = json.loads(text)
     except (TypeError, ValueError, RecursionError):
@@ -60,9 +56,8 @@ def parsed_settings(path: Path, text: object) -> Settings:
         raise PelError(f"{path}: is not the database of a knowledge base", build)
     version = settings.get("schema_version")
     if version != SCHEMA_VERSION:
-        raise PelError(
-            f"{path}: schema version {version}, this release reads {SCHEMA_VERSION}", build
-        )
+        problem = f"{path}: schema version {version}, this release reads {SCHEMA_VERSION}"
+        raise PelError(problem, build)
     if not (_fits(settings, _FORM) and _fits([*settings["counts"].values()], [int])):
         raise PelError(f"{path}: describes itself in no known way", f"do not use it; {build}")
     # A record takes more than a byte. Memory is reserved for this many entities.
@@ -82,17 +77,12 @@ def is_old_form(folder: Path) -> bool:
 
 def vector_files(settings: Settings) -> list[dict[str, Any]]:
     """What the settings say of each file of vectors: its name, size and SHA-256."""
-    vectors = settings["vectors"]
-    if not vectors:
-        return []
-    return [vectors["file"], *([vectors["found_by"]["file"]] if vectors["found_by"] else [])]
+    vectors = settings["vectors"] or {}
+    return [part["file"] for part in (vectors, vectors.get("found_by")) if part]
 
 
 def plain_file_size(path: Path) -> int | None:
-    """The size of a file of a KB, in bytes; None if it is missing.
-
-    PelError if it is a symbolic link, which may lead anywhere, or a folder or a device.
-    """
+    """The size of a file of a KB, in bytes; None if it is missing; PelError if it is no plain file."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -107,7 +97,7 @@ def plain_file_size(path: Path) -> int | None:
 
 
 def wrong_size(path: Path, size: int) -> str | None:
-    """What is wrong with the size of a file of a KB; None if nothing is. Errors of ``plain_file_size``."""
+    """What is wrong with the size of a file of a KB; None if nothing is."""
     found = plain_file_size(path)
     if found == size:
         return None
@@ -118,7 +108,7 @@ def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
     """The SHA-256 of a file's content; ``progress`` gets the number of bytes of each block read."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
+        while block := file.read(1 << 20):
             digest.update(block)
             if progress:
                 progress(len(block))
@@ -126,20 +116,19 @@ def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
 
 
 def _fits(value: Any, form: Any) -> bool:
-    """Whether a value of JSON has a form: of a type, or one of several, or an object or a list of them.
-
-    Numbers must not be negative.
-    """
-    if isinstance(form, tuple):
-        return any(_fits(value, each) for each in form)
-    if isinstance(form, dict):
-        return isinstance(value, dict) and all(
-            key in value and _fits(value[key], each) for key, each in form.items()
-        )
-    if isinstance(form, list):
-        return isinstance(value, list) and all(_fits(each, form[0]) for each in value)
-    if isinstance(form, re.Pattern):
-        return isinstance(value, str) and form.fullmatch(value) is not None
-    if form is None or isinstance(form, range):
-        return value is None if form is None else type(value) is int and value in form
+    """Whether a value of JSON has a form: of a type, or one of several, or an object or a list of them."""
+    match form:
+        case tuple():
+            return any(_fits(value, each) for each in form)
+        case dict():
+            entries = value if isinstance(value, dict) else {}
+            return all(key in entries and _fits(entries[key], each) for key, each in form.items())
+        case list():
+            return isinstance(value, list) and all(_fits(each, form[0]) for each in value)
+        case re.Pattern():
+            return isinstance(value, str) and form.fullmatch(value) is not None
+        case range():
+            return type(value) is int and value in form
+        case None:
+            return value is None
     return isinstance(value, form) and not (form is int and value < 0)

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from functools import cache
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -71,7 +71,7 @@ CREATE INDEX entity_id ON entity (concept_id);
 """
 FIELDS = ", ".join(Entity._fields)
 POSTING = np.dtype("<i4")  # type of the numbers in the tables typed and sourced, ascending
-WAITING = 60  # seconds that a reader or writer waits for the other's moment of writing or reading
+_WAITING = 60  # seconds that a reader or writer waits for the other's moment of writing or reading
 _TOGETHER = 256  # records read at a time
 _MAPPED_BYTES = 1 << 31
 # What a damaged file makes SQLite, JSON and numpy raise.
@@ -105,16 +105,19 @@ class Store:
         if connection is not None:
             connection.close()
 
-    def read(self, query: str, *parameters: object) -> list[tuple]:
-        """All rows that a query selects; PelError if the file is damaged or stays locked."""
+    def read(
+        self, query: str, *parameters: object, make: Callable[..., Any] | None = None
+    ) -> list[Any]:
+        """All rows that a query selects, or what is made of each; PelError if the file is damaged."""
         with self.reading():
             try:
-                return self._connection().execute(query, parameters).fetchall()
+                rows = self._connection().execute(query, parameters).fetchall()
             except sqlite3.OperationalError:
                 self.close()
                 if not rolled_back(self.path):
                     raise
-                return self._connection().execute(query, parameters).fetchall()
+                rows = self._connection().execute(query, parameters).fetchall()
+            return [make(*row) for row in rows] if make else rows
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -148,48 +151,36 @@ class Store:
 
     def numbers(self, query: str, *parameters: object) -> np.ndarray:
         """The numbers that a query selects: int64."""
-        rows = self.read(query, *parameters)
-        with self.reading():
-            return np.array([stored_number(number) for (number,) in rows], dtype=np.int64)
-
-    def texts(self, query: str) -> list[str]:
-        """The texts that a query selects."""
-        rows = self.read(query)
-        with self.reading():
-            return [stored_text(text) for (text,) in rows]
+        return np.array(self.read(query, *parameters, make=stored_number), dtype=np.int64)
 
     # Records. They include those that were removed, and those added since the KB was opened.
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
         """The records with these numbers, in the same order; PelError if one is not there."""
-        return self._chosen(f"crc, {FIELDS}", numbers, stored_entity)
+        return self._chosen(numbers, f"crc, {FIELDS}", stored_entity)
 
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """The concept id and canonical name of each number; PelError if one is not there."""
         columns = "concept_id, canonical_name"
-        return self._chosen(columns, numbers, lambda *row: tuple(map(stored_text, row)))
+        return self._chosen(numbers, columns, lambda *row: tuple(map(stored_text, row)))
 
     def all_entities(self, count: int) -> Iterator[tuple[int, Entity]]:
         """The records below a number, each with its number, in order of number."""
         query = f"SELECT number, crc, {FIELDS} FROM entity WHERE number BETWEEN ? AND ? ORDER BY 1"
         for first in range(0, count, _TOGETHER):
             # Page by page: an open cursor would keep writers out.
-            rows = self.read(query, first, min(first + _TOGETHER, count) - 1)
-            with self.reading():
-                found = [(number, stored_entity(*row)) for number, *row in rows]
-            yield from found
+            last = min(first + _TOGETHER, count) - 1
+            yield from self.read(query, first, last, make=lambda n, *row: (n, stored_entity(*row)))
 
     def _chosen(
-        self, columns: str, numbers: Sequence[int] | np.ndarray, made: Callable[..., T]
+        self, numbers: Sequence[int] | np.ndarray, columns: str, make: Callable[..., T]
     ) -> list[T]:
-        """What is made of these columns of the records with these numbers, in the same order."""
         query = (
             f"SELECT number, {columns} FROM entity WHERE number IN (SELECT value FROM json_each(?))"
         )
         wanted = np.asarray(numbers, dtype=np.int64)
-        rows = self.read(query, json.dumps(np.unique(wanted).tolist()))
-        with self.reading():
-            chosen = {number: made(*row) for number, *row in rows}
+        text = json.dumps(np.unique(wanted).tolist())
+        chosen = dict(self.read(query, text, make=lambda number, *row: (number, make(*row))))
         try:
             return [chosen[number] for number in wanted.tolist()]
         except KeyError as error:
@@ -197,21 +188,18 @@ class Store:
 
 
 def connected(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection to the database of a KB, which defines just what every KB does.
+    """A connection to the database of a KB: the mode is "ro" to read, or "rw" to read and write.
 
-    The mode is "ro" to read, or "rw" to read and write. PelError if it is no file, or has other tables,
-    views or triggers; sqlite3.DatabaseError if it cannot be read, or a change of it was interrupted.
+    PelError if it is no file, or has other tables, views or triggers than every KB;
+    sqlite3.DatabaseError if it cannot be read, or a change of it was interrupted.
     """
     if plain_file_size(path) is None:
         raise damaged(path, "missing")
-    uri = f"{path.resolve().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(
-        uri, uri=True, timeout=WAITING, isolation_level=None, check_same_thread=False
-    )
+    options = {"timeout": _WAITING, "isolation_level": None, "check_same_thread": False}
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, **options)
     try:
         connection.executescript(_READING if mode == "ro" else _UNTRUSTED)
-        schema = set(connection.execute(_OBJECTS))
-        if schema != written_schema():
+        if set(connection.execute(_OBJECTS)) != written_schema():
             raise damaged(path, "cannot be opened (its tables are not those of a KB)")
         if connection.execute("PRAGMA journal_mode").fetchone() != ("delete",):
             raise damaged(path, "cannot be opened (it keeps its changes in another file)")
@@ -241,7 +229,7 @@ def rolled_back(path: Path) -> bool:
 
 @cache
 def written_schema() -> set[tuple]:
-    """All tables and indexes of every KB, as ``_OBJECTS`` selects them."""
+    """What ``_OBJECTS`` selects of every KB."""
     with closing(sqlite3.connect(":memory:")) as database:
         database.executescript(SCHEMA)
         return set(database.execute(_OBJECTS))
@@ -249,7 +237,7 @@ def written_schema() -> set[tuple]:
 
 def stored_text(value: object) -> str:
     """A value that must be a text; TypeError if it is none."""
-    if type(value) is not str:  # SQLite stores a value of any type in a column
+    if type(value) is not str:  # a column may hold values of any type
         raise TypeError(f"{value!r} where a text belongs")
     return value
 
@@ -267,12 +255,12 @@ def text_or_none(value: object) -> str | None:
 
 
 def record_crc(fields: Sequence[str | None]) -> int:
-    """A checksum of a record's FIELDS: damage to it is found when it is read."""
+    """A checksum of a record's FIELDS."""
     return zlib.crc32("\x1f".join(field or "" for field in fields).encode("utf8"))
 
 
 def entity_row(entity: Entity) -> list[str | None]:
-    """An entity as the values of FIELDS: a list as JSON, None for an empty one."""
+    """An entity as the values of FIELDS: lists as JSON, None for an empty one."""
     return [
         f"[{','.join(map(encode_basestring, value))}]"
         if value and type(value) is tuple
@@ -286,15 +274,8 @@ def stored_entity(crc: int, *fields: str | None) -> Entity:
     id, name, aliases, types, definition, *lists = fields
     if record_crc(fields) != crc:
         raise ValueError(f"the record of {id!r} does not agree with its checksum")
-    texts = map(_texts, (aliases, types, *lists))
-    return Entity(
-        stored_text(id),
-        stored_text(name),
-        next(texts),
-        next(texts),
-        text_or_none(definition),
-        *texts,
-    )
+    first = stored_text(id), stored_text(name), _texts(aliases), _texts(types)
+    return Entity(*first, text_or_none(definition), *map(_texts, lists))
 
 
 def _texts(text: str | None) -> tuple[str, ...]:

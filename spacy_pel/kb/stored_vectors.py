@@ -15,8 +15,7 @@ import numpy as np
 from ..errors import PelError, damaged
 from .settings import Settings, sha256
 from .store import Store, stored_number
-from .vectors.faiss_library import has_gpu
-from .vectors.finders import FAST_SCAN_KIND, RowFinder, opened_finder
+from .vectors.finders import FAST_SCAN_KIND, RowFinder, has_gpu, opened_finder
 from .vectors.index import Candidates, VectorIndex, best_candidates
 from .vectors.matrix import Projection, VectorMatrix
 

@@ -1,8 +1,7 @@
 """Changes of a KB folder: each is one transaction of its database, and made as a whole or not at all.
 
-New files of vectors are written beside the old ones, with a hash of their content in their names. The
-transaction that names them puts them in place. Files that the database does not name are then swept,
-unless a reader has them open. There is one writer at a time.
+New files of vectors are written beside the old ones. The transaction that names them puts them in
+place. Then files that the database does not name are swept, unless a reader has them open.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,19 +60,15 @@ class Writing:
     database: sqlite3.Connection
 
     def note(self, *parts: object, **entries: object) -> None:
-        """Says something else in the settings. The parts decide the checksum beside what it was."""
+        """Changes entries of the settings. The parts decide the checksum beside what it was."""
         text = json.dumps([self.settings["checksum"], *parts], sort_keys=True)
-        checksum = hashlib.sha256(text.encode()).hexdigest()
-        self.settings = {**self.settings, **entries, "checksum": checksum}
+        self.settings |= {**entries, "checksum": hashlib.sha256(text.encode()).hexdigest()}
 
     @contextmanager
     def transaction(self) -> Iterator[int]:
-        """Commits at its end what the block does to the database and to ``settings``.
-
-        The block gets the number of the change.
-        """
+        """Commits what the block, which gets the number of the change, does to database and settings."""
         (self.folder / CHECKSUMS).unlink(missing_ok=True)  # it is no longer as it was written
-        self.settings = {**self.settings, "change": self.settings["change"] + 1}
+        self.settings["change"] += 1
         self.database.execute("BEGIN IMMEDIATE")
         try:
             yield self.settings["change"]
@@ -101,12 +96,11 @@ class Writing:
 
 
 def temporary_path(folder: Path, suffix: str) -> Path:
-    """A new path in a KB folder. A file there is swept when the writing ends."""
+    """A new path in a KB folder, which is swept when the writing ends."""
     return folder / f"{_TEMPORARY}{uuid.uuid4().hex}{suffix}"
 
 
 def write_settings(database: sqlite3.Connection, settings: Settings) -> None:
-    """Writes what a KB says of itself."""
     text = json.dumps(settings, indent=1, sort_keys=True)
     database.execute("INSERT OR REPLACE INTO setting VALUES ('kb', ?)", (text,))
 
@@ -127,10 +121,10 @@ def writing(path: str | Path) -> Iterator[Writing]:
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Keeps other writers out of a KB folder, and sweeps it at the end.
+    """Keeps other writers out of a KB folder, which is made if need be, and sweeps it at the end.
 
-    A folder that does not exist is made, and removed again if no KB is in it at the end. PelError if
-    it holds something other than a KB, cannot be written to, or another process is writing to it.
+    PelError if it holds something other than a KB, cannot be written to, or another process is
+    writing to it.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     if folder.exists() and not folder.is_dir():
@@ -164,7 +158,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def put_in_place(database: Path, folder: Path) -> None:
-    """Makes a finished database that of a folder, in place of the one that may be there."""
+    """Makes a finished database that of a folder."""
     to_disk(database)
     with suppress(PelError, sqlite3.Error, OSError):
         rolled_back(folder / KB_FILE)  # else SQLite would apply the old journal to the new file
@@ -180,10 +174,9 @@ def put_in_place(database: Path, folder: Path) -> None:
 
 
 def checked_settings(folder: Path, store: Store | None = None) -> Settings:
-    """What the KB of a folder says of itself, checked against the names and sizes of its files.
+    """What the KB of a folder says of itself; PelError if there is none, or it has not all its files.
 
-    PelError if there is no KB, it has an older form, or a file is missing or has another size. If its
-    database is given, that stays open.
+    If its database is given, that stays open.
     """
     build = f"python -m spacy pel kb build SOURCE {folder}"
     if plain_file_size(folder / KB_FILE) is None:
@@ -191,26 +184,22 @@ def checked_settings(folder: Path, store: Store | None = None) -> Settings:
             problem = f"{folder}: a knowledge base in the form of an earlier release"
             raise PelError(problem, f"build it anew: {build}")
         raise PelError(f"{folder}: no knowledge base here", f"build one: {build}")
-    if store is not None:
-        settings = store.settings()
-    else:
-        with closing(Store(folder)) as store:
-            settings = store.settings()
+    with closing(Store(folder)) if store is None else nullcontext(store) as opened:
+        settings = opened.settings()
     for file in vector_files(settings):
         if fault := wrong_size(folder / file["name"], file["bytes"]):
-            raise PelError(
-                f"{folder / file['name']}: {fault}",
-                f"copy the whole folder again, or build it again: {build}",
-            )
+            remedy = f"copy the whole folder again, or build it again: {build}"
+            raise PelError(f"{folder / file['name']}: {fault}", remedy)
     return settings
 
 
 def write_checksums(folder: Path) -> None:
     """Writes the size and SHA-256 of the files of a KB, for ``verify``. The next change deletes them."""
-    names = [KB_FILE, *(file["name"] for file in vector_files(checked_settings(folder)))]
+    path = folder / KB_FILE
+    database = {"name": KB_FILE, "bytes": path.stat().st_size, "sha256": sha256(path)}
     files = {
-        name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
-        for name in names
+        file["name"]: {"bytes": file["bytes"], "sha256": file["sha256"]}
+        for file in (database, *vector_files(checked_settings(folder)))
     }
     temporary = temporary_path(folder, ".json")
     temporary.write_text(json.dumps(files, indent=1) + "\n")
@@ -224,10 +213,7 @@ def is_ours(name: str) -> bool:
 
 
 def _sweep(folder: Path) -> None:
-    """Removes our files that the database does not name.
-
-    A file that a reader has open, or that cannot be removed, stays for the next writer.
-    """
+    """Removes our files that the database does not name, except those that a reader has open."""
     kept = set()
     if (folder / KB_FILE).exists():
         try:
@@ -242,7 +228,7 @@ def _sweep(folder: Path) -> None:
 
 
 def lock_for_reading(descriptor: int) -> None:
-    """Keeps a writer from deleting the file, as long as it is open."""
+    """Keeps a writer from deleting an open file."""
     if fcntl is not None:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_SH)

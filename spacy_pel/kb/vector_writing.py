@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import PelError
 from .knowledge_base import KnowledgeBase
-from .mention_changes import MentionEncoder, mention_vectors
+from .mentions import MentionPassage, stored_passages
+from .store import Store
 from .transaction import Writing, temporary_path, write_checksums, writing
-from .vectors.building import INDEX_MEMORY, built_index
-from .vectors.faiss_library import write_index
+from .vectors.building import INDEX_MEMORY, write_index
 from .vectors.finders import FAST_SCAN_KIND
 from .vectors.matrix import (
     DTYPES,
@@ -34,8 +36,19 @@ FLOAT32_ROWS = {"auto": 300_000, "exact": inf, "approximate": 0}  # more rows be
 WASTED_ROWS = 50_000  # rows outside of the index, or of removed entities, that do no harm
 _WASTED_SHARE = 8  # nor does one in so many
 _BLOCK = 4096  # entities copied at a time
+_ENCODED = 64  # passages given to the encoder at a time
 
 Batches = Iterable[tuple[np.ndarray, np.ndarray]]
+
+
+class MentionEncoder(Protocol):
+    """Encodes the mentions of passages as a linker reads mentions."""
+
+    fingerprint: str  # of its entity encoder, as the KB has it
+    mention_fingerprint: str  # of all that decides the vectors of mentions
+
+    def mention_vectors(self, passages: Sequence[MentionPassage]) -> np.ndarray:
+        """The vectors of all mentions of the passages, in their order: float32 [n, dim]."""
 
 
 def write_vectors(
@@ -51,7 +64,7 @@ def write_vectors(
 ) -> KnowledgeBase:
     """Writes the vectors of a KB, replacing those it has, and opens the KB.
 
-    Until the very end, and after any error or interruption, the KB stays as it was.
+    After any error or interruption, the KB stays as it was.
 
     Args:
         batches: Pairs of vectors, float32 [b, dim], and the number of each vector's entity [b]. The
@@ -60,11 +73,10 @@ def write_vectors(
         dim: The length of the vectors.
         fingerprint: That of the encoder.
         row_kind: What a row stands for.
-        dtype: The type of the stored vectors: "float32", "float16", "int8" or "auto". "auto" is
+        dtype: The type of the stored vectors: "float32", "float16", "int8" or "auto", which is
             float16 for many rows and for an "approximate" index, and float32 otherwise.
-        index: How they are searched: "exact", "approximate" or "auto". "auto" is approximate for
-            many rows. An approximate index is a fast scan of short codes, or for very many rows an
-            inverted file.
+        index: How they are searched: "exact", "approximate" or "auto", which is approximate for
+            many rows: by short codes, or for very many rows by lists.
         mentions: Makes new vectors of the mentions that the KB has learnt.
 
     Raises:
@@ -86,10 +98,8 @@ def write_vectors(
 def check_shorter(path: str | Path, dim: int, whole: int) -> None:
     """PelError unless vectors of a KB's folder, which have ``whole`` numbers, can be reduced to ``dim``."""
     if not 1 <= dim < whole:
-        raise PelError(
-            f"{path}: its vectors have {whole} numbers",
-            f"choose from 1 to {whole - 1} of them, not {dim}",
-        )
+        problem = f"{path}: its vectors have {whole} numbers"
+        raise PelError(problem, f"choose from 1 to {whole - 1} of them, not {dim}")
 
 
 def reduce_vectors(
@@ -98,10 +108,10 @@ def reduce_vectors(
     """Stores vectors in fewer numbers, or lets rows share codes of the index, or both.
 
     A reduced vector is the projection of the vector onto the principal axes of all vectors, scaled
-    to the same length. Queries keep their length, and are projected by each search. So a pipeline
-    that was trained for the KB works as before. The KB stays as it was as for ``write_vectors``.
+    to the same length. Each search projects its queries. So the pipeline works as before.
 
     Args:
+        path: The folder of the KB. After any error or interruption, it stays as it was.
         dim: The length of the stored vectors; None keeps the vectors as they are.
         alike: Rows of one entity with this cosine or more share a code. There are fewer codes then,
             and some of the last candidates differ. None keeps the codes.
@@ -119,19 +129,16 @@ def reduce_vectors(
     with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
         vectors = kb.vectors.settings
         if dim is not None and vectors["stored_dim"] < vectors["dim"]:
-            raise PelError(
-                f"{kb.path}: its vectors were reduced before",
-                "to choose another length, first run: "
-                f"python -m spacy pel kb embed {kb.path} PIPELINE",
-            )
+            embed = f"python -m spacy pel kb embed {kb.path} PIPELINE"
+            remedy = f"to choose another length, first run: {embed}"
+            raise PelError(f"{kb.path}: its vectors were reduced before", remedy)
         if dim is not None:
             check_shorter(kb.path, dim, vectors["dim"])
-        found_by = vectors["found_by"]
-        if alike is not None and not (found_by and found_by["kind"] == FAST_SCAN_KIND):
+        if alike is not None and (vectors["found_by"] or {}).get("kind") != FAST_SCAN_KIND:
             raise PelError(
                 f"{kb.path}: has no index of the kind {FAST_SCAN_KIND}",
-                "reduce it without --alike (fewer vectors "
-                "than such an index is for are searched exactly, more by lists)",
+                "reduce it without --alike (fewer vectors than such an index is for are searched "
+                "exactly, more by lists)",
             )
         about = vectors if alike is None else {**vectors, "alike": alike}
         share = _file(change, _stored(kb), about, kb.vectors.projection, dim)
@@ -141,8 +148,6 @@ def reduce_vectors(
 def refile_if_wasteful(change: Writing) -> None:
     """Makes the file and the index of a KB's vectors anew, if too many rows are outside of them."""
     vectors = change.settings["vectors"]
-    if not vectors:
-        return
     query = "SELECT count(*) FROM row WHERE vectors = ?"
     ((added,),) = change.database.execute(query, (vectors["file"]["name"],))
     dead = vectors["stored_rows"] + added - vectors["rows"]
@@ -152,10 +157,7 @@ def refile_if_wasteful(change: Writing) -> None:
 
 
 def insert_rows(change: Writing, batches: Batches, projection: Projection | None) -> int:
-    """Writes rows into the database of a KB, where they are searched exactly; returns their number.
-
-    Batches are pairs of vectors, float32 [b, dim], and the number of each vector's entity [b].
-    """
+    """Writes rows into the database of a KB, where they are searched exactly; returns their number."""
     vectors, total = change.settings["vectors"], 0
     insert = "INSERT INTO row (vectors, number, vector) VALUES (?, ?, ?)"
     for rows, numbers in _checked(batches, vectors["dim"]):
@@ -179,11 +181,10 @@ def _file(
     reduce_to: int | None = None,
     mentions: MentionEncoder | None = None,
 ) -> float:
-    """Writes a file of all vectors of a KB with its index, and commits them.
+    """Writes a file of all vectors of a KB with its index; returns the share of length that was kept.
 
-    The batches are rows that are stored already if there is a projection. ``about`` is what the KB's
-    settings are to say of them, and ``reduce_to`` the length that the rows are to have. The share of the
-    rows' squared length that was kept is returned.
+    With a projection the batches are rows as they are stored. ``about`` is what the KB's settings are
+    to say of them, and ``reduce_to`` the length that the rows are to have.
     """
     dtype, index = about["dtype"], about["index"]
     if dtype not in ("auto", *DTYPES):
@@ -193,19 +194,17 @@ def _file(
     with KnowledgeBase.open(change.folder) as kb:
         by_id, n_records = kb.numbers_by_id(), kb.settings["next_number"]
         ranked = kb.settings["in_order"] < n_records
-        ranks = np.full(n_records, -1, dtype=np.int64)
+        ranks = np.full(n_records + 1, -1, dtype=np.int64)  # the last is that of no number
         ranks[by_id] = np.arange(len(by_id)) if ranked else by_id
     width = projection.width if projection else about["dim"]
     each = [np.empty(0, np.int64)]
 
     def ranked_rows() -> Iterator[np.ndarray]:
         for vectors, numbers in _checked(batches, width):
-            there = (numbers >= 0) & (numbers < len(ranks))
-            there[there] = ranks[numbers[there]] >= 0
-            if not there.all():
-                problem = f"no entity has the number {numbers[~there][0]}"
+            each.append(ranks[numbers.clip(-1, n_records)])
+            if (each[-1] < 0).any():
+                problem = f"no entity has the number {numbers[each[-1] < 0][0]}"
                 raise PelError(problem, "give numbers of this KB")
-            each.append(ranks[numbers])
             yield vectors
 
     path = temporary_path(change.folder, ".npy")
@@ -237,8 +236,7 @@ def _file(
     if len(owners) > EXACT_ROWS[index]:
         logger.info("building the index of %d vectors", len(owners))
         path = temporary_path(change.folder, ".faiss")
-        faiss_index, found_by = built_index(matrix, owners, about["alike"])
-        write_index(faiss_index, path)
+        found_by = write_index(path, matrix, owners, about["alike"])
         logger.info("%s", found_by)
         found_by["file"] = change.publish(path, "index")
     new = {
@@ -250,7 +248,10 @@ def _file(
         "rows": len(owners),
         "found_by": found_by,
     }
-    made = mention_vectors(change.folder, mentions) if mentions else []
+    with closing(Store(change.folder)) as store:
+        learnt = list(stored_passages(store)) if mentions else []
+    made = encoded_mentions(mentions, (passage for passage, _ in learnt))
+    made = list(zip(made, (id for _, ids in learnt for id in ids)))
     values = [
         owners.astype("<i4"),
         by_id.astype("<i4") if ranked else None,
@@ -277,6 +278,16 @@ def _file(
     return share
 
 
+def encoded_mentions(
+    encoder: MentionEncoder, passages: Iterable[MentionPassage]
+) -> Iterator[bytes]:
+    """The vector of each mention, as a KB stores it."""
+    stream = iter(passages)
+    while block := list(islice(stream, _ENCODED)):
+        for vector in encoder.mention_vectors(block):
+            yield vector.astype("<f4").tobytes()
+
+
 def _stored(kb: KnowledgeBase) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The rows of a KB as they are stored, in batches, in order of concept id."""
     numbers = kb.numbers_by_id()
@@ -287,14 +298,12 @@ def _stored(kb: KnowledgeBase) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def _checked(batches: Batches, dim: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The batches as arrays, checked to be vectors of this length; PelError if they are not."""
+    """The batches as arrays; PelError if they are not finite vectors of this length."""
     for vectors, numbers in batches:
         vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         if vectors.shape != (len(numbers), dim):
-            raise PelError(
-                f"vectors of shape {vectors.shape}, expected {(len(numbers), dim)}",
-                f"give one vector of {dim} numbers for each row",
-            )
+            problem = f"vectors of shape {vectors.shape}, expected {(len(numbers), dim)}"
+            raise PelError(problem, f"give one vector of {dim} numbers for each row")
         if not np.isfinite(vectors).all():
             raise PelError("the vectors hold NaN or infinity", "check the weights of the encoder")
         yield vectors, np.asarray(numbers, dtype=np.int64)

@@ -13,7 +13,7 @@ from spacy_pel.fitting.learn_mentions import (
     queries_of_passages,
 )
 from spacy_pel.kb import Entity, KnowledgeBase
-from spacy_pel.kb.mention_changes import learn_mentions
+from spacy_pel.kb.change import learn_mentions
 from spacy_pel.kb.mentions import MentionPassage, PassageMention
 
 from ..kb.living import MentionRows, living_kb, name_vector

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
-from spacy_pel.kb.mention_changes import learn_mentions
+from spacy_pel.kb.change import learn_mentions
 from spacy_pel.kb.mentions import NEAREST, SHARPNESS, MentionPassage, MentionWeight, PassageMention
 
 WEIGHT = MentionWeight(0.5, 0.25)

@@ -13,9 +13,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, vector_writing
-from spacy_pel.kb.change import add_entities, merge_entities, remove_entities, update_entities
+from spacy_pel.kb.change import (
+    add_entities,
+    forget_mentions,
+    merge_entities,
+    remove_entities,
+    update_entities,
+)
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.mention_changes import forget_mentions
 from spacy_pel.kb.records.merging import joined
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.kb.transaction import CHECKSUMS

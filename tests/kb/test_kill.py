@@ -26,7 +26,7 @@ from pathlib import Path
 import faiss  # once, for all children
 from spacy_pel.kb import Entity, build_kb, transaction
 from spacy_pel.kb.change import remove_entities, update_entities
-from spacy_pel.kb.mention_changes import forget_mentions
+from spacy_pel.kb.change import forget_mentions
 from spacy_pel.kb.vector_writing import reduce_vectors
 from tests.kb.living import NameRows, embed, learn
 

@@ -9,9 +9,8 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, SearchFilter, build_kb
-from spacy_pel.kb.change import remove_entities
+from spacy_pel.kb.change import forget_mentions, learn_mentions, remove_entities, set_mention_weight
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.mention_changes import forget_mentions, learn_mentions, set_mention_weight
 from spacy_pel.kb.settings import KB_FILE
 
 from .examples import ENTITIES, contents

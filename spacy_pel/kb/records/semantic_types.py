@@ -1,7 +1,8 @@
-"""The types that entities have, and the tree that some vocabularies place them in."""
+"""Semantic types, and their place in a tree such as UMLS's."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -19,20 +20,14 @@ class SemanticType(NamedTuple):
     tree_number: str | None = None
 
 
-def tree_steps(tree_number: str | None) -> tuple[str, ...]:
-    """The steps of a tree number from the top: "B", "2", "2", "1" for "B2.2.1"; () for None.
-
-    The root of a UMLS tree is a single letter: "A" is above "A1" and "A1.1".
-    """
-    first, *rest = (tree_number or "").split(".")
-    number = first.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    letters = first[: len(first) - len(number)]
-    return tuple(step for step in (letters, number, *rest) if step)
+def _steps(tree_number: str | None) -> list[str]:
+    """From the top: "B", "2", "2", "1" for "B2.2.1", because "B" is above "B2" in the UMLS."""
+    return re.findall(r"[A-Z]+|[^A-Z.]+", tree_number or "")
 
 
-def is_below(tree_number: str | None, ancestor: str | None) -> bool:
+def _is_below(tree_number: str | None, ancestor: str | None) -> bool:
     """Whether a tree number stands below another, step by step. None stands nowhere."""
-    steps, above = tree_steps(tree_number), tree_steps(ancestor)
+    steps, above = _steps(tree_number), _steps(ancestor)
     return 0 < len(above) < len(steps) and steps[: len(above)] == above
 
 
@@ -46,9 +41,9 @@ def known_types(types: Iterable[SemanticType]) -> list[SemanticType]:
 def types_meant(text: str, types: Iterable[SemanticType]) -> list[SemanticType]:
     """The types that have this name, code or tree number, and all types below them."""
     types = list(types)
-    chosen = [type for type in types if text and text in (type.name, type.code, type.tree_number)]
+    chosen = [type for type in types if text and text in type]
     numbers = {text, *(type.tree_number for type in chosen)}
-    return [t for t in types if t in chosen or any(is_below(t.tree_number, n) for n in numbers)]
+    return [t for t in types if t in chosen or any(_is_below(t.tree_number, n) for n in numbers)]
 
 
 def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> set[str]:
@@ -56,16 +51,12 @@ def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> se
 
     PelError if one of them is not among the types of the KB.
     """
-    names: set[str] = set()
-    for text in wanted:
-        meant = types_meant(text, types)
-        if not meant:
-            raise PelError(
-                f"no semantic type {text!r} in this KB",
-                "choose one that python -m spacy pel kb info lists",
-            )
-        names.update(type.name for type in meant)
-    return names
+    meant = {text: types_meant(text, types) for text in wanted}
+    for text, found in meant.items():
+        if not found:
+            remedy = "choose one that python -m spacy pel kb info lists"
+            raise PelError(f"no semantic type {text!r} in this KB", remedy)
+    return {type.name for found in meant.values() for type in found}
 
 
 class SemanticTypeNode(NamedTuple):
@@ -74,15 +65,14 @@ class SemanticTypeNode(NamedTuple):
     type_id: str  # the code, for example a TUI; the name if there is no code
     full_name: str
     children: list[SemanticTypeNode]  # directly below it
-    level: (
-        int  # 1 for "A" and "B" of the UMLS and for a type without a place, 2 for "A1", and so on
-    )
+    level: int  # 1 for "A" and "B" of the UMLS and a type without a place, 2 for "A1", and so on
 
 
 class SemanticTypeTree:
     """The types of a KB, as in scispaCy's UmlsSemanticTypeTree, but without one root above all.
 
-    If the KB lacks a type, the types below it move up to the next type above it.
+    If the KB lacks a type, the types below it move up to the next type above it. Of a type that the KB
+    does not have there is a KeyError.
     """
 
     def __init__(self, types: Iterable[SemanticType]) -> None:
@@ -90,9 +80,9 @@ class SemanticTypeTree:
         self._parents: dict[str, SemanticTypeNode | None] = {}
         path: list[tuple[SemanticType, SemanticTypeNode]] = []
         for type in sorted(types, key=_order):
-            level = max(1, len(tree_steps(type.tree_number)))
+            level = max(1, len(_steps(type.tree_number)))
             node = SemanticTypeNode(type.code or type.name, type.name, [], level)
-            while path and not is_below(type.tree_number, path[-1][0].tree_number):
+            while path and not _is_below(type.tree_number, path[-1][0].tree_number):
                 path.pop()
             parent = path[-1][1] if path else None
             if parent is not None:
@@ -104,15 +94,12 @@ class SemanticTypeTree:
         self.depth = max((node.level for node in self.flat_nodes), default=0)
 
     def get_node_from_id(self, type_id: str) -> SemanticTypeNode:
-        """The node of a type; KeyError if the KB does not have it."""
         return self.type_id_to_node[type_id]
 
     def get_canonical_name(self, type_id: str) -> str:
-        """The name of a type; KeyError if the KB does not have it."""
         return self.type_id_to_node[type_id].full_name
 
     def get_nodes_at_depth(self, level: int) -> list[SemanticTypeNode]:
-        """The nodes of a level."""
         return [node for node in self.flat_nodes if node.level == level]
 
     def get_children(self, node: SemanticTypeNode) -> list[SemanticTypeNode]:
@@ -120,7 +107,6 @@ class SemanticTypeTree:
         return [below for child in node.children for below in (child, *self.get_children(child))]
 
     def get_parent(self, node: SemanticTypeNode) -> SemanticTypeNode | None:
-        """The node directly above a node; None if there is none."""
         return self._parents[node.type_id]
 
     def get_collapsed_type_id_map_at_level(self, level: int) -> dict[str, str]:
@@ -133,5 +119,5 @@ class SemanticTypeTree:
 
 def _order(type: SemanticType) -> tuple:
     """A key that sorts "A1.10" after "A1.9", and types without a place last."""
-    steps = tree_steps(type.tree_number)
+    steps = _steps(type.tree_number)
     return (not steps, [(len(step), step) for step in steps], type.name)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .faiss_library import imported_faiss
-from .finders import FAST_SCAN_KIND, FastScan, InvertedFile
+from .finders import FAST_SCAN_KIND, FastScan, InvertedFile, imported_faiss
 from .index import Candidates, VectorIndex
 from .matrix import VectorMatrix
 
@@ -31,12 +32,12 @@ _LEAST = 4  # rows of codes; it suffices where a row stands for other rows of it
 Recall = dict[str, float | int]
 
 
-def built_index(
-    matrix: VectorMatrix, row_entities: np.ndarray, alike: float | None
-) -> tuple[Any, dict[str, Any]]:
-    """A FAISS index of the rows, and what a KB's settings say of it.
+def write_index(
+    path: Path, matrix: VectorMatrix, row_entities: np.ndarray, alike: float | None
+) -> dict[str, Any]:
+    """Writes a FAISS index of the rows; returns what a KB's settings say of it.
 
-    ``alike``: see ``representative_rows``; None: each row has a code.
+    ``alike``: see ``representative_rows``; None: each row has a code. OSError if the disk is full.
     """
     if len(matrix) <= SCANNED_ROWS:
         coded = None if alike is None else representative_rows(matrix, row_entities, alike)
@@ -48,7 +49,11 @@ def built_index(
         index = built_inverted_file(matrix, kind)
     chosen, recall = chosen_effort(matrix, row_entities, index)
     codes = {"codes": index.ntotal} if kind == FAST_SCAN_KIND else {}
-    return index, {"kind": kind, **codes, effort: chosen, "recall": recall}
+    try:
+        imported_faiss().write_index(index, str(path))
+    except RuntimeError as error:
+        raise OSError(errno.ENOSPC, "the vectors could not be written whole") from error
+    return {"kind": kind, **codes, effort: chosen, "recall": recall}
 
 
 def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
@@ -74,11 +79,10 @@ def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> An
 
 
 def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) -> np.ndarray:
-    """Rows that can stand for all rows: each row is similar to one of them of its entity.
+    """Rows, int64, ascending, that can stand for all: each row is similar to one of them of its entity.
 
-    They are chosen greedily, entity by entity. The next one is always the first of the rows that are
-    similar to the largest number of rows without a representative: whose cosine is ``alike`` or more.
-    ``row_entities``, [n_rows], ascend, and so do the chosen rows, int64.
+    Similar is a cosine of ``alike`` or more. They are chosen greedily, entity by entity: next is
+    always the first row that is similar to the most rows without a representative.
     """
     bounds = np.flatnonzero(np.diff(row_entities, prepend=-1, append=-1))
     chosen = np.zeros(len(matrix), dtype=bool)
@@ -121,9 +125,8 @@ def built_inverted_file(matrix: VectorMatrix, kind: str) -> Any:
 def chosen_effort(matrix: VectorMatrix, row_entities: np.ndarray, index: Any) -> tuple[int, Recall]:
     """The oversampling of a ``FastScan``, or the probes of an ``InvertedFile``, and its recall then.
 
-    It is the smallest power of 2 with enough recall for a sample of queries: recall of the first
-    entity when only one is wanted, and recall of 64 entities. Of lists it is that times a margin.
-    Where rows share codes, it is the lowest number, because more would not help.
+    It is the smallest power of 2 with enough recall of the first entity and of 64 entities. Of lists it
+    is that times a margin. Where rows share codes it is the lowest, because more would not help.
 
     Half of the queries are rows with noise. The others lie midway between two rows: far from the
     centre of any list, so that their nearest rows are in several lists.

@@ -1,4 +1,4 @@
-"""Approximate indexes, of FAISS: what finds the rows near a query without looking at all of them.
+"""FAISS as this package uses it: above all, approximate indexes, which find rows near a query.
 
 ``VectorIndex`` scores the rows that a finder returns again, from the vectors themselves. So a finder
 decides which rows are looked at, and never what they score.
@@ -6,13 +6,14 @@ decides which rows are looked at, and never what they score.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import damaged
-from .faiss_library import imported_faiss
+from ...errors import PelError, damaged
 from .matrix import VectorMatrix
 
 FAST_SCAN_KIND = "PQ4"
@@ -22,14 +23,44 @@ _SELECTED = 4  # factor of rows looked at with a small selection, whose rows may
 _TOGETHER = 16
 
 
+def imported_faiss() -> ModuleType:
+    """The module faiss; PelError if it is not installed."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise PelError(
+            "FAISS is not installed",
+            'run: pip install "spacy-pel[cpu]"  (or "spacy-pel[gpu]" with a GPU)',
+        ) from error
+    return faiss
+
+
+def has_gpu() -> bool:
+    """Whether FAISS has a GPU to search on."""
+    faiss = imported_faiss()
+    return hasattr(faiss, "pairwise_distance_gpu") and faiss.get_num_gpus() > 0
+
+
+def all_products(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The inner products of all queries with all rows, float32; on a GPU if FAISS has one."""
+    if not has_gpu():  # the BLAS in FAISS's packages takes five to seven times as long as numpy's
+        return queries @ rows.T
+    faiss, metric = imported_faiss(), imported_faiss().METRIC_INNER_PRODUCT
+    return faiss.pairwise_distance_gpu(_gpu_resources(), queries, rows, metric=metric)
+
+
+@cache
+def _gpu_resources() -> object:
+    return imported_faiss().StandardGpuResources()
+
+
 class RowSelection(NamedTuple):
-    """Some rows, to which a search is confined: their numbers, int64, ascending, and a bit for each row.
+    """Some rows, to which a search is confined."""
 
-    Bits are packed as uint8, the lowest bit first, and say whether a row is selected.
-    """
-
-    rows: np.ndarray
-    bits: np.ndarray
+    rows: np.ndarray  # their numbers, int64, ascending
+    bits: (
+        np.ndarray
+    )  # of all rows, whether they are selected: packed as uint8, the lowest bit first
 
     def reach(self, depth: int) -> int:
         """The number of rows to find so that, on average, ``depth`` of them are selected."""
@@ -39,11 +70,10 @@ class RowSelection(NamedTuple):
 class FastScan:
     """Finds rows by 4-bit codes (``IndexPQFastScan``), which it keeps in memory.
 
-    A code stands for 2 numbers of a row, or for 1. FAISS looks at the codes of all rows, 32 rows at a
-    time, with tables that stay in registers: a third of the work of exact search. Rows of one entity
-    may be very similar, for example those of the names "lung cancers" and "cancers, lung". Then one of
-    them may have a code for all of them (``IndexIDMap``): the index finds the entity, and all of its
-    rows are scored. ``oversampling`` is the number of rows to find for each entity that is wanted.
+    FAISS looks at the codes of all rows, with tables that stay in registers: a third of the work of
+    exact search. Rows of one entity may be very similar, such as those of "lung cancers" and "cancers,
+    lung". Then one may have a code for all of them (``IndexIDMap``): the index finds the entity, and all
+    of its rows are scored. ``oversampling`` is the number of rows to find for each entity that is wanted.
     """
 
     def __init__(self, codes: Any, oversampling: int) -> None:
@@ -55,10 +85,10 @@ class FastScan:
     def nearest(
         self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None
     ) -> np.ndarray:
-        """Approximately the best rows of each query, best first, and as if it were the only query.
+        """Approximately the best rows of each query, best first: int64 [n, depth]; -1 for no row.
 
-        They are int64 [n, depth]; -1 for no row. There are fewer if too few of a selection are among the
-        best of all rows. ``effort`` is how many times as many lists as usual an inverted file looks at.
+        There are fewer if too few of a selection are among the best of all rows. ``effort`` is how many
+        times as many lists as usual an inverted file looks at.
         """
         _, rows = self._codes.search(queries, selection.reach(depth) if selection else depth)
         if selection is None:
@@ -73,8 +103,8 @@ class FastScan:
 class InvertedFile:
     """Finds rows in lists around centres (``IndexIVFScalarQuantizer``), for more than two million rows.
 
-    A search looks at the ``probes`` lists whose centres are nearest to the query. A row has a code of
-    8 or 4 bits a number. The codes of a KB stay in their file, mapped into memory.
+    A search looks at the ``probes`` lists whose centres are nearest to the query. The codes, 8 or 4
+    bits a number, stay in their file, mapped into memory.
     """
 
     finds_entities = False

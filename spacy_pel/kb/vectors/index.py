@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import PelError, damaged
-from .faiss_library import all_products, imported_faiss
-from .finders import RowFinder, RowSelection
+from .finders import RowFinder, RowSelection, all_products, imported_faiss
 from .matrix import Projection, VectorMatrix
 
 _TOGETHER = 64  # queries of which all rows are looked at together: limits the memory of a search
@@ -69,20 +68,18 @@ class VectorIndex:
         numbers: np.ndarray | None = None,
     ) -> None:
         """
-        Args:
-            row_entities: The entity, or its rank, of each row: integers [n_rows], ascending.
-            finder: Finds rows near a query approximately. Without it every row is looked at.
-            projection: What made the rows shorter than queries, if they are.
-            numbers: The number of each rank; None if the rank is the number.
+        ``row_entities`` are the entity, or its rank, of each row: integers [n_rows], ascending.
+        ``finder`` finds rows near a query approximately; without it every row is looked at.
+        ``projection`` is what made the rows shorter than queries, and ``numbers`` the number of each
+        rank; None if the rank is the number.
         """
-        if len(row_entities) != len(matrix):
-            raise ValueError(f"{len(row_entities)} row entities, {len(matrix)} vectors")
         imported_faiss()
         self.matrix = matrix
         self.row_entities = row_entities
         self.projection = projection
         self._finder = finder
-        self._numbers = numbers
+        # The last is the number of no rank, -1.
+        self._numbers = None if numbers is None else np.append(numbers, -1).astype(np.int64)
 
     @classmethod
     def from_vectors(cls, vectors: np.ndarray, row_entities: np.ndarray) -> VectorIndex:
@@ -110,19 +107,15 @@ class VectorIndex:
             pending, effort = np.concatenate(missing), 2 * effort
         best = self._exact(queries[pending], k, selection, self.row_entities)
         found.numbers[pending], found.scores[pending] = best
-        if self._numbers is None:
-            return found
-        there = found.numbers >= 0
-        numbers = np.where(there, self._numbers[np.where(there, found.numbers, 0)], -1)
-        return Candidates(numbers.astype(np.int64), found.scores)
+        return (
+            found if self._numbers is None else found._replace(numbers=self._numbers[found.numbers])
+        )
 
     def best_rows(
         self, vectors: np.ndarray, n: int, allowed: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n best rows of each query with their scores, best first, then by row. Looks at each.
-
-        Queries, ``allowed`` and errors are as of ``search``. Scores, float32, and rows, int64, are
-        [queries, n]; -inf and -1 where there is no row.
+        """The scores, float32, and the n best rows of each query, int64: [queries, n]; -inf and -1 for
+        none. The best come first, then by row. Each row is looked at; see ``search`` for the rest.
         """
         rows, scores = self._exact(self._checked(vectors, n), n, self._selection(allowed), None)
         return scores, rows
@@ -130,10 +123,9 @@ class VectorIndex:
     def best_rows_of(
         self, vectors: np.ndarray, lines: np.ndarray, numbers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The best row of pairs of a query and an entity; the first of equal ones.
+        """The score and the best row of pairs of a query (its line) and an entity (its number): [n].
 
-        ``lines`` has the query of each pair, ascending, and ``numbers`` the entity, int64 [n]. Scores,
-        float32, and rows, int64, are [n]; -inf and -1 for an entity without rows.
+        Of equal rows it is the first; -inf and -1 for an entity without rows. Lines ascend.
         """
         queries, (rows, places) = self._checked(vectors, 1), self.rows_of(numbers)
         scores = self.matrix.inner_products(queries, lines[places], rows)
@@ -144,18 +136,16 @@ class VectorIndex:
         """The rows of entities, and for each the place of its entity in ``numbers``: int64."""
         if self._numbers is None:
             return self._rows_of(numbers)
-        order = self._order
-        places = np.searchsorted(self._numbers, numbers, sorter=order)
-        ranks = order[np.minimum(places, len(order) - 1)]
+        places = np.searchsorted(self._numbers, numbers, sorter=self._order)
+        ranks = self._order[np.minimum(places, len(self._order) - 1)]
         return self._rows_of(np.where(self._numbers[ranks] == numbers, ranks, -1))
 
     @cached_property
     def _order(self) -> np.ndarray:
-        """The ranks in order of number."""
         return np.argsort(self._numbers, kind="stable")
 
     def _checked(self, vectors: np.ndarray, k: int) -> np.ndarray:
-        """The queries in the form of the rows: float32 [n, width]. PelError for unusable ones."""
+        """The queries in the form of the rows: float32 [n, width]."""
         if k < 1:
             raise PelError(f"k is {k}", "ask for 1 candidate or more")
         queries = np.ascontiguousarray(vectors, dtype=np.float32)
@@ -170,10 +160,9 @@ class VectorIndex:
         return self.projection.projected_queries(queries) if self.projection else queries
 
     def _selection(self, allowed: np.ndarray | None) -> RowSelection | None:
-        """The rows of the allowed entities; None for all."""
         if allowed is None:
             return None
-        of_ranks = allowed if self._numbers is None else allowed[self._numbers]
+        of_ranks = allowed if self._numbers is None else allowed[self._numbers[:-1]]
         mask = of_ranks[self.row_entities]
         return RowSelection(np.flatnonzero(mask), np.packbits(mask, bitorder="little"))
 
@@ -228,7 +217,6 @@ class VectorIndex:
         return lines[kept], rows[kept]
 
     def _blocks(self, selection: RowSelection | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Numbers of rows, int64 [n], and their vectors, float32 [n, width]."""
         if selection is None:
             for start, block in self.matrix.blocks():
                 yield np.arange(start, start + len(block)), block

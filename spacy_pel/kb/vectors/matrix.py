@@ -31,11 +31,11 @@ class VectorMatrix:
     as this process's memory. It may be used after a fork, and by several threads.
     """
 
-    def __init__(self, values: np.ndarray, scales: np.ndarray | None = None) -> None:
-        if values.ndim != 2:
-            raise ValueError(f"vectors of shape {values.shape}; expected [n_rows, dim]")
+    def __init__(
+        self, values: np.ndarray, scales: np.ndarray | None = None, path: Path | None = None
+    ) -> None:
         self.scales = scales
-        self.path: Path | None = None  # of the file, if the rows are in one
+        self.path = path  # of the file, if the rows are in one
         self._values = values
         self._descriptor: int | None = None  # of a large file
 
@@ -47,8 +47,7 @@ class VectorMatrix:
             raise damaged(path, "does not hold rows of vectors")
         if scales is not None and (scales.shape != (len(values),) or not np.isfinite(scales).all()):
             raise damaged(path, "has no scale for each of its rows")
-        matrix = cls(values, scales)
-        matrix.path = path
+        matrix = cls(values, scales, path)
         if values.nbytes > _SMALL and hasattr(os, "pread"):
             matrix._descriptor = os.open(path, os.O_RDONLY)
             weakref.finalize(matrix, os.close, matrix._descriptor)
@@ -86,11 +85,10 @@ class VectorMatrix:
     def inner_products(
         self, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
-        """Inner products of pairs of a query and a row, the same to the last bit in any batch.
+        """Inner products of pairs of a query and a row; PelError if one is not finite.
 
         The last bits of a product of matrices depend on its size and on where a row stands. With
-        them, equal vectors would not tie. Here each pair is summed on its own. PelError if a row holds
-        NaN or infinity.
+        them, equal vectors would not tie. Here each pair is summed on its own.
         """
         scores = np.empty(len(rows), dtype=np.float32)
         step = max(1, _FLOATS // self.dim)
@@ -110,7 +108,6 @@ class VectorMatrix:
             raise damaged(self.path, "holds NaN or infinity")
 
     def _read(self, first: int, n: int) -> bytes:
-        """The bytes of n rows of a large file."""
         size = self._values.strides[0]
         return os.pread(self._descriptor, n * size, self._values.offset + first * size)
 
@@ -145,15 +142,13 @@ def written_matrix(path: Path, blocks: Iterable[np.ndarray], dim: int, dtype: st
 def coded(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Float32 vectors [n, dim] as one of ``DTYPES``, and of int8 a scale for each, float32 [n].
 
-    Their product is near the vectors. A scale has 16 significant bits, so that its product with an
-    int8 is exact in float32, and coding the product gives the same again. PelError for a vector that
-    float16 cannot hold.
+    A scale has 16 significant bits: its product with an int8 is exact in float32, and coding the
+    product gives the same again. PelError for a vector that float16 cannot hold.
     """
     if dtype != "int8":
         if dtype == "float16" and np.abs(vectors).max(initial=0) > 65504:
-            raise PelError(
-                "a vector is too long for float16", "use float32, or vectors of length 1"
-            )
+            remedy = "use float32, or vectors of length 1"
+            raise PelError("a vector is too long for float16", remedy)
         return vectors.astype(dtype, copy=False), None
     scales = np.abs(vectors).max(axis=1, initial=0) / np.float32(127)
     scales = ((scales.view(np.uint32) + 255) & ~np.uint32(255)).view(np.float32)
@@ -174,10 +169,9 @@ def mapped(path: Path) -> np.ndarray:
 
 
 class Projection:
-    """A projection of vectors onto orthonormal axes, float32 [dim, width].
+    """A projection onto orthonormal axes, float32 [dim, width].
 
-    The inner product of a projected query with a stored row equals that of the whole query with
-    the lifted row.
+    The inner product of a projected query with a stored row is that of the query with the lifted row.
     """
 
     def __init__(self, axes: np.ndarray) -> None:
@@ -196,10 +190,7 @@ class Projection:
         return rows @ self.axes.T
 
     def projected_queries(self, vectors: np.ndarray) -> np.ndarray:
-        """Queries [n, dim] projected onto the axes: float32 [n, width].
-
-        Each is computed alone, so that its last bits do not depend on the others.
-        """
+        """Queries [n, dim] on the axes: float32 [n, width]. Each is computed alone, for its last bits."""
         shape = len(vectors), self.width
         return np.array([vector @ self.axes for vector in vectors], np.float32).reshape(shape)
 
@@ -207,10 +198,9 @@ class Projection:
 def principal_projection(matrix: VectorMatrix, width: int) -> tuple[Projection, float]:
     """The projection onto ``width`` axes that keeps the most of the rows' squared length, and the share.
 
-    The axes span the first eigenvectors of the rows' second moments. The rows are not centred,
-    because their inner products are to change as little as possible. Then the axes are rotated at
-    random, always with the same seed, so that each number of a stored row carries equally much:
-    codes quantize all numbers equally finely.
+    The axes span the first eigenvectors of the rows' second moments. The rows are not centred, because
+    their inner products are to stay. Then the axes are rotated at random, so that each number of a
+    stored row carries equally much: codes quantize all numbers equally finely.
     """
     moments = np.zeros((matrix.dim, matrix.dim))
     for _, block in matrix.blocks():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 
+import faiss
 import numpy as np
 import pytest
 
@@ -17,7 +18,6 @@ from spacy_pel.kb.vectors.building import (
     recall,
     representative_rows,
 )
-from spacy_pel.kb.vectors.faiss_library import write_index
 from spacy_pel.kb.vectors.finders import FastScan, InvertedFile, opened_finder
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 
@@ -54,7 +54,7 @@ class Example:
             alike = (self.matrix, self.row_entities, 0.9)
             coded = representative_rows(*alike) if self.is_alike else None
             made, found_by = built_fast_scan(self.matrix, coded), {"kind": "PQ4"}
-        write_index(made, folder / "index.faiss")
+        faiss.write_index(made, str(folder / "index.faiss"))
         effort, self.recall = chosen_effort(self.matrix, self.row_entities, made)
         found_by |= {"oversampling": effort, "probes": effort}
         finder = opened_finder(folder / "index.faiss", found_by, self.matrix)
@@ -131,8 +131,6 @@ def test_more_is_looked_at_until_there_are_k(example: Example) -> None:
 
 
 def _search_in_child(example: Example, results) -> None:
-    import faiss
-
     faiss.omp_set_num_threads(1)  # as the pipeline does in its workers
     results.put(example.index.search(example.queries, 5).numbers)
 
