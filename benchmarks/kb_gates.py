@@ -77,8 +77,13 @@ def made_kb(folder: Path, n: int, index: str = "auto") -> Path:
 
 def work(kind: str, folder: Path) -> None:
     """One change of each kind."""
-    from spacy_pel.kb.change import add_entities, merge_entities, remove_entities, update_entities
-    from spacy_pel.kb.change import learn_mentions
+    from spacy_pel.kb.change import (
+        add_entities,
+        learn_mentions,
+        merge_entities,
+        remove_entities,
+        update_entities,
+    )
     from spacy_pel.kb.mentions import MentionPassage, PassageMention
 
     some = entities(300)
