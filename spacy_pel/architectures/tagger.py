@@ -1,4 +1,4 @@
-"""The recogniser as a thinc model: one tower that scores the tags of words."""
+"""The recogniser as a thinc model: one tower that gives words scores of tags, and states."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -18,9 +18,9 @@ def WordTagger(
     mixed_precision: bool = False,
     labels: Sequence[str] = (),
 ) -> Model[WindowInputs, np.ndarray]:
-    """Recogniser: the words of documents -> scores of their tags, float32 [w, 1 + 2 * labels].
+    """Recogniser: the words of documents -> their scores and states, float32 [w, 1 + 2 * labels + d].
 
-    The tags are "outside", then "begins" and "inside" of each label. ``initialize(X=texts, Y=labels)``
+    The scores are of the tags "outside", then "begins" and "inside" of each label. ``initialize(X=texts, Y=labels)``
     fetches the weights. The model reads ``WindowInputs``.
 
     Args:
@@ -34,8 +34,8 @@ def WordTagger(
         PelError: If the length is too short.
     """
     check_length("length", length, 16)
-    n_tags, n_features = _sizes(labels)
-    tagger = Tagger(n_tags=n_tags, n_features=n_features, mixed_precision=mixed_precision)
+    sizes = dict(zip(("n_tags", "n_features"), _sizes(labels)))
+    tagger = Tagger(**sizes, mixed_precision=mixed_precision)
     return Model(
         "word_tagger",
         one_tower,
@@ -49,6 +49,11 @@ def word_reader(model: Model) -> WordReader:
     """What turns documents into the inputs of the recogniser."""
     encoder = encoder_of(model.layers[0])
     return WordReader(encoder.tokenizer, min(model.attrs["length"], encoder.position_limit))
+
+
+def n_tags(model: Model) -> int:
+    """How many of the numbers that it gives a word are scores; the others are the word's state."""
+    return _sizes(model.attrs["labels"])[0]
 
 
 def _sizes(labels: Sequence[str]) -> tuple[int, int]:

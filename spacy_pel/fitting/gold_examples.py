@@ -15,7 +15,7 @@ from spacy.training import Example
 from ..corpora.document_corpus import open_corpus
 from ..errors import PelError
 from ..jobs.joint_linking import with_settings
-from ..pipeline.pipelines import upstream_of
+from ..pipeline.pipelines import read_by_upstream
 from ..spans import gold_ids, mention_spans
 
 if TYPE_CHECKING:
@@ -108,10 +108,7 @@ def linked_one_by_one(
 
 def _docs_to_link(nlp: Language, linker: ProxyLinker, examples: Iterable[Example]) -> Iterator[Doc]:
     """The examples' docs, run only through the components that the linker listens to."""
-    docs = (example.predicted for example in examples)
-    for name in upstream_of(nlp, linker.name):
-        docs = nlp.get_pipe(name).pipe(docs)
-    return docs
+    return read_by_upstream(nlp, linker.name, (example.predicted for example in examples))
 
 
 def _bar(progress: Bars | None, doing: str, examples: Sequence[Example]) -> Any:

@@ -12,7 +12,7 @@ from spacy.language import Language
 from ..errors import PelError
 from ..kb.mentions import MentionPassage
 from ..kb.records.entity import Entity
-from ..pipeline.pipelines import upstream_of
+from ..pipeline.pipelines import read_by_upstream
 from ..reading.mention import DocumentContext, MentionInContext
 from ..reading.proxies import entity_rows
 
@@ -78,7 +78,6 @@ class LinkerMentions:
             return [DocumentContext() for _ in texts]
         if self._nlp is None:
             raise PelError("the linker shares what another component reads", "give its pipeline")
-        docs = [self._nlp.make_doc(text) for text in texts]
-        for name in upstream_of(self._nlp, self.linker.name):
-            docs = list(self._nlp.get_pipe(name).pipe(docs))
-        return read_documents(self.linker.model, docs)[0]
+        docs = map(self._nlp.make_doc, texts)
+        read = list(read_by_upstream(self._nlp, self.linker.name, docs))
+        return read_documents(self.linker.model, read)[0]

@@ -21,7 +21,13 @@ from spacy.tokens import Doc
 
 from ..documents.docs import gives_mentions, linked_document
 from ..kb.describe import check_vocabularies
-from ..pipeline.pipelines import linker_of, load_pipeline, other_linkers, upstream_of
+from ..pipeline.pipelines import (
+    linker_of,
+    load_pipeline,
+    other_linkers,
+    read_by_upstream,
+    upstream_of,
+)
 from .document_blocks import OnError
 
 if TYPE_CHECKING:
@@ -87,8 +93,8 @@ class Linking:
         # Where a stream mixes kinds, consecutive docs of one kind are linked together.
         for found, group in groupby(docs, key=kind):
             if found == "given":
-                needed = {self.component, *upstream}
-                yield from run(group, [name for name in names if name not in needed])
+                read = read_by_upstream(self.nlp, self.component, group)
+                yield from run(read, [name for name in names if name != self.component])
             elif found == "long":
                 before = partial(run, disable=[*names[at:], *linkers])
                 whole = (read_in_parts(doc, before) for doc in group)

@@ -1,4 +1,4 @@
-"""A BERT that gives scores of tags for each word of a text, and is told what is known of the word."""
+"""A BERT that gives each word of a text scores of tags and a state, and is told what is known of the word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .encoders import BertEncoder
 
 
 class Tagger(BertEncoder):
-    """Scores the tags of words.
+    """Scores the tags of words, and gives the states that the scores are made of.
 
     What is known of a word (the names of a knowledge base that lie there, its shape) is embedded and
     added to the input embeddings of its pieces. The embeddings of the word pieces are not trained.
@@ -39,21 +39,22 @@ class Tagger(BertEncoder):
 
     @property
     def n_outputs(self) -> int:
-        return self.n_tags
+        return self.n_tags + self.width
 
     def forward(
         self, ids: Tensor, mask: Tensor, firsts: Tensor, features: Tensor, perturbation: Tensor
     ) -> Tensor:
-        """Score the words of n windows, one after the other, as float32 [w, n_tags].
+        """The words of n windows, one after the other: float32 [w, n_tags + width].
 
-        The other arguments are as of ``BertEncoder.hidden_states``.
+        Their scores come first, their states behind them. The other arguments are as of ``BertEncoder.hidden_states``.
 
         Args:
             firsts: bool [n, t], true at the first piece of each word.
             features: float32 [n, t, f], the features of the word of each piece.
         """
         added = self.features(features) + perturbation
-        return self.tags(self.hidden_states(ids, mask, added, wanted=firsts)[firsts])
+        states = self.hidden_states(ids, mask, added, wanted=firsts)[firsts]
+        return torch.cat([self.tags(states), states], dim=1)
 
 
 def summed_loss(scores: np.ndarray, allowed: np.ndarray) -> tuple[float, np.ndarray]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 
 import numpy as np
+from spacy.attrs import IDX, LENGTH
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from thinc.api import Model
@@ -51,8 +52,13 @@ def _token_states(tok2vec: Model, doc: Doc, states: object) -> TokenStates:
             "run the "
             "pipeline with it, and when training freeze it only as one of the annotating_components",
         )
-    offsets = np.array([(t.idx, t.idx + len(t)) for t in doc], dtype=np.int64).reshape(-1, 2)
-    return TokenStates(values, offsets, np.zeros_like(values))
+    return TokenStates(values, token_offsets(doc), np.zeros_like(values))
+
+
+def token_offsets(doc: Doc) -> np.ndarray:
+    """The first character of each token and the one after its last, int64 [t, 2]."""
+    starts, lengths = doc.to_array([IDX, LENGTH]).astype(np.int64).reshape(-1, 2).T
+    return np.stack([starts, starts + lengths], axis=1)
 
 
 def mentions_in_context(

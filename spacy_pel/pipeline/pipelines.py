@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import spacy
 from catalogue import RegistryError
 from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.util import minibatch
 from thinc.api import ConfigValidationError
 
 from ..errors import PelError
@@ -128,6 +130,18 @@ def upstream_of(nlp: Language, name: str) -> list[str]:
     return [
         other for other, pipe in nlp.pipeline if name in getattr(pipe, "listening_components", ())
     ]
+
+
+def read_by_upstream(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[Doc]:
+    """Docs after the components that a component listens to, with the mentions that they had before."""
+    upstream = upstream_of(nlp, name)
+    for batch in minibatch(docs, nlp.batch_size):
+        mentions = [doc.ents for doc in batch]
+        for other in upstream:
+            batch = list(nlp.get_pipe(other).pipe(batch))
+        for doc, own in zip(batch, mentions):
+            doc.ents = own
+            yield doc
 
 
 def check_kbs(nlp: Language) -> None:

@@ -3,11 +3,12 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 from spacy.language import Language
-from spacy.pipeline import TrainablePipe
+from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.util import filter_spans
@@ -15,15 +16,16 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
 from ..architectures import is_initialized, pack_model, set_dropout, unpack_model
-from ..architectures.tagger import WordTagger, word_reader
+from ..architectures.tagger import WordTagger, n_tags, word_reader
 from ..errors import PelError
 from ..kb.name_finder import FoundNames, NameFinder, Pieces
 from ..linking.exact_names import is_acronym
 from ..models.tagger import summed_loss
 from ..reading.text_inputs import WindowInputs
-from ..reading.words import Tagged, allowed_tags, tagged_mentions, words_of
+from ..reading.words import Tagged, allowed_tags, shares_in_tokens, tagged_mentions, words_of
 from ..spans import add_ents
 from ..training.optimizer import apply_gradients
+from .doc_mentions import token_offsets
 from .kb_component import KBComponent, Saved, SavedFile, content
 
 # The share of names that are hidden in training, so that the text alone has to tell.
@@ -41,7 +43,14 @@ DEFAULT_MODEL = {
 }
 
 
-class KBRecogniser(KBComponent, TrainablePipe):
+class Found(NamedTuple):
+    """What the recogniser says of documents."""
+
+    mentions: list[list[Tagged]]  # of each document
+    states: list[np.ndarray] | None  # of the tokens of each, float32 [t, d]; None: nobody listens
+
+
+class KBRecogniser(KBComponent, Tok2Vec):
     """Finds mentions as spaCy's "ner" does, with the names of a knowledge base as a hint.
 
     A small BERT tags words. It is told at each word whether a name of the KB begins or goes on there,
@@ -51,11 +60,16 @@ class KBRecogniser(KBComponent, TrainablePipe):
     A corpus need not annotate all labels: outside its mentions a word may have any label that it
     never uses (``summed_loss``).
 
+    Components behind it may listen to it as to spaCy's "tok2vec" (spacy.Tok2VecListener.v1), so that
+    a text is read once for all of them, and they train its encoder too. Then ``doc.tensor`` has the
+    states of the tokens. Each is the mean of its words' states.
+
     Args:
         types: The types of the KB's entities that belong to each label, the types below them included.
             Names of other entities are shown as names of no label.
         add_names: Whether a name that one entity alone has, and no acronym, is a mention even if the
             tags do not say so. Its entity has to belong to one label.
+        grad_factor: How much the gradients of components that listen count beside its own.
         stop_words: Names that are not looked at, ignoring case.
 
     Attributes:
@@ -73,6 +87,7 @@ class KBRecogniser(KBComponent, TrainablePipe):
         kb: str | None,
         types: Mapping[str, Sequence[str]],
         add_names: bool,
+        grad_factor: float,
         stop_words: Collection[str],
         scorer: Callable | None,
     ):
@@ -81,9 +96,13 @@ class KBRecogniser(KBComponent, TrainablePipe):
         self.name = name
         self.types = dict(types)
         self.add_names = add_names
+        self.grad_factor = grad_factor
         self.stop_words = stop_words
         self.scorer = scorer
         self.cfg: dict[str, Any] = {"annotated": {}}
+        self.listener_map: dict[str, list[Tok2VecListener]] = {}
+        self._awaited = False  # whether a component that listens has still to give its gradients
+        self._optimizer: Optimizer | None = None  # what waits for them
         self.refer_to_kb(kb)
 
     @property
@@ -91,7 +110,7 @@ class KBRecogniser(KBComponent, TrainablePipe):
         """The labels of mentions."""
         return tuple(self.model.attrs["labels"])
 
-    def predict(self, docs: Iterable[Doc]) -> list[list[Tagged]]:
+    def predict(self, docs: Iterable[Doc]) -> Found:
         """Find the mentions of docs: start and end in characters, and the number of the label.
 
         Raises:
@@ -102,26 +121,30 @@ class KBRecogniser(KBComponent, TrainablePipe):
                 f'"{self.name}" is not trained',
                 "train it with spacy train, or load a pipeline that has it",
             )
+        docs = list(docs)
         words, inputs, sure = self._read([doc.text for doc in docs])
-        if not inputs.windows:
-            return [[] for _ in words]
-        found = tagged_mentions(words, self.model.predict(inputs))
+        outputs = self.model.predict(inputs)
+        scores, states = np.split(outputs, [n_tags(self.model)], axis=1)
+        found = tagged_mentions(words, scores) if inputs.windows else [[] for _ in words]
         for own, names in zip(found, sure if self.add_names else ()):
             own += [name for name in names if not any(_overlap(name, other) for other in own)]
-        return found
+        return Found(found, _of_tokens(_shares(words, docs), states) if self.listeners else None)
 
-    def set_annotations(self, docs: Iterable[Doc], found: Sequence[Sequence[Tagged]]) -> None:
+    def set_annotations(self, docs: Iterable[Doc], found: Found) -> None:
         """Add the mentions to ``doc.ents``. What other components put there stays.
 
         A mention begins and ends with a token. A tokenizer that splits at every hyphen and bracket
         keeps the bounds that were found.
         """
-        for doc, mentions in zip(docs, found):
+        docs = list(docs)
+        for doc, mentions in zip(docs, found.mentions):
             spans = [
                 doc.char_span(start, end, label=self.labels[label], alignment_mode="expand")
                 for start, end, label in mentions
             ]
             add_ents(doc, filter_spans(spans))
+        for doc, states in zip(docs, found.states or ()):
+            doc.tensor = states
 
     def initialize(
         self,
@@ -171,21 +194,49 @@ class KBRecogniser(KBComponent, TrainablePipe):
         examples = list(examples)
         validate_examples(examples, "KBRecogniser.update")
         words, inputs, _ = self._read([example.reference.text for example in examples], HIDDEN)
-        if not inputs.windows:
-            return losses
         set_dropout(self.model, drop)
-        scores, backprop = self.model.begin_update(inputs)
+        outputs, backprop = self.model.begin_update(inputs)
         allowed = [self._allowed(*both) for both in zip(examples, words)]
-        loss, gradient = summed_loss(scores, np.concatenate(allowed))
-        backprop(gradient)
-        losses[self.name] += loss
-        if sgd not in (None, False):
-            self.finish_update(sgd)
+        gradient, first = np.zeros_like(outputs), n_tags(self.model)
+        if inputs.windows:
+            scores = np.ascontiguousarray(outputs[:, :first])
+            loss, gradient[:, :first] = summed_loss(scores, np.concatenate(allowed))
+            losses[self.name] += loss
+        docs = [example.predicted for example in examples]
+        shares = _shares(words, docs) if self.listeners else []
+
+        def heard(of_tokens: Sequence[np.ndarray]) -> list[np.ndarray]:
+            of_words = [own.T @ values for own, values in zip(shares, of_tokens)]
+            gradient[:, first:] += self.grad_factor * np.concatenate(of_words)
+            return []
+
+        def finish(of_tokens: Sequence[np.ndarray] = ()) -> list[np.ndarray]:
+            if len(of_tokens):
+                heard(of_tokens)
+            backprop(gradient)
+            self._awaited = False
+            if (optimizer := self._optimizer or sgd) not in (None, False):
+                self._optimizer = None
+                self.finish_update(optimizer)
+            return []
+
+        *others, last = self.listeners or [None]
+        if last is None:
+            finish()
+            return losses
+        states, batch = _of_tokens(shares, outputs[:, first:]), Tok2VecListener.get_batch_id(docs)
+        for listener in others:
+            listener.receive(batch, states, heard)
+        last.receive(batch, states, finish)
+        self._awaited = True
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Apply the accumulated gradients."""
-        apply_gradients(self.model, sgd)
+        """Apply the accumulated gradients, as soon as all components that listen have given theirs."""
+        if self._awaited:
+            self._optimizer = sgd
+        else:
+            apply_gradients(self.model, sgd)
 
     def saved_files(self) -> dict[str, SavedFile]:
         """The weights, what the corpora annotate, and where the KB is."""
@@ -253,6 +304,17 @@ class KBRecogniser(KBComponent, TrainablePipe):
         return NameFinder.of(self.kb, stop_words=self.stop_words), labels
 
 
+def _shares(words: Sequence[np.ndarray], docs: Sequence[Doc]) -> list[csr_array]:
+    """For each doc what share of its tokens its words are."""
+    return [shares_in_tokens(own, token_offsets(doc)) for own, doc in zip(words, docs)]
+
+
+def _of_tokens(shares: Sequence[csr_array], of_words: np.ndarray) -> list[np.ndarray]:
+    """The values of the tokens of each doc, float32 [t, d], from those of all words."""
+    ends = np.cumsum([own.shape[1] for own in shares])[:-1]
+    return [own @ values for own, values in zip(shares, np.split(of_words, ends))]
+
+
 def _overlap(mention: Tagged, other: Tagged) -> bool:
     return mention[0] < other[1] and other[0] < mention[1]
 
@@ -270,6 +332,7 @@ def _source(example: Example) -> str:
         "kb": None,
         "types": {},
         "add_names": False,
+        "grad_factor": 1.0,
         "scorer": {"@scorers": "spacy.ner_scorer.v1"},
     },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
@@ -281,6 +344,7 @@ def make_kb_ner(
     kb: str | None,
     types: dict[str, list[str]],
     add_names: bool,
+    grad_factor: float,
     scorer: Callable | None,
 ) -> KBRecogniser:
     """Construct the component; the arguments are those of ``KBRecogniser``."""
@@ -291,6 +355,7 @@ def make_kb_ner(
         kb=kb,
         types=types,
         add_names=add_names,
+        grad_factor=grad_factor,
         stop_words=nlp.Defaults.stop_words,
         scorer=scorer,
     )

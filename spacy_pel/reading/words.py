@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
+from scipy.sparse import csr_array
 from tokenizers import Tokenizer
 
 from ..kb.name_finder import Pieces
@@ -136,6 +137,21 @@ def allowed_tags(
         allowed[first : first + 1, 1 + 2 * label] = True
         allowed[first + 1 : last, 2 + 2 * label] = True
     return allowed
+
+
+def shares_in_tokens(words: np.ndarray, tokens: np.ndarray) -> csr_array:
+    """What share of a token each word is: float32 [t, w]; times values of words, the tokens' means.
+
+    The arguments are the characters of both, int64 [w, 2] and [t, 2], ascending. A token that
+    touches no word, such as blanks, has shares of 0.
+    """
+    first = np.searchsorted(words[:, 1], tokens[:, 0], side="right")
+    counts = np.searchsorted(words[:, 0], tokens[:, 1], side="left") - first
+    counts = np.maximum(counts, 0)
+    bounds = np.concatenate([[0], counts.cumsum()])
+    touched = np.arange(bounds[-1]) + np.repeat(first - bounds[:-1], counts)
+    shares = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
+    return csr_array((shares, touched, bounds), shape=(len(tokens), len(words)))
 
 
 def tagged_mentions(words: Sequence[np.ndarray], scores: np.ndarray) -> list[list[Tagged]]:
