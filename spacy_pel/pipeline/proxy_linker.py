@@ -43,6 +43,7 @@ from .annotations import LinkedSpans, answers, install_extensions, write_answers
 from .doc_mentions import agreeing, mentions_in_context, read_documents, search_filters
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
+from .own_reader import OwnReader, packed_reader, reader_beside, recogniser_of, unpacked_reader
 from .runtime import Runtime
 from .settings import Settings
 
@@ -71,6 +72,8 @@ class ProxyLinker(KBComponent, TrainablePipe):
         fitted: What ``pel calibrate`` has fitted to the scores.
         model: The thinc model of the retriever, with or without weights.
         reranker_model: The thinc model of the reranker; None: there is no reranker.
+        reader: Reads docs for a retriever that listens, where the pipeline has no component to
+            listen to: the copy of a "kb_ner".
         trainer: Trains the retriever or the reranker; None outside a training session.
         cfg: What belongs to the weights and is saved with them, as plain data: the ``row_kind``,
             the ids of the ``trained_entities``, and the state of the loss.
@@ -109,6 +112,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.fitted = Fitted(nil_threshold, configured_nil_threshold=nil_threshold)
         self.refer_to_kb(kb)
         self.runtime = Runtime(runtime)
+        self.reader: OwnReader | None = None
         self.trainer: Trainer | None = None
         self._path = path
         self._fitting_kb: str | None = None  # the fingerprint of the KB that was checked
@@ -406,17 +410,25 @@ class ProxyLinker(KBComponent, TrainablePipe):
         """Take the weights, the calibration and the KB of a trained linker; PelError if there is none.
 
         A reranker or a KB that this component's config names is not replaced. The path is that of the
-        linker's folder, its pipeline's, or the name of an installed pipeline.
+        linker's folder, its pipeline's, or the name of an installed pipeline. A linker that listens to
+        a "kb_ner" there takes a copy of it along.
         """
         exclude = ("vocab",) if self.reranker_model is None else ("vocab", "reranker")
         configured = self.configured_kb  # the other linker's config had its own
-        self.from_disk(linker_folder(path), exclude=exclude)
+        folder = linker_folder(path)
+        if tok2vec_of(self.model) is None:
+            self.reader = reader_beside(folder)
+        self.from_disk(folder, exclude=exclude)
         self.configured_kb = configured
+        if self.reader is not None and self.kb_path is not None:
+            recogniser_of(self.reader).set_kb(self.kb_path)
         return self
 
     def set_kb(self, path: str | os.PathLike) -> None:
         """Use the knowledge base of another folder from now on; PelError if there is none in it."""
         super().set_kb(path)
+        if self.reader is not None:
+            recogniser_of(self.reader).set_kb(path)
         self.finish_training()
 
     def settings_of_weights(self) -> dict[str, Any]:
@@ -428,6 +440,11 @@ class ProxyLinker(KBComponent, TrainablePipe):
         return {
             "cfg": SavedFile(
                 lambda _: json.dumps(self.settings_of_weights()).encode(), self._load_settings
+            ),
+            "reader": SavedFile(
+                lambda _: None if self.reader is None else packed_reader(self.reader),
+                self._load_reader,
+                missing=lambda: None,
             ),
             "model": SavedFile(self._dump_retriever, self._load_retriever),
             "reranker": SavedFile(
@@ -444,12 +461,16 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.cfg = {name: data.get(name, value) for name, value in self.cfg.items()}
 
     def _dump_retriever(self, _: object) -> bytes:
-        learning.check_listens(self.model)
+        if self.reader is None:
+            learning.check_listens(self.model)
         return pack_retriever(self.model)
+
+    def _load_reader(self, saved: Saved) -> None:
+        self.reader = unpacked_reader(content(saved))
 
     def _load_retriever(self, saved: Saved) -> None:
         # What it listens to, if it does, is in the pipeline's config.
-        self.model = unpack_retriever(saved, tok2vec_of(self.model))
+        self.model = unpack_retriever(saved, self.reader or tok2vec_of(self.model))
         self.forget_weights()
 
     def _dump_reranker(self, _: object) -> bytes | None:

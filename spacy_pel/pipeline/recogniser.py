@@ -130,6 +130,12 @@ class KBRecogniser(KBComponent, Tok2Vec):
             own += [name for name in names if not any(_overlap(name, other) for other in own)]
         return Found(found, _of_tokens(_shares(words, docs), states) if self.listeners else None)
 
+    def token_states(self, docs: Sequence[Doc]) -> list[np.ndarray]:
+        """The states of the tokens of each doc, float32 [t, d], without any look at the mentions."""
+        words, inputs, _ = self._read([doc.text for doc in docs])
+        states = self.model.predict(inputs)[:, n_tags(self.model) :]
+        return _of_tokens(_shares(words, docs), states)
+
     def set_annotations(self, docs: Iterable[Doc], found: Found) -> None:
         """Add the mentions to ``doc.ents``. What other components put there stays.
 

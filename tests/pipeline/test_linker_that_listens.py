@@ -42,11 +42,17 @@ TOK2VEC = {
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "tok2vec"}
 
 
-def pipeline(kb: Path, upstream: str, model: dict[str, Any], listener: dict[str, Any]) -> Language:
+def pipeline(
+    kb: Path,
+    upstream: str,
+    model: dict[str, Any],
+    listener: dict[str, Any],
+    more: dict[str, Any] = {},
+) -> Language:
     """A pipeline, initialised, of a component that reads and a linker that listens to it."""
     fix_random_seed(0)
     nlp = spacy.blank("en")
-    nlp.add_pipe(upstream, config={"model": model})
+    nlp.add_pipe(upstream, config={"model": model, **more})
     scratch = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}
     shared = {
         "@architectures": "spacy-pel.SharedEncoder.v1",

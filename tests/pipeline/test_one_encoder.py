@@ -1,0 +1,112 @@
+"""A linker on what the recogniser has read, and without it in another pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_pel.fitting.evaluate import evaluate
+from spacy_pel.kb import build_kb
+from spacy_pel.pipeline.pipelines import read_by_upstream
+from spacy_pel.training.optimizer import AdamW
+
+from ..training.problem import write_pubtator
+from .conftest import PROBLEM, TRAIN, examples, mentions_of, results
+from .test_linker_that_listens import embedded, pipeline, weights
+
+RECOGNISER = {
+    "length": 32,
+    "encoder": {"layers": 1, "width": 32, "heads": 2, "vocab_size": 400, "max_tokens": 64},
+}
+LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "kb_ner"}
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory) -> Path:
+    return build_kb(PROBLEM, tmp_path_factory.mktemp("one") / "kb").path
+
+
+@pytest.fixture(scope="module")
+def nlp(kb: Path) -> Language:
+    """Both trained, by spaCy's own update."""
+    nlp = pipeline(kb, "kb_ner", RECOGNISER, LISTENER, {"kb": str(kb)})
+    optimizer = AdamW(0.005)
+    for _ in range(60):
+        nlp.update(examples(nlp), sgd=optimizer)
+    return embedded(nlp, kb)
+
+
+@pytest.fixture(scope="module")
+def folder(nlp: Language, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    nlp.to_disk(folder)
+    return folder
+
+
+def test_text_is_read_once_for_both(nlp: Language, folder: Path) -> None:
+    texts = [text for text, _ in TRAIN]
+    golds = [list(mentions.values()) for _, mentions in TRAIN]
+    found = [[ent.kb_id_ for ent in doc.ents] for doc in nlp.pipe(texts)]
+    assert np.mean([one == gold for one, gold in zip(found, golds)]) > 0.8
+    assert results(spacy.load(folder).pipe(texts)) == results(nlp.pipe(texts))
+
+
+def test_a_token_has_the_mean_of_the_states_of_its_words(nlp: Language) -> None:
+    spaces = [False, False, True, True, False]
+    apart = nlp(Doc(nlp.vocab, ["RA", "-", "related", " ", "pain"], spaces))
+    together = nlp(Doc(nlp.vocab, ["RA-", "related", " ", "pain"], [False, True, True, False]))
+    assert apart.text == together.text
+    np.testing.assert_allclose(together.tensor[0], apart.tensor[:2].mean(axis=0), atol=1e-6)
+    np.testing.assert_array_equal(together.tensor[1:], apart.tensor[2:])
+    assert not apart.tensor[3].any()
+
+
+def test_the_recogniser_learns_from_the_linker(kb: Path) -> None:
+    """From its alone: no example has a label that it learns."""
+    nlp = pipeline(kb, "kb_ner", RECOGNISER, LISTENER, {"kb": str(kb)})
+    before = weights(nlp, "kb_ner")
+    data = examples(nlp)
+    nlp.get_pipe("kb_ner").cfg["annotated"] = {"": []}
+    for example in data:
+        for ent in example.reference.ents:
+            ent.label_ = "OTHER"
+    optimizer = AdamW(0.005)
+    losses = [nlp.update(data, sgd=optimizer)["proxy_linker"] for _ in range(8)]
+    assert losses[-1] < 0.8 * losses[0]
+    assert (weights(nlp, "kb_ner") != before).any()
+
+
+def test_gold_mentions_stay_what_is_linked(nlp: Language, tmp_path: Path) -> None:
+    write_pubtator(tmp_path / "gold.pubtator", TRAIN)
+    report = evaluate(nlp, [tmp_path / "gold.pubtator"])
+    assert report["recall@1"]["in_kb"] > 0.9
+    [doc] = mentions_of(nlp, TRAIN[:1])
+    assert [ent.text for ent in nlp(doc).ents] == list(TRAIN[0][1])
+
+
+def best(docs) -> list:
+    return [each[:2] for each in results(docs)]
+
+
+def test_another_pipeline_takes_the_linker_with_a_copy(
+    nlp: Language, kb: Path, folder: Path, tmp_path: Path
+) -> None:
+    other = spacy.blank("en")
+    other.add_pipe("proxy_linker", config={"path": str(folder)})
+    read = read_by_upstream(nlp, "proxy_linker", mentions_of(nlp, TRAIN))
+    expected = best(nlp.get_pipe("proxy_linker").pipe(read))
+    docs = list(other.pipe(mentions_of(other, TRAIN)))
+    assert best(docs) == expected
+    assert not any(doc.tensor.size for doc in docs)  # what others put there stays
+    other.to_disk(tmp_path / "other")
+    (again := spacy.load(tmp_path / "other")).get_pipe("proxy_linker").set_kb(kb)
+    assert best(again.pipe(mentions_of(again, TRAIN))) == expected
+    in_memory = spacy.blank("en")
+    in_memory.add_pipe("proxy_linker")
+    in_memory.from_bytes(other.to_bytes())
+    assert best(in_memory.pipe(mentions_of(in_memory, TRAIN))) == expected
