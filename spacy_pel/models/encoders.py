@@ -34,7 +34,7 @@ class BertEncoder(nn.Module):
         gradient_caching: Keep only the inputs of each batch in training, and compute the batch
             again when its gradient arrives.
         computed_by: Computes the hidden states in place of torch in inference, from ids, mask,
-            segments and wanted (``onnx_states.OnnxStates``). It is set for the time of a call.
+            segments, wanted and perturbation (``onnx_states.OnnxStates``). It is set for the time of a call.
     """
 
     n_outputs: int  # the number of values that it gives for an input
@@ -88,7 +88,7 @@ class BertEncoder(nn.Module):
             wanted: bool [n, t], the tokens whose states are needed; the others' are 0. None for all.
         """
         if self.computed_by is not None and not self.training:
-            return self.computed_by(ids, mask, segments, wanted)
+            return self.computed_by(ids, mask, segments, wanted, perturbation)
         inputs = ids, mask, perturbation, segments, wanted
         if self.training and self.gradient_caching:
             return checkpoint(self._computed_by_torch, *inputs, use_reentrant=False)

@@ -68,20 +68,23 @@ class OnnxStates:
         mask: Tensor,
         segments: Tensor | None = None,
         wanted: Tensor | None = None,
+        added: Tensor | None = None,
     ) -> Tensor:
         """The last hidden states, float32 [n, t, d]; 0 for padding and for tokens that are not wanted.
 
-        The arguments are those of ``BertEncoder.hidden_states``. Each input is computed by itself. So
+        The arguments are those of ``BertEncoder.hidden_states``; added: the perturbation. Each input is computed by itself. So
         no time is spent on padding, and its states are the same, to the last bit, whatever it is
         batched with, also in 8 bits.
         """
         segments = torch.zeros_like(ids) if segments is None else segments
         wanted = mask if wanted is None else wanted
+        added = torch.zeros(1, 1, 1) if added is None else added
         hidden = torch.zeros(*ids.shape, self.transformer.config.hidden_size)
         for row, length in enumerate(mask.sum(1).tolist()):
             columns = wanted[row].nonzero()[:, 0]
             inputs = {"ids": ids[row, :length], "segments": segments[row, :length]}
-            inputs = {k: v.numpy() for k, v in {**inputs, "wanted": columns}.items()}
+            inputs |= {"added": added[min(row, len(added) - 1), :length], "wanted": columns}
+            inputs = {name: tensor.numpy() for name, tensor in inputs.items()}
             hidden[row, columns] = torch.from_numpy(self._session.run(["states"], inputs)[0])
         return hidden
 
@@ -89,8 +92,8 @@ class OnnxStates:
 class _Graph:
     """The operators and constants of a graph. A method adds some, and names the value they compute.
 
-    Inputs are ``ids`` and ``segments``, int64 [t], and ``wanted``, int64 [w]: the places of the
-    tokens for which the last layer is computed. The output is ``states``, float32 [w, d].
+    Inputs are ``ids`` and ``segments``, int64 [t]; ``added``, float32 [t, d] or [1, 1]; and ``wanted``,
+    int64 [w]: the places of the tokens for which the last layer is computed. The output is ``states``, float32 [w, d].
     """
 
     def __init__(self, transformer: nn.Module, int8: bool):
@@ -104,7 +107,7 @@ class _Graph:
         """The whole graph."""
         from onnx import TensorProto, helper
 
-        states = self._embedded("ids", "segments")
+        states = self._embedded("ids", "segments", "added")
         last = self.config.num_hidden_layers - 1
         for number in range(last + 1):
             wanted = "wanted" if number == last else None
@@ -114,6 +117,7 @@ class _Graph:
             helper.make_tensor_value_info(name, TensorProto.INT64, [length])
             for name, length in (("ids", "t"), ("segments", "t"), ("wanted", "w"))
         ]
+        inputs.append(helper.make_tensor_value_info("added", TensorProto.FLOAT, ["a", "b"]))
         shape = ["w", self.config.hidden_size]
         output = helper.make_tensor_value_info("states", TensorProto.FLOAT, shape)
         graph = helper.make_graph(self.nodes, "bert", inputs, [output], self.constants)
@@ -121,7 +125,7 @@ class _Graph:
         model = helper.make_model(graph, opset_imports=versions, ir_version=_IR_VERSION)
         return model.SerializeToString()
 
-    def _embedded(self, ids: str, segments: str) -> str:
+    def _embedded(self, ids: str, segments: str, added: str) -> str:
         """The input embeddings, [t, d]."""
         first, axis = self._constant(np.array([0])), self._constant(np.array([0]))
         length = self._node("Shape", ids)
@@ -129,7 +133,7 @@ class _Graph:
             self._constant(self.weights[f"embeddings.{kind}_embeddings.weight"])
             for kind in ("word", "position", "token_type")
         )
-        total = self._node("Gather", words, ids)
+        total = self._node("Add", self._node("Gather", words, ids), added)
         total = self._node("Add", total, self._node("Gather", kinds, segments))
         total = self._node("Add", total, self._node("Slice", positions, first, length, axis))
         return self._normalized("embeddings.LayerNorm", total)

@@ -27,6 +27,7 @@ from ..spans import add_ents
 from ..training.optimizer import apply_gradients
 from .doc_mentions import token_offsets
 from .kb_component import KBComponent, Saved, SavedFile, content
+from .runtime import Runtime
 
 # The share of names that are hidden in training, so that the text alone has to tell.
 HIDDEN = 0.2
@@ -70,6 +71,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         add_names: Whether a name that one entity alone has, and no acronym, is a mention even if the
             tags do not say so. Its entity has to belong to one label.
         grad_factor: How much the gradients of components that listen count beside its own.
+        runtime: What computes the encoder (``Runtime``).
         stop_words: Names that are not looked at, ignoring case.
 
     Attributes:
@@ -88,6 +90,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         types: Mapping[str, Sequence[str]],
         add_names: bool,
         grad_factor: float,
+        runtime: str,
         stop_words: Collection[str],
         scorer: Callable | None,
     ):
@@ -97,6 +100,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         self.types = dict(types)
         self.add_names = add_names
         self.grad_factor = grad_factor
+        self.runtime = Runtime(runtime)
         self.stop_words = stop_words
         self.scorer = scorer
         self.cfg: dict[str, Any] = {"annotated": {}}
@@ -123,7 +127,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
             )
         docs = list(docs)
         words, inputs, sure = self._read([doc.text for doc in docs])
-        outputs = self.model.predict(inputs)
+        outputs = self._outputs(inputs)
         scores, states = np.split(outputs, [n_tags(self.model)], axis=1)
         found = tagged_mentions(words, scores) if inputs.windows else [[] for _ in words]
         for own, names in zip(found, sure if self.add_names else ()):
@@ -133,8 +137,12 @@ class KBRecogniser(KBComponent, Tok2Vec):
     def token_states(self, docs: Sequence[Doc]) -> list[np.ndarray]:
         """The states of the tokens of each doc, float32 [t, d], without any look at the mentions."""
         words, inputs, _ = self._read([doc.text for doc in docs])
-        states = self.model.predict(inputs)[:, n_tags(self.model) :]
+        states = self._outputs(inputs)[:, n_tags(self.model) :]
         return _of_tokens(_shares(words, docs), states)
+
+    def _outputs(self, inputs: WindowInputs) -> np.ndarray:
+        with self.runtime.computes(self.model.layers):
+            return self.model.predict(inputs)
 
     def set_annotations(self, docs: Iterable[Doc], found: Found) -> None:
         """Add the mentions to ``doc.ents``. What other components put there stays.
@@ -243,6 +251,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
             self._optimizer = sgd
         else:
             apply_gradients(self.model, sgd)
+            self.runtime.forget()
 
     def saved_files(self) -> dict[str, SavedFile]:
         """The weights, what the corpora annotate, and where the KB is."""
@@ -339,6 +348,7 @@ def _source(example: Example) -> str:
         "types": {},
         "add_names": False,
         "grad_factor": 1.0,
+        "runtime": "torch",
         "scorer": {"@scorers": "spacy.ner_scorer.v1"},
     },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
@@ -351,6 +361,7 @@ def make_kb_ner(
     types: dict[str, list[str]],
     add_names: bool,
     grad_factor: float,
+    runtime: str,
     scorer: Callable | None,
 ) -> KBRecogniser:
     """Construct the component; the arguments are those of ``KBRecogniser``."""
@@ -362,6 +373,7 @@ def make_kb_ner(
         types=types,
         add_names=add_names,
         grad_factor=grad_factor,
+        runtime=runtime,
         stop_words=nlp.Defaults.stop_words,
         scorer=scorer,
     )

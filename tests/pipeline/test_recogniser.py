@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import spacy
 from spacy.language import Language
 from spacy.training import Example
 
 from spacy_pel.errors import PelError
+from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.training.optimizer import AdamW
 
 CONFIG: dict[str, Any] = {
@@ -121,3 +123,13 @@ def test_mistakes_say_what_to_do(tiny_kb: Path) -> None:
         nlp.initialize(lambda: [example(nlp, "Nothing here.", {})])
     with pytest.raises(PelError, match='label "Chemical", which is not learnt'):
         nlp.initialize(lambda: [example(nlp, "A headache.", {"headache": "Disease"})])
+
+
+def test_onnx_computes_the_same(nlp: Language, monkeypatch) -> None:
+    pytest.importorskip("onnxruntime")
+    docs = [nlp.make_doc(text) for text, _ in SENTENCES]
+    recogniser = nlp.get_pipe("kb_ner")
+    expected = recogniser.token_states(docs)
+    monkeypatch.setattr(recogniser, "runtime", Runtime("onnx"))
+    for states, wanted in zip(recogniser.token_states(docs), expected):
+        np.testing.assert_allclose(states, wanted, atol=1e-4)
