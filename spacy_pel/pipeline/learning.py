@@ -17,8 +17,7 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..reading.mention import DocumentContext, GoldMention
 from ..spans import mention_spans
-from ..training.index import GoldMentions, StoredRows, entity_index
-from ..training.pool import Pool
+from ..training.pool import GoldMentions, Pool, StoredRows, entity_index
 from ..training.retriever_trainer import RetrieverTrainer
 from .doc_mentions import gold_numbers, trainable_mentions
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from ..errors import PelError
 from ..models.losses import Targets
-from .index import GoldMentions, Row
 from .negatives import at_least
-from .pool import Pool
+from .pool import GoldMentions, Pool, Row
 
 # What stands for the entity of a cluster, where numbers stand for its mentions.
 ENTITY = -1
@@ -106,12 +105,12 @@ class Arborescence:
         self, number: int, entity: int, mentions: GoldMentions, rng: np.random.Generator
     ) -> np.ndarray:
         """The mentions of an entity's cluster that the arborescence is over, ascending."""
-        cluster = mentions.cluster(entity)
+        cluster, vectors = mentions.clusters[entity], mentions.vectors
         others = cluster[cluster != number]
         if self.among == "all" or not len(others):
             return cluster
         if self.among == "nearest":
-            other = mentions.nearest_of(number, others)
+            other = others[np.argmax(vectors[others] @ vectors[number])]
         else:
             other = rng.choice(others)
         return np.sort(np.array([number, other]))

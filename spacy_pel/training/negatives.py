@@ -13,8 +13,7 @@ import numpy as np
 
 from ..errors import PelError
 from ..models.losses import Targets
-from .index import Row
-from .pool import Pool
+from .pool import Pool, Row
 
 
 class Batch(NamedTuple):

@@ -108,8 +108,8 @@ class RerankerTrainer(Trainer):
             retrieved[unsure], scores[unsure], [mention.golds for mention in mentions]
         )
         pairs, cells = self.reranker.pairs([m.context for m in mentions], numbers, self.kb)
-        self._counts.mention_inputs += len(mentions)
-        self._counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
+        self.counts.mention_inputs += len(mentions)
+        self.counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
         return self.loss_of_pairs(
             self.model.layers[0],
             pairs,

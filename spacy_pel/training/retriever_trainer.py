@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,10 @@ from ..models.losses import MentionPairLoss, ScoreLoss, Targets
 from ..reading.mention import GoldMention
 from ..reading.text_inputs import TokenIds
 from .gold_edges import Arborescence
-from .index import Row, StoredRows
 from .mention_views import MaskAndReplace
 from .negatives import Batch, Sampler
-from .pool import Pool
-from .trainer import NO_LOSS, StepLoss, Trainer, WorkCounts
+from .pool import Pool, Row, StoredRows
+from .trainer import NO_LOSS, StepLoss, Trainer
 
 
 class RetrieverTrainer(Trainer):
@@ -80,13 +78,10 @@ class RetrieverTrainer(Trainer):
             if is_wrong:
                 raise PelError(problem, remedy)
         self.pool = pool
+        self.counts = pool.counts
         self.negatives = negatives
         self.coreference = coreference
         self.pair_loss = pair_loss
-
-    @property
-    def counts(self) -> WorkCounts:
-        return replace(super().counts, index_inputs=self.pool.encoded_rows)
 
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
         # All of them where a document is read once for all its mentions.
@@ -115,7 +110,7 @@ class RetrieverTrainer(Trainer):
         self, mentions: Sequence[GoldMention]
     ) -> tuple[np.ndarray, Callable[[np.ndarray], object]]:
         """The vectors of the mentions, or of views of them, float32 [n, d], and their backward pass."""
-        self._counts.mention_inputs += len(mentions)
+        self.counts.mention_inputs += len(mentions)
         read = [mention.context for mention in mentions]
         if self.views is not None:
             read = self.views(mentions, self.pool.kb, self.rng)
@@ -138,7 +133,7 @@ class RetrieverTrainer(Trainer):
     ) -> tuple[StepLoss, np.ndarray]:
         """The losses over proxies, whose gradients are added, and their gradient by the mentions."""
         if isinstance(self.pool.mined, StoredRows):
-            (d_mentions, _), loss = self.loss((vectors, self.pool.mined.vectors(rows)), targets)
+            (d_mentions, _), loss = self.loss((vectors, self.pool.mined.of(rows)), targets)
             return StepLoss(loss, 0.0), d_mentions
         tokens = self.retriever.entity_tokens(self.pool.texts(rows, self.rng))
         if self.fgsm is not None and self.fgsm.per_pair:
@@ -146,7 +141,7 @@ class RetrieverTrainer(Trainer):
         d_mentions = np.zeros_like(vectors)
 
         def objective(proxies: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
-            self._counts.entity_inputs += len(proxies)
+            self.counts.entity_inputs += len(proxies)
             (d_own, d_proxies), loss = self.loss((vectors, proxies), targets)
             np.add(d_mentions, weight * d_own, out=d_mentions)
             return loss, weight * d_proxies
@@ -167,7 +162,7 @@ class RetrieverTrainer(Trainer):
         owners, columns = np.nonzero(is_pair)
         cells = np.full(is_pair.shape, -1)
         cells[owners, columns] = np.arange(len(owners))
-        self._counts.entity_inputs += 2 * len(owners)
+        self.counts.entity_inputs += 2 * len(owners)
         d_mentions = np.zeros_like(vectors)
 
         def scores(proxies: np.ndarray, numbers: np.ndarray):
@@ -197,5 +192,6 @@ class RetrieverTrainer(Trainer):
     def restore(self, state: dict[str, Any]) -> None:
         if self.loss:
             self.loss.restore(state["loss"])
-        self.pool.restore(state["has_index"], state["counts"]["index_inputs"])
+        if state["has_index"]:
+            self.pool.refresh_every(1)
         super().restore(state)

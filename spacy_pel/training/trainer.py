@@ -100,12 +100,8 @@ class Trainer:
         self.views = views
         self.rng = rng
         self.total_loss = NO_LOSS  # of all steps so far
-        self._counts = WorkCounts()
+        self.counts = WorkCounts()
         self._updates = 0
-
-    @property
-    def counts(self) -> WorkCounts:
-        return self._counts
 
     def step(self, mentions: Sequence[GoldMention]) -> StepLoss:
         """Learn from one batch of at least one mention: add its gradients to those of the weights.
@@ -113,7 +109,7 @@ class Trainer:
         Raises:
             PelError: the loss is not finite.
         """
-        self._counts.mentions += len(mentions)
+        self.counts.mentions += len(mentions)
         loss = self.backpropagated_loss(mentions)
         if not np.isfinite(sum(loss)):
             raise PelError(
@@ -217,7 +213,7 @@ class Trainer:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state. The model must have the weights of that time."""
         self.rng.bit_generator.state = state["rng"]
-        self._counts = WorkCounts(**state["counts"])
+        vars(self.counts).update(state["counts"])
         self.total_loss = StepLoss(*state["total_loss"])
 
 

@@ -11,7 +11,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.models.losses import Targets
 from spacy_pel.reading.mention import GoldMention, MentionInContext
 from spacy_pel.training.gold_edges import ENTITY, Arborescence, MentionEdges, gold_tree
-from spacy_pel.training.index import GoldMentions, Row
+from spacy_pel.training.pool import GoldMentions, Row
 
 from ..towers import TEXTS, mention, retriever
 
@@ -81,18 +81,24 @@ def test_clusters_have_each_name_of_a_document_once() -> None:
     known = GoldMentions([*MENTIONS, again, MENTIONS[4]], retriever())
     assert known.mentions == MENTIONS
     assert known.numbers_of([again, MENTIONS[4], MENTIONS[2]]) == [0, 4, 2]
-    assert {entity: known.cluster(entity).tolist() for entity in range(4)} == CLUSTERS
+    assert {entity: known.clusters[entity].tolist() for entity in range(4)} == CLUSTERS
     with pytest.raises(PelError, match='"Aspirin" is none of the 6 mentions that training began'):
         known.numbers_of([MENTIONS[0], MENTIONS[5]._replace(golds=(2,))])
 
 
+def encoded(mentions: list[GoldMention]) -> GoldMentions:
+    known = GoldMentions(mentions, retriever())
+    known.refresh(1)
+    return known
+
+
 def test_the_nearest_mentions_of_other_entities_are_those_of_brute_force() -> None:
-    known = GoldMentions(MENTIONS, retriever())
+    known = encoded(MENTIONS)
     for n in (0, 1, 2, 9):
         for number, found in enumerate(known.nearest_others(range(6), n)):
             assert found == others_of(number, known.vectors)[:n]
     copies = [gold(0, "MS", entity) for entity in range(5)]
-    assert GoldMentions(copies, retriever()).nearest_others([2], 3) == [[0, 1, 3]]  # by number
+    assert encoded(copies).nearest_others([2], 3) == [[0, 1, 3]]  # by number
 
 
 class FixedPool:
@@ -100,7 +106,7 @@ class FixedPool:
 
     def __init__(self) -> None:
         self.mentions = GoldMentions(MENTIONS, retriever())
-        self.mentions._vectors = np.random.default_rng(3).normal(size=(6, 3))
+        self.mentions.vectors = np.random.default_rng(3).normal(size=(6, 3))
         self.mined = self
         self.ages: list[int] = []
 

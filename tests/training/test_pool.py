@@ -14,8 +14,7 @@ from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.proxies import SINGLE_ROWS, proxy_texts
-from spacy_pel.training.index import Row, StoredRows
-from spacy_pel.training.pool import Pool
+from spacy_pel.training.pool import Pool, Row, StoredRows
 
 from ..towers import MENTIONS, retriever, spread_weights
 from .kbs import ENTITIES, embedded_kb, encoded_pool, ranking
@@ -48,6 +47,7 @@ def test_hard_rows_are_the_highest_ranked_that_are_not_gold(
         pool = Pool(kb, row_kind, 0.0, StoredRows(kb))
     else:
         pool = encoded_pool(kb, linker, row_kind)
+    pool.refresh_every(1)
     vectors = linker.mention_vectors(MENTIONS)
     for n in (1, 2, 5, 9):
         found = pool.mined.best_rows(vectors, GOLDS, n)
@@ -61,11 +61,11 @@ def test_stored_vectors_are_those_of_the_rows_texts(linker: Retriever, tmp_path:
     stored = StoredRows(embedded_kb(tmp_path / "kb", linker, without={"C3"}))
     rows = [Row(0, 2), Row(5, 1), Row(0, 0), Row(0, 2)]
     texts = [proxy_texts(ENTITIES[row.entity], "name")[row.name] for row in rows]
-    vectors = stored.vectors(rows)
+    vectors = stored.of(rows)
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, linker.entity_vectors(texts), atol=1e-5)
     with pytest.raises(PelError, match="kb: C3 has no vectors; run: python -m spacy pel kb embed"):
-        stored.vectors([Row(0, 2), Row(3, 1)])
+        stored.of([Row(0, 2), Row(3, 1)])
     hard = stored.best_rows(linker.mention_vectors(MENTIONS), [frozenset()] * 4, 6)
     assert all({row.entity for row in rows} == {0, 1, 2, 4, 5} for rows in hard)
 
@@ -80,7 +80,7 @@ def test_what_is_mined_and_what_is_searched(kb, linker: Retriever, row_kind: str
     pool = encoded_pool(kb, linker, row_kind, searched=searched, mined=mined)
     pool.search(vectors, 4)  # nothing was mined yet, so nothing is encoded for it
     expected = n_rows[searched].sum()
-    assert pool.encoded_rows == expected
+    assert pool.counts.index_inputs == expected
     for _ in range(2):
         spread_weights(encoder_of(linker.entity_tower))
         pool.note_update()
@@ -93,7 +93,7 @@ def test_what_is_mined_and_what_is_searched(kb, linker: Retriever, row_kind: str
             assert numbers.tolist() == [row.entity for _, row in best]
             np.testing.assert_allclose(scores, [score for score, _ in best], atol=1e-5)
         expected += n_rows[np.union1d(mined, searched)].sum()
-        assert pool.encoded_rows == expected
+        assert pool.counts.index_inputs == expected
 
 
 def test_rows_are_encoded_when_they_are_old_enough(kb: KnowledgeBase, linker: Retriever) -> None:
@@ -103,7 +103,7 @@ def test_rows_are_encoded_when_they_are_old_enough(kb: KnowledgeBase, linker: Re
     for _ in range(8):
         pool.refresh_every(3)
         pool.refresh_every(3)  # asking again costs nothing
-        history.append(pool.encoded_rows // sum(N_ROWS))
+        history.append(pool.counts.index_inputs // sum(N_ROWS))
         found.append(pool.mined.best_rows(vectors, [frozenset()] * len(vectors), 3))
         torch.manual_seed(len(history))
         spread_weights(encoder_of(linker.entity_tower))
@@ -112,7 +112,7 @@ def test_rows_are_encoded_when_they_are_old_enough(kb: KnowledgeBase, linker: Re
     assert found[0] == found[1] == found[2] != found[3]
     for _ in range(2):  # a search wants the weights as they are
         pool.search(vectors, 1)
-        assert pool.encoded_rows == 4 * sum(N_ROWS)
+        assert pool.counts.index_inputs == 4 * sum(N_ROWS)
 
 
 # Drawn

@@ -26,11 +26,10 @@ from spacy_pel.reading.mention import GoldMention
 from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.training import trainer as trainers
 from spacy_pel.training.gold_edges import ENTITY, Arborescence
-from spacy_pel.training.index import GoldMentions, StoredRows
 from spacy_pel.training.negatives import Batch, MixedNegatives, Row
-from spacy_pel.training.pool import Pool
+from spacy_pel.training.pool import GoldMentions, Pool, StoredRows
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
-from spacy_pel.training.trainer import StepLoss
+from spacy_pel.training.trainer import StepLoss, WorkCounts
 
 from ..towers import ENTITIES, MENTIONS, bert_vector, retriever
 from . import kbs
@@ -58,7 +57,7 @@ ROWS = [Row(entity, 0) for entity in range(len(ENTITIES))]
 class FixedPool:
     """A row for each of ENTITIES."""
 
-    mined = None
+    mined, counts = None, WorkCounts()
 
     def positive_rows(self, surfaces: Sequence[str], entities: Sequence[int], rng) -> list[Row]:
         assert len(surfaces) == 4

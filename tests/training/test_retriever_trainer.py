@@ -20,10 +20,10 @@ from spacy_pel.models.losses import (
 )
 from spacy_pel.reading.mention import GoldMention, MentionInContext
 from spacy_pel.training.gold_edges import Arborescence
-from spacy_pel.training.index import GoldMentions
 from spacy_pel.training.mention_views import MaskAndReplace
 from spacy_pel.training.negatives import MixedNegatives, in_batch_negatives, random_negatives
 from spacy_pel.training.optimizer import apply_gradients
+from spacy_pel.training.pool import GoldMentions
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
 from ..towers import MENTIONS, TEXTS, mention, retriever
