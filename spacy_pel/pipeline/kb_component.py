@@ -35,9 +35,8 @@ class SavedFile(NamedTuple):
     # Gives the file's bytes; None: the component has nothing to write. It is given the path of the
     # file, or None if the component is saved as bytes.
     dump: Callable[[Path | None], bytes | None]
-    load: Callable[[Saved], None]  # takes what was saved
-    # Is called if nothing was saved; None: that is an error.
-    missing: Callable[[], None] | None = None
+    load: Callable[..., None]  # takes what was saved, or if it is optional, None
+    optional: bool = False  # whether it may be missing; else that is an error
 
 
 class KBComponent:
@@ -91,13 +90,7 @@ class KBComponent:
 
     def saved_files(self) -> dict[str, SavedFile]:
         """The files of the component, by their names in its folder. They are loaded in this order."""
-        return {
-            KB_REFERENCE: SavedFile(
-                self._reference,
-                self._load_reference,
-                missing=lambda: None,  # it was excluded when it was saved: the config names the KB
-            )
-        }
+        return {KB_REFERENCE: SavedFile(self._reference, self._load_reference, optional=True)}
 
     def to_disk(self, path: str | os.PathLike, *, exclude: Iterable[str] = ()) -> None:
         """Save the component in a folder."""
@@ -131,12 +124,9 @@ class KBComponent:
 
     def _load(self, saved: dict[str, Saved], where: object, exclude: Iterable[str]):
         for name, file in self._files(exclude):
-            if name in saved:
-                file.load(saved[name])
-            elif file.missing:
-                file.missing()
-            else:
+            if name not in saved and not file.optional:
                 raise PelError(f'no "{name}" in {where}', "give what was saved, or save it again")
+            file.load(saved.get(name))
         return self
 
     def _reference(self, file: Path | None) -> bytes:
@@ -147,16 +137,17 @@ class KBComponent:
         reference = {"absolute": kb, "relative": relative, "configured": self.configured_kb}
         return json.dumps(reference).encode()
 
-    def _load_reference(self, saved: Saved) -> None:
+    def _load_reference(self, saved: Saved | None) -> None:
         """Use the KB that was saved, unless the config now names another one."""
+        if saved is None:  # it was excluded when it was saved
+            return
         reference = json.loads(content(saved))
         if self.configured_kb not in (None, reference["configured"]):
             return
         self.configured_kb = reference["configured"]
         absolute, relative = reference["absolute"], reference["relative"]
-        folders: list[Path] = []
-        if isinstance(saved, Path):
-            folders = [saved.parent / KB_FOLDER, *([saved.parent / relative] if relative else [])]
+        beside = [KB_FOLDER, relative] if isinstance(saved, Path) else []
+        folders = [saved.parent / name for name in beside if name]
         folders += [Path(absolute)] if absolute else []
         path = next((str(folder.resolve()) for folder in folders if folder.is_dir()), absolute)
         if path is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from spacy.pipeline import TrainablePipe
@@ -19,10 +19,8 @@ from ..reading.mention import DocumentContext, GoldMention
 from ..spans import mention_spans
 from ..training.pool import GoldMentions, Pool, StoredRows, entity_index
 from ..training.retriever_trainer import RetrieverTrainer
+from ..training.trainer import Trainer
 from .doc_mentions import gold_numbers, trainable_mentions
-
-if TYPE_CHECKING:
-    from ..training.reranker_trainer import RerankerTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -35,15 +33,13 @@ def begin(
     linker: TrainablePipe,
     get_examples: Callable[[], Iterable[Example]],
     evaluated_examples: Callable[[], Iterable[Example]] | None,
-    n_mined: int | None,
-    n_searched: int | None,
-    searched_row_kind: str | None,
+    *sizes: Any,
 ) -> None:
     """Fetch or build the encoder, and make the trainer (``ProxyLinker.initialize``)."""
-    kb, key = linker.kb, linker.spans_key
+    kb, key, reranks = linker.kb, linker.spans_key, linker.reranker_model is not None
     # As nlp.initialize() makes it: one example without a mention.
     first = [mention_spans(e.reference, key) for e in islice(get_examples(), 2)]
-    is_placeholder = linker.reranker_model is None and first == [[]]
+    is_placeholder = not reranks and first == [[]]
     wanted = set() if is_placeholder else gold_numbers(get_examples(), kb, key)
     if not wanted and not is_placeholder:
         raise PelError(
@@ -51,7 +47,7 @@ def begin(
             "check that the corpus and the KB use the same identifiers; to leave a linker as "
             "it is, give it a source in the config, or name it among the frozen_components",
         )
-    if linker.reranker_model is not None:
+    if reranks:
         _check_candidates(linker)
     else:
         numbers = {t.name: t.tree_number for t in kb.semantic_types if t.tree_number}
@@ -60,8 +56,8 @@ def begin(
     linker.forget_weights()
     if is_placeholder:
         return
-    if linker.reranker_model is not None:
-        linker.trainer = _reranker_trainer(linker)
+    if reranks:
+        linker.trainer = _trainer(linker)
         linker.trainer.retrieve(trainable(linker, get_examples()))
     else:
         check_listens(linker.model)
@@ -70,8 +66,7 @@ def begin(
             evaluated = gold_numbers(evaluated_examples(), kb, key)
         known = trainable(linker, get_examples()) if linker.coreference else None
         linker.cfg["loss"], linker.cfg["trained_entities"] = {}, []
-        indexed = wanted, evaluated, n_mined, n_searched, searched_row_kind
-        linker.trainer = _retriever_trainer(linker, known, *indexed)
+        linker.trainer = _trainer(linker, known, wanted, evaluated, *sizes)
     note_trained(linker, wanted)
 
 
@@ -79,17 +74,15 @@ def resume(linker: TrainablePipe, examples: Iterable[Example]) -> None:
     """Make the trainer of a linker that was loaded (``ProxyLinker.prepare_training``)."""
     if linker.reranker_model is not None:
         _check_candidates(linker)
-        linker.trainer = _reranker_trainer(linker)
-        return
-    if not linker.freeze_entities and len(linker.kb) > RESUMED_SEARCH:
+    elif not linker.freeze_entities and len(linker.kb) > RESUMED_SEARCH:
         logger.warning(
             '"%s" goes on from a saved pipeline: until "finish_training" it searches %d '
             "entities of the KB, drawn at random, which may lack those of dev; for figures "
             "that say more, start from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
             *(linker.name, RESUMED_SEARCH),
         )
-    indexed = gold_numbers(examples, linker.kb, linker.spans_key), set()
-    linker.trainer = _retriever_trainer(linker, None, *indexed, RESUMED_SEARCH, RESUMED_SEARCH)
+    wanted = gold_numbers(examples, linker.kb, linker.spans_key)
+    linker.trainer = _trainer(linker, None, wanted, set(), RESUMED_SEARCH, RESUMED_SEARCH, None)
 
 
 def trainable(
@@ -153,41 +146,30 @@ def _check_candidates(linker: TrainablePipe) -> None:
     linker.kb.check_fingerprint(linker.retriever.entity_fingerprint())
 
 
-def _generator() -> np.random.Generator:
-    """thinc seeds numpy's global generator from [training.seed]."""
-    return np.random.default_rng(np.random.randint(2**31))
+def _trainer(linker: TrainablePipe, *indexed: Any) -> Trainer:
+    """The trainer of the reranker, or of the retriever: ``indexed`` is for ``_pool_of_encoded``."""
+    # thinc seeds numpy's global generator from [training.seed].
+    rng = np.random.default_rng(np.random.randint(2**31))
+    retriever, fgsm, views = linker.retriever, linker.regularizer, linker.views
+    if linker.reranker_model is not None:
+        # Imported here: without a reranker nothing of it is loaded.
+        from ..training.reranker_trainer import RerankerTrainer
 
-
-def _reranker_trainer(linker: TrainablePipe) -> RerankerTrainer:
-    # Imported here: without a reranker nothing of it is loaded.
-    from ..training.reranker_trainer import RerankerTrainer
-
-    encoders = linker.reranker, linker.retriever
-    seed, views = _generator(), linker.views
-    return RerankerTrainer(*encoders, linker.kb, linker.rerank, linker.regularizer, seed, views)
-
-
-def _retriever_trainer(
-    linker: TrainablePipe, mentions: Sequence[GoldMention] | None, *indexed: Any
-) -> RetrieverTrainer:
-    """The trainer of the retriever; the arguments are those of ``_pool_of_encoded``."""
+        encoders = linker.reranker, retriever
+        return RerankerTrainer(*encoders, linker.kb, linker.rerank, fgsm, rng, views)
     if linker.loss is not None:
         linker.loss.restore(linker.cfg["loss"])
-    rng = _generator()
-    if linker.freeze_entities:
-        pool = _pool_of_vectors(linker)
-    else:
-        pool = _pool_of_encoded(linker, rng, mentions, *indexed)
+    frozen = linker.freeze_entities
     return RetrieverTrainer(
-        linker.retriever,
-        pool,
+        retriever,
+        _pool_of_vectors(linker) if frozen else _pool_of_encoded(linker, rng, *indexed),
         linker.loss,
         linker.negatives,
         rng,
-        fgsm=linker.regularizer,
+        fgsm=fgsm,
         coreference=linker.coreference,
         pair_loss=linker.pair_loss,
-        views=linker.views,
+        views=views,
     )
 
 
@@ -199,30 +181,21 @@ def _pool_of_encoded(
     evaluated: set[int],
     n_mined: int | None,
     n_searched: int | None,
-    searched_row_kind: str | None = None,
+    searched_row_kind: str | None,
 ) -> Pool:
     """Entities that are encoded again while the retriever learns.
 
-    Args:
-        linker: The linker.
-        rng: A generator.
-        mentions: All training mentions, if they are known.
-        trained: The numbers of the gold entities of training.
-        evaluated: Those of an evaluation; for the others see ``ProxyLinker.initialize``.
-
-    Raises:
-        PelError: With ``coreference`` the training mentions are needed, and they are not known.
+    ``mentions`` are all training mentions, if they are known. ``trained`` and ``evaluated`` are the
+    numbers of the gold entities. PelError: ``coreference`` needs mentions that are not known.
     """
     kb, retriever, row_kind = linker.kb, linker.retriever, linker.cfg["row_kind"]
-    known = None
-    if linker.coreference is not None:
-        if mentions is None:
-            raise PelError(
-                "training goes on from a saved pipeline, and the gold clusters of its mentions are "
-                "not known",
-                "start from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
-            )
-        known = GoldMentions(mentions, retriever)
+    if linker.coreference is not None and mentions is None:
+        raise PelError(
+            "training goes on from a saved pipeline, and the gold clusters of its mentions are "
+            "not known",
+            "start from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
+        )
+    known = GoldMentions(mentions, retriever) if linker.coreference is not None else None
     # Drawn by a generator of its own, so that the steps draw the same whatever is indexed. Both
     # indexes take what is drawn in one order, so that most entities are in both.
     numbers = kb.numbers()
@@ -245,8 +218,8 @@ def _pool_of_encoded(
 
 def _pool_of_vectors(linker: TrainablePipe) -> Pool:
     """Entities by the vectors that the KB has; PelError if the mention tower cannot learn alone."""
-    kb, retriever = linker.kb, linker.retriever
-    freezes, row_kind = f'"{linker.name}" freezes its entities', linker.cfg["row_kind"]
+    kb, retriever, row_kind = linker.kb, linker.retriever, linker.cfg["row_kind"]
+    freezes, its = f'"{linker.name}" freezes its entities', f"{kb.path}: its vectors"
     if len(retriever.model.layers) == 1:
         raise PelError(f"{freezes}, but its towers are one", 'set "shared" of its model to false')
     if linker.regularizer is not None:
@@ -258,15 +231,13 @@ def _pool_of_vectors(linker: TrainablePipe) -> Pool:
         )
     if kb.fingerprint != retriever.entity_fingerprint():
         raise PelError(
-            f"{kb.path}: its vectors were made by another encoder than the entity tower that is to "
-            "be frozen",
+            f"{its} were made by another encoder than the entity tower that is to be frozen",
             "start from the pipeline that made them (@misc = spacy-pel.TrainedEncoder.v1)"
             ", with its similarity, entity_length and pooling of entities",
         )
     if kb.row_kind != row_kind:
         raise PelError(
-            f'{kb.path}: its vectors are of the row kind "{kb.row_kind}", and "{linker.name}" is '
-            f'set to "{row_kind}"',
+            f'{its} are of the row kind "{kb.row_kind}", and "{linker.name}" is set to "{row_kind}"',
             f'set its "row_kind" to "{kb.row_kind}"',
         )
     return Pool(kb, row_kind, linker.name_dropout, StoredRows(kb))

@@ -116,7 +116,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.trainer: Trainer | None = None
         self._path = path
         self._fitting_kb: str | None = None  # the fingerprint of the KB that was checked
-        self._said_of: tuple[Any, set[str]] = (None, set())  # a ranking, labels warned of
+        self._warned_of: set[tuple[str, str]] = set()  # what was fitted on, and labels
         install_extensions()
 
     nil_threshold = fitted_value("nil_threshold")
@@ -210,20 +210,8 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """What the scorer says of linked docs (``scorer.linking_scores``); nothing without one."""
-        if self.scorer is None:
-            return {}
-        return self.scorer(
-            examples,
-            kb=self.kb,
-            trained_entities=self.cfg["trained_entities"],
-            spans_key=self.spans_key,
-            nil_threshold=self.nil_threshold,
-            **kwargs,
-        )
-
-    def add_label(self, label: str) -> int:
-        """Refuse: a linker has no labels."""
-        raise NotImplementedError("a linker has entities, not labels; add them to the KB")
+        own = {"spans_key": self.spans_key, "nil_threshold": self.nil_threshold}
+        return super().score(examples, kb=self.kb, **own, **kwargs) if self.scorer else {}
 
     @property
     def index(self) -> Searchable:
@@ -271,18 +259,16 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
     def _warn_of_labels(self, labels: set[str]) -> None:
         """Warn, once for each label, if the probabilities were fitted on other labels alone."""
-        ranking = self.fitting(self.ranking)
-        if self._said_of[0] is not ranking:
-            self._said_of = ranking, set()
-        unknown = ranking.unknown(labels) if ranking else []
-        new = [label for label in unknown if label not in self._said_of[1]]
-        if new:
-            self._said_of[1].update(new)
+        if (ranking := self.fitting(self.ranking)) is None:
+            return
+        unknown = {(ranking.fitted_on, label) for label in ranking.unknown(labels)}
+        if new := sorted(unknown - self._warned_of):
+            self._warned_of |= unknown
             logger.warning(
                 "%s: the probabilities were fitted on mentions of %s. They may be wrong for "
                 "mentions of %s; calibrate on a corpus that has such mentions: python -m spacy pel "
                 "calibrate PIPELINE DEV",
-                *(self.name, ranking.fitted_on, ", ".join(map(repr, new))),
+                *(self.name, ranking.fitted_on, ", ".join(repr(label) for _, label in new)),
             )
 
     # Training
@@ -315,11 +301,11 @@ class ProxyLinker(KBComponent, TrainablePipe):
         Args:
             get_examples: Gives the training examples.
             nlp: The pipeline, for ``searched_corpus``.
-            mined_entities: The number of entities that hard negatives are mined among. They are the
-                training entities, and others drawn at random. None: the whole KB.
-            searched_entities: The number of entities that evaluations search. They are the
-                training entities, those of ``searched_corpus``, and others drawn at random. None:
-                the whole KB. It changes no weights.
+            mined_entities: The number of entities that hard negatives are mined among: the training
+                entities, and others drawn at random. None: the whole KB.
+            searched_entities: The number of entities that evaluations search: the training
+                entities, those of ``searched_corpus``, and others drawn at random. None: the whole
+                KB. It changes no weights.
             searched_corpus: Gives examples whose entities evaluations search as well, usually dev.
                 It changes no weights.
             searched_row_kind: What a row that evaluations search stands for; None: ``row_kind``. With
@@ -450,7 +436,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
             "reranker": SavedFile(
                 self._dump_reranker,
                 self._load_reranker,
-                missing=lambda: self._take_reranker(self._configured_reranker),
+                optional=True,
             ),
             **super().saved_files(),
         }
@@ -476,11 +462,10 @@ class ProxyLinker(KBComponent, TrainablePipe):
     def _dump_reranker(self, _: object) -> bytes | None:
         return None if self.reranker_model is None else pack_model(self.reranker_model)
 
-    def _load_reranker(self, saved: Saved) -> None:
-        from ..architectures.crossencoder import CrossEncoder
+    def _load_reranker(self, saved: Saved | None) -> None:
+        self.reranker_model = self._configured_reranker
+        if saved is not None:
+            from ..architectures.crossencoder import CrossEncoder
 
-        self._take_reranker(unpack_model(saved, CrossEncoder))
-
-    def _take_reranker(self, model: Model | None) -> None:
-        self.reranker_model = model
+            self.reranker_model = unpack_model(saved, CrossEncoder)
         self.forget_weights()

@@ -85,11 +85,6 @@ def test_an_unknown_choice_is_refused() -> None:
         spacy.blank("en").add_pipe("proxy_linker", config={"row_kind": "word"})
 
 
-def test_labels_are_not_its_business(linker) -> None:
-    with pytest.raises(NotImplementedError, match="add them to the KB"):
-        linker.add_label("DISEASE")
-
-
 # What it needs
 
 
