@@ -1,4 +1,4 @@
-"""Make the pipeline of the release: a recogniser before a linker, both with rounded weights.
+"""Make the pipeline of the release: a recogniser and a linker that listens to it, with rounded weights.
 
 It starts from a blank pipeline, so that no word of a training text stands in its vocabulary.
 """
@@ -14,27 +14,25 @@ from spacy_pel.models.packed_weights import rounded
 
 # A mention may begin or end at any hyphen or bracket, so a token does.
 SPLITS = [r"[^\w\s]"]
+NO_SOURCE = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": None}
 
 
-def main(recogniser: Path, linker: Path, kb: Path, output: Path) -> None:
-    """Save the "kb_ner" of RECOGNISER and the linker of LINKER to OUTPUT, with KB as their KB.
+def main(trained: Path, kb: Path, output: Path) -> None:
+    """Save the components of the pipeline TRAINED to OUTPUT, with KB as their KB.
 
     Their weights are rounded to float16 numbers, which are saved in half the bytes. So KB has to be
     embedded after this.
     """
-    trained = spacy.load(recogniser)
-    nlp = spacy.blank(trained.lang, config={"nlp": {"batch_size": 100}})
+    source = spacy.load(trained)
+    nlp = spacy.blank(source.lang, config={"nlp": {"batch_size": 100}})
     nlp.tokenizer.infix_finditer = compile_infix_regex(SPLITS).finditer
-    config = trained.get_pipe_config("kb_ner")
-    del config["factory"]
-    config["model"]["encoder"] = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": None}
-    nlp.add_pipe("kb_ner", config={**config, "kb": str(kb)})
-    nlp.get_pipe("kb_ner").from_disk(recogniser / "kb_ner")
-    # "agree": mentions of a document with the same words get one answer, and are searched once.
-    settings = {"path": str(linker), "kb": str(kb), "agree": True}
-    nlp.add_pipe("proxy_linker", config=settings)
-    for name in nlp.pipe_names:
-        for tower in nlp.get_pipe(name).model.layers:
+    for name in source.pipe_names:
+        config = source.get_pipe_config(name)
+        config["model"]["encoder"] = NO_SOURCE
+        pipe = nlp.add_pipe(config.pop("factory"), name, config={**config, "kb": str(kb)})
+        pipe.from_disk(trained / name)
+        pipe.set_kb(kb)
+        for tower in pipe.model.layers:
             encoder = encoder_of(tower)
             encoder.restore(encoder.description(), rounded(encoder.weights()))
     nlp.to_disk(output)
