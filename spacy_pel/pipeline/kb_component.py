@@ -82,6 +82,10 @@ class KBComponent:
         self._opened_kb = _opened(Path(path))
         self.kb_path = str(Path(path).absolute())
 
+    def use_kb(self, kb: KnowledgeBase) -> None:
+        """Use a knowledge base that is open."""
+        self.kb_path, self._opened_kb = str(kb.path), kb
+
     def made_of_kb(self, make: Callable[[], T]) -> T:
         """What is made of the KB: at the first call, and when it is another KB or was refreshed."""
         if self._made_of_kb[0] is not self.kb.settings:

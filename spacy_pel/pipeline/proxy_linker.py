@@ -43,7 +43,7 @@ from .annotations import LinkedSpans, answers, install_extensions, write_answers
 from .doc_mentions import agreeing, mentions_in_context, read_documents, search_filters
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
-from .own_reader import OwnReader, packed_reader, reader_beside, recogniser_of, unpacked_reader
+from .own_reader import OwnReader, packed_reader, reader_beside, unpacked_reader
 from .runtime import Runtime
 from .settings import Settings
 
@@ -403,18 +403,14 @@ class ProxyLinker(KBComponent, TrainablePipe):
         configured = self.configured_kb  # the other linker's config had its own
         folder = linker_folder(path)
         if tok2vec_of(self.model) is None:
-            self.reader = reader_beside(folder)
+            self.reader = reader_beside(folder, self)
         self.from_disk(folder, exclude=exclude)
         self.configured_kb = configured
-        if self.reader is not None and self.kb_path is not None:
-            recogniser_of(self.reader).set_kb(self.kb_path)
         return self
 
     def set_kb(self, path: str | os.PathLike) -> None:
         """Use the knowledge base of another folder from now on; PelError if there is none in it."""
         super().set_kb(path)
-        if self.reader is not None:
-            recogniser_of(self.reader).set_kb(path)
         self.finish_training()
 
     def settings_of_weights(self) -> dict[str, Any]:
@@ -452,7 +448,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         return pack_retriever(self.model)
 
     def _load_reader(self, saved: Saved) -> None:
-        self.reader = unpacked_reader(content(saved))
+        self.reader = unpacked_reader(content(saved), self)
 
     def _load_retriever(self, saved: Saved) -> None:
         # What it listens to, if it does, is in the pipeline's config.
