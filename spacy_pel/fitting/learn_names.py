@@ -148,16 +148,17 @@ def learn_acronyms(
             ``lessons`` is not of PubTator, or the KB has vectors and no fitting pipeline was given.
     """
     encoder = LinkerRows(linker_of(nlp, component)) if nlp else None
-    counts: Counter[tuple[str, int]] = Counter()  # of the texts that define one for an entity
+    counts: Counter[tuple[str, str, int]] = Counter()  # of the texts of a source that define one so
     n_texts = n_lessons = 0
     new: dict[int, list[str]] = defaultdict(list)
     with KnowledgeBase.open(folder) as kb:
         with _writing(lessons) as write:
             for name in texts:
+                source = f"acronyms of {Path(name).name}"
                 for raw in open_documents(name):
                     text = raw.document(None).text
                     meant = meant_acronyms(text, kb)
-                    counts.update((acronym, number) for acronym, (_, number) in meant.items())
+                    counts.update((source, short, number) for short, (_, number) in meant.items())
                     n_texts += 1
                     if lessons and (written := lesson(str(n_texts), text, meant, kb)):
                         write(pubtator.pubtator_text(written))
@@ -168,12 +169,16 @@ def learn_acronyms(
                     f"no acronym in {', '.join(texts)} has a long form that is a name in {folder}",
                     "give more text, or text of the field of the knowledge base",
                 )
-        for (acronym, number), count in sorted(counts.items()):
+        totals = Counter[tuple[str, int]]()
+        defined: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
+        for (source, acronym, number), count in sorted(counts.items()):
+            totals[acronym, number] += count
+            defined[source].append((acronym, kb.labels([number])[0][0], count))
+        for (acronym, number), count in sorted(totals.items()):
             if count >= least and number not in kb.numbers_named(acronym):
                 new[number].append(acronym)
         renamed = _renamed(kb, new)
-    sources = [f"acronyms of {Path(name).name}" for name in texts]
-    changes = update_entities(folder, renamed, encoder, sources=sources)
+    changes = update_entities(folder, renamed, encoder, sources=list(defined), acronyms=defined)
     with KnowledgeBase.open(folder) as kb:
         learnt = {acronym for acronyms in new.values() for acronym in acronyms}
         ambiguous = sum(len(kb.numbers_named(acronym)) > 1 for acronym in learnt)

@@ -257,8 +257,13 @@ def _change(
     encoder: RowEncoder | None = None,
     types: Iterable[SemanticType] = (),
     sources: Sequence[str] = (),
+    acronyms: Mapping[str, Sequence[tuple[str, str, int]]] | None = None,
 ) -> ChangeCounts:
-    """Applies a change to a KB in one transaction. Nothing is written if it changes nothing."""
+    """Applies a change to a KB in one transaction. Nothing is written if it changes nothing.
+
+    ``acronyms`` are by source: an acronym, the concept id of an entity, and how many texts of the source
+    define it so. They take the place of those of this source (``KnowledgeBase.definitions``).
+    """
     with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
         if kind != "remove" and kb.has_vectors:
             _check_encoder(kb, encoder)
@@ -266,7 +271,7 @@ def _change(
         lost: Counter[str] = Counter()
         with closing(StagedRecords(_written(kb, kind, entities, numbers, lost))) as staged:
             n_gone = len(numbers)
-            if not staged.count and not n_gone:
+            if not staged.count and not n_gone and not acronyms:
                 return ChangeCounts()
             if len(kb) + staged.count == n_gone:
                 raise PelError(f"{kb.path}: nothing would be left", "delete the folder instead")
@@ -287,9 +292,12 @@ def _change(
                 change.database.executemany(
                     "INSERT INTO removed VALUES (?, ?)", [(n, number) for n in gone]
                 )
+                counted = [(name, json.dumps(rows)) for name, rows in (acronyms or {}).items()]
+                change.database.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", counted)
                 change.note(
                     digest,
                     gone,
+                    *counted,
                     counts=dict(counts),
                     next_number=old["next_number"] + staged.count,
                     sources=list(dict.fromkeys([*old["sources"], *sources])),

@@ -102,7 +102,7 @@ class KnowledgeBase:
         return True
 
     def _see(self, store: Store, settings: Settings, descriptors: list[int]) -> None:
-        for name in ("vectors", "mentions", "_removed", "semantic_types"):
+        for name in ("vectors", "mentions", "_removed", "semantic_types", "_definitions"):
             self.__dict__.pop(name, None)  # what was read of the KB before
         self.settings = settings
         self._store = store
@@ -206,6 +206,29 @@ class KnowledgeBase:
         if not exact and not any(has_it) and (spelled := american(key)) != key:
             return self.numbers_named(spelled)
         return numbers[np.array(has_it, dtype=bool)]
+
+    def definitions(self, acronym: str) -> Mapping[int, int]:
+        """How many texts defined an acronym for an entity, by its number; see ``kb learn --acronyms``."""
+        return self._definitions.get(normalised(acronym), {})
+
+    @cached_property
+    def _definitions(self) -> dict[str, dict[int, int]]:
+        read = self._store.texts("SELECT value FROM setting WHERE name GLOB 'acronyms of *'")
+        with self._store.reading():
+            rows = [
+                (normalised(stored_text(acronym)), stored_text(id), stored_number(count))
+                for text in read
+                for acronym, id, count in json.loads(text)
+            ]
+            if any(count < 1 for *_, count in rows):
+                raise ValueError("an acronym that no text defines")
+        counts: dict[str, dict[int, int]] = {}
+        numbers = self.numbers_of([id for _, id, _ in rows]).tolist()
+        for (acronym, _, count), number in zip(rows, numbers):
+            if number >= 0:
+                own = counts.setdefault(acronym, {})
+                own[number] = own.get(number, 0) + count
+        return counts
 
     def found(self, text: str, limit: int = 10) -> list[Entity]:
         """The entities whose names contain all words of the text, the most similar name first.

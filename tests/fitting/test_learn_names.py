@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ from spacy_pel.documents.document import Mention
 from spacy_pel.documents.open_documents import open_documents
 from spacy_pel.errors import PelError
 from spacy_pel.fitting.learn_names import learn_acronyms, learn_names, new_names
-from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb import Entity, KnowledgeBase
+from spacy_pel.kb.change import merge_entities, remove_entities
+from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.reading.mention import GoldMention, MentionInContext
 
 ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
@@ -92,6 +96,35 @@ def test_a_kb_learns_acronyms(
     with KnowledgeBase.open(bare_kb.path) as kb:
         for id, new in aliases.items():
             assert kb[id].aliases == (*bare_kb[id].aliases, *new)
+
+
+def test_a_kb_counts_the_texts_that_define_an_acronym(
+    bare_kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    def learn(name: str, *lines: str) -> None:
+        (tmp_path / name).write_text("\n".join(lines), "utf8")
+        learn_acronyms(bare_kb.path, [str(tmp_path / name)])
+
+    def counted() -> dict[str, int]:
+        with KnowledgeBase.open(bare_kb.path) as kb:
+            return {kb.entities([n])[0].concept_id: c for n, c in kb.definitions("rat").items()}
+
+    learn("a.txt", "head pain (RAT)", "right atrium (RAT)", "rheumatoid arthritis (RAT)")
+    learn("b.txt", "right atrium (RAT)", "right atrium (RAT) again", "head pain (HP)")
+    assert counted() == {"C03": 1, "C04": 3}  # "head pain" has no such letters
+    learn("b.txt", "right atrium (RAT)")  # in the place of what this source said
+    remove_entities(bare_kb.path, ["C03"])
+    merge_entities(bare_kb.path, [Entity("C04", "atrium of the right")])
+    assert counted() == {"C04": 2}
+    assert bare_kb.definitions("nothing") == {} and verify(bare_kb.path) == []
+
+
+@pytest.mark.parametrize("value", ["{}}", "[1]", '[["MS", "C01"]]', '[["MS", "C01", -1]]'])
+def test_damaged_counts_are_an_error(bare_kb: KnowledgeBase, value: str) -> None:
+    with closing(sqlite3.connect(bare_kb.path / "kb.sqlite")) as database, database:
+        database.execute("INSERT INTO setting VALUES ('acronyms of x', ?)", (value,))
+    with pytest.raises(PelError, match="cannot be read"):
+        bare_kb.definitions("MS")
 
 
 def test_texts_without_acronyms_of_the_kb_are_an_error(
