@@ -188,7 +188,7 @@ def fit(
         own = folds == fold
         if own.any():
             ranking = linker.ranking if own.all() else _fitted(gold.of(~own), types_of_kb, 0)
-            chances[own] = _chances(ranking, gold.of(own))
+            chances[own] = ranking.probabilities(gold.of(own).features)
     best = chances[:, :-1].argmax(axis=1)
     first_right = np.take_along_axis(gold.right, best[:, None], axis=1)[:, 0]
     probabilities = chances[np.arange(len(best)), best]
@@ -300,10 +300,6 @@ def _fitted(gold: _Gold, types_of_kb: Mapping[tuple[str, ...], int], reranked: i
     priors = learnt_priors(gold.features.labels, gold.types, types_of_kb)
     ranker = fitted_ranker(*gold.features.with_priors(priors), gold.right)
     return Ranking(ranker, priors, dict(Counter(gold.features.labels)), reranked)
-
-
-def _chances(ranking: Ranking, gold: _Gold) -> np.ndarray:
-    return ranking.ranker.probabilities(*gold.features.with_priors(ranking.priors))
 
 
 def nil_threshold_of_names(linker: ProxyLinker) -> float | None:

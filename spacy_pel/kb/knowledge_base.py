@@ -213,11 +213,11 @@ class KnowledgeBase:
 
     @cached_property
     def _definitions(self) -> dict[str, dict[int, int]]:
-        read = self._store.texts("SELECT value FROM setting WHERE name GLOB 'acronyms of *'")
+        query = "SELECT value FROM setting WHERE name GLOB 'acronyms of *'"
         with self._store.reading():
             rows = [
                 (normalised(stored_text(acronym)), stored_text(id), stored_number(count))
-                for text in read
+                for (text,) in self._store.read(query)
                 for acronym, id, count in json.loads(text)
             ]
             if any(count < 1 for *_, count in rows):

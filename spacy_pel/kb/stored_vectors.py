@@ -75,10 +75,13 @@ class StoredVectors:
         return vectors, places[order]
 
     def name_scores(
-        self, vectors: np.ndarray, lines: np.ndarray, numbers: np.ndarray
+        self, vectors: np.ndarray, lines: np.ndarray, numbers: np.ndarray, first: bool = False
     ) -> np.ndarray:
-        """The scores of pairs of a query and an entity, float32; see ``VectorIndex.best_rows_of``."""
-        each = [part.best_rows_of(vectors, lines, numbers)[0] for part in self.parts]
+        """The scores of pairs of a query and an entity, float32; see ``VectorIndex.best_rows_of``.
+
+        The first row of an entity is that of its canonical name.
+        """
+        each = [part.best_rows_of(vectors, lines, numbers, first)[0] for part in self.parts]
         return np.maximum.reduce(each)
 
     @property

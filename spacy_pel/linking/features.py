@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from math import log
+from math import log, log1p
 from string import punctuation
 from typing import NamedTuple
 
@@ -137,8 +137,9 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
     Of a candidate: its score, and how far it is behind the best; its rank; how like the mention its
     names are (Dice's coefficient of their trigrams); whether the mention is one of its names, exactly,
     and how many entities share that name; whether other mentions of the document mean it; how many
-    names it has, and whether it has a type; the reranker's score. Of a mention: what is best among
-    its candidates, and what the mention looks like.
+    names it has, and whether it has a type; the reranker's score; how often texts define the mention as
+    it; and its score by its canonical name alone, with how far that is behind the best. Of a mention:
+    what is best among its candidates, what the mention looks like, and how many texts define it.
 
     Args:
         kb: Where names and types are.
@@ -166,6 +167,8 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
             for n in numbers.ravel().tolist()
         ]
     ).reshape(*numbers.shape, 2)
+    prior, n_texts = _senses([m.surface for m in mentions], numbers, owners, kb)
+    by_first = _first_rows(kb, found.vectors, numbers)
     again = np.full(numbers.shape, np.nan)
     if found.rerank_scores is not None:
         again = found.rerank_scores[:, :TOP]
@@ -187,6 +190,9 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
         *np.moveaxis(of_record, -1, 0),
         np.where(read, again, 0.0),
         read,
+        prior,
+        by_first,
+        by_first.max(axis=1, keepdims=True) - by_first,
     ]
     of_mentions = [
         scores[:, 0],
@@ -197,6 +203,7 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
         n_owners,
         is_sole,
         [len(surface.split()) / 4 for surface in surfaces],
+        n_texts,
     ]
     return Features(
         np.stack(candidates, axis=-1).astype(np.float32),
@@ -205,6 +212,38 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
         labels,
         [[entities[n].types if n >= 0 else () for n in row] for row in numbers.tolist()],
     )
+
+
+def _senses(
+    surfaces: Sequence[str],
+    numbers: np.ndarray,
+    owners: Mapping[str, np.ndarray],
+    kb: KnowledgeBase,
+) -> tuple[np.ndarray, np.ndarray]:
+    """How often texts define each mention as a candidate, as the log of a share; and how many do, [n].
+
+    The share is 1 where no text defines it. An owner counts as defined half a time more.
+    """
+    shares, n_texts = np.zeros(numbers.shape), np.zeros(len(surfaces))
+    for place, (surface, row) in enumerate(zip(surfaces, numbers.tolist())):
+        if counts := kb.definitions(surface):
+            total = sum(counts.values()) + len(owners[surface]) / 2
+            shares[place] = [log((counts.get(number, 0) + 0.5) / total) for number in row]
+            n_texts[place] = log1p(sum(counts.values()))
+    return np.minimum(shares, 0.0), n_texts
+
+
+def _first_rows(kb: KnowledgeBase, vectors: np.ndarray | None, numbers: np.ndarray) -> np.ndarray:
+    """The scores of the candidates by the vectors of their canonical names alone; 0 without: [n, k].
+
+    Senses of an acronym may have one vector by this name, and have others by their own names.
+    """
+    scores = np.zeros(numbers.shape, np.float32)
+    if vectors is not None and kb.has_vectors:
+        there = np.nonzero(numbers >= 0)
+        found = kb.vectors.name_scores(vectors, there[0], numbers[there], first=True)
+        scores[there] = np.where(np.isfinite(found), found, 0.0)
+    return scores
 
 
 def _likeness(

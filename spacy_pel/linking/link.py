@@ -117,7 +117,8 @@ def link(
     if reranking is not None:
         found, rerank_scores = reranked_candidates(found, mentions, reranking, groups)
     if ordering is not None:
-        order, chances, in_kb = ordering.ordered(Found(mentions, found, rerank_scores, groups))
+        looked_at = Found(mentions, found, rerank_scores, groups, vectors)
+        order, chances, in_kb = ordering.ordered(looked_at)
         found = Candidates(*in_order(order, *found))
         if rerank_scores is not None:
             (rerank_scores,) = in_order(order, rerank_scores)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from .features import LabelPriors, features_of
+from .features import Features, LabelPriors, features_of
 from .reranking import Found, Ordered, group_means, in_order
 
 if TYPE_CHECKING:
@@ -36,6 +36,20 @@ class Ranking(NamedTuple):
     def on(self, kb: KnowledgeBase, labels: Sequence[str]) -> KBRanking:
         """What orders the candidates of mentions that have these labels."""
         return KBRanking(self, kb, labels)
+
+    def probabilities(self, features: Features) -> np.ndarray:
+        """The probability of each candidate and, last, that none is right: float32 [n, k + 1].
+
+        A ranking that was fitted before there were the last features does not look at them.
+        """
+        n_candidate, n_mention = (
+            len(mean) - 1 for mean in (self.ranker.candidate_mean, self.ranker.mention_mean)
+        )
+        known = features._replace(
+            candidates=features.candidates[..., :n_candidate],
+            mentions=features.mentions[:, :n_mention],
+        )
+        return self.ranker.probabilities(*known.with_priors(self.priors))
 
     def unknown(self, labels: Iterable[str]) -> list[str]:
         """Those of the labels that no mention had that it was fitted on, ignoring case, sorted.
@@ -83,7 +97,7 @@ class KBRanking(NamedTuple):
     def ordered(self, found: Found) -> Ordered:
         """The best candidates by their probabilities; equal ones, and the others, stay in order."""
         features = features_of(self.kb, self.labels, found)
-        given = self.ranking.ranker.probabilities(*features.with_priors(self.ranking.priors))
+        given = self.ranking.probabilities(features)
         if found.groups is not None:
             given = group_means(given, found.groups)
         chances = np.full(found.candidates.scores.shape, np.nan, dtype=np.float32)

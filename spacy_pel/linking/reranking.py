@@ -31,12 +31,14 @@ class Found(NamedTuple):
         candidates: Their candidates, [n, k], best first by the retriever, or by the reranker.
         rerank_scores: float32 [n, k], as ``Links.rerank_scores``; None without a reranker.
         groups: int [n], the group of each mention, as of ``link``; None: each is one by itself.
+        vectors: float32 [n, d], the vectors of the mentions; None if they are not to be looked at.
     """
 
     mentions: Sequence[MentionInContext]
     candidates: Candidates
     rerank_scores: np.ndarray | None = None
     groups: np.ndarray | None = None
+    vectors: np.ndarray | None = None
 
 
 class Ordered(NamedTuple):

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spacy_pel.fitting.learn_names import learn_acronyms
 from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.vector_writing import write_vectors
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking.features import features_of, learnt_priors
 from spacy_pel.linking.ranking import Ranking
@@ -65,6 +67,34 @@ def test_features_against_plain_python(kb: KnowledgeBase) -> None:
             exact = any(dice(surface, name) >= 1 for name in names)
             assert looked.candidates[i, j, 6] == exact
             assert looked.types[i][j] == ENTITIES[number].types
+
+
+def test_senses_are_told_by_counts_and_by_canonical_names(
+    bare_kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("mass spectrometry (MS)\nmass spectrometry (MS)\n", "utf8")
+    learn_acronyms(bare_kb.path, [str(texts)])
+    rows, owners = np.random.default_rng(0).normal(size=(14, 4)), np.repeat(np.arange(N), 2)
+    about = {"dim": 4, "fingerprint": "f", "row_kind": "name"}
+    kb = write_vectors(bare_kb.path, [(rows, owners)], **about)
+    candidates, vectors = found(), rows[[5, 4, 3, 2, 1]].astype(np.float32)
+    looked = features_of(kb, LABELS, Found(mentions_in(None), candidates, vectors=vectors))
+    for i, surface in enumerate(SURFACES):
+        by_first = rows[::2][candidates.numbers[i]] @ vectors[i]
+        prior, first, behind = looked.candidates[i, :, 16:].T
+        np.testing.assert_allclose(first, by_first, rtol=1e-4)
+        np.testing.assert_allclose(behind, by_first.max() - by_first, atol=1e-5)
+        share = np.where(candidates.numbers[i] == 1, 2.5 / 3, 0.5 / 3)  # of two owners
+        np.testing.assert_allclose(prior, np.log(share) if surface == "ms" else 0.0, rtol=1e-6)
+    assert looked.mentions[:, -1].tolist() == pytest.approx([np.log(3), 0, 0, 0, 0])
+
+
+def test_a_ranking_of_before_leaves_out_what_it_does_not_know(kb: KnowledgeBase) -> None:
+    of_today, of_before = ranking_by_score(), ranking_by_score(sizes=(17, 9))
+    given = Found(mentions_in(None), found())
+    new, old = (ranking.on(kb, LABELS).ordered(given) for ranking in (of_today, of_before))
+    np.testing.assert_array_equal(new.chances, old.chances)
 
 
 def test_what_others_of_the_document_mean_counts(kb: KnowledgeBase) -> None:

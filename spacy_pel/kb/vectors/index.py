@@ -121,13 +121,17 @@ class VectorIndex:
         return scores, rows
 
     def best_rows_of(
-        self, vectors: np.ndarray, lines: np.ndarray, numbers: np.ndarray
+        self, vectors: np.ndarray, lines: np.ndarray, numbers: np.ndarray, first: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """The score and the best row of pairs of a query (its line) and an entity (its number): [n].
 
-        Of equal rows it is the first; -inf and -1 for an entity without rows. Lines ascend.
+        Of equal rows, or if ``first`` of all, it is the first; -inf and -1 for an entity without rows.
+        Lines ascend.
         """
         queries, (rows, places) = self._checked(vectors, 1), self.rows_of(numbers)
+        if first:
+            is_first = np.diff(places, prepend=-1) > 0
+            rows, places = rows[is_first], places[is_first]
         scores = self.matrix.inner_products(queries, lines[places], rows)
         best = best_candidates(len(lines), places, rows, scores, 1)
         return best.scores[:, 0], best.numbers[:, 0]

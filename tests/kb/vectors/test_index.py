@@ -95,6 +95,8 @@ def test_best_rows_equal_brute_force(search, seed: int) -> None:
         assert score == (
             pytest.approx(rows[row] @ queries[line], abs=1e-4) if len(own) else -np.inf
         )
+    firsts = built.best_rows_of(queries, lines, wanted, first=True)[1].tolist()
+    assert firsts == [next(iter(np.flatnonzero(entities == n)), -1) for n in wanted]
 
 
 def test_scores_near_each_other() -> None:
