@@ -426,14 +426,10 @@ class ProxyLinker(KBComponent, TrainablePipe):
             "reader": SavedFile(
                 lambda _: None if self.reader is None else packed_reader(self.reader),
                 self._load_reader,
-                missing=lambda: None,
-            ),
-            "model": SavedFile(self._dump_retriever, self._load_retriever),
-            "reranker": SavedFile(
-                self._dump_reranker,
-                self._load_reranker,
                 optional=True,
             ),
+            "model": SavedFile(self._dump_retriever, self._load_retriever),
+            "reranker": SavedFile(self._dump_reranker, self._load_reranker, optional=True),
             **super().saved_files(),
         }
 
@@ -447,8 +443,9 @@ class ProxyLinker(KBComponent, TrainablePipe):
             learning.check_listens(self.model)
         return pack_retriever(self.model)
 
-    def _load_reader(self, saved: Saved) -> None:
-        self.reader = unpacked_reader(content(saved), self)
+    def _load_reader(self, saved: Saved | None) -> None:
+        if saved is not None:
+            self.reader = unpacked_reader(content(saved), self)
 
     def _load_retriever(self, saved: Saved) -> None:
         # What it listens to, if it does, is in the pipeline's config.
