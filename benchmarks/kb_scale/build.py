@@ -24,7 +24,7 @@ from typing import NamedTuple
 import typer
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.kb.readers.umls_recipe import DEFINITION_SOURCES, ST21PV_TYPES, ST21PV_VOCABULARIES
+from spacy_pel.kb.readers.rrf import DEFINITION_SOURCES, ST21PV_TYPES, ST21PV_VOCABULARIES
 
 
 class Usage(NamedTuple):

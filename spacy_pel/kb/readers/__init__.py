@@ -1,8 +1,8 @@
 """From source files to entities: one module for each format."""
 
 from .entity_source import ReadOptions, Source, SourceFormat
+from .rrf import UmlsRecipe
 from .source_formats import detected_format, format_names, open_source
-from .umls_recipe import UmlsRecipe
 
 __all__ = [
     "ReadOptions",

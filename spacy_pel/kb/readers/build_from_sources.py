@@ -15,7 +15,6 @@ from .entity_source import ReadOptions
 from .source_formats import open_source
 from .tables import mapping_version, read_mapping
 
-UNTYPED = ""
 _SHOWN = 20  # types in an error
 
 
@@ -43,6 +42,7 @@ def build_from_sources(
         out: The folder to make.
         mappings: SSSOM tables of ids that mean the same.
         by_xref: Whether cross-references also join records; see ``merged``.
+        retired: Tables of old ids; see ``with_retired``.
         format: A name of ``format_names()`` for all sources. None: detected from the files.
         types: The types of entities that are kept; see ``of_types``. None given: all.
         without_types: The types of entities that are left out.
@@ -52,11 +52,11 @@ def build_from_sources(
     Raises:
         PelError: A source or mapping is missing or faulty, ``by_xref`` is given without a mapping,
             or no entity has one of the types.
-        OSError: The folder cannot be written.
     """
     if by_xref and not mappings:
-        remedy = "give the --mapping whose ids the records refer to"
-        raise PelError("--by-xref without a --mapping", remedy)
+        raise PelError(
+            "--by-xref without a --mapping", "give the --mapping whose ids the records refer to"
+        )
     opened = {path: open_source(path, format=format, options=options) for path in sources}
     streams = {path: progress(source.entities, path.name) for path, source in opened.items()}
     if len(opened) == 1 and not mappings:
@@ -82,7 +82,6 @@ def source_name(path: Path, version: str | None) -> str:
 
 
 def _with_sources(entities: Iterable[Entity], path: Path) -> Iterator[Entity]:
-    """The entities; one that names no source gets the file as its source."""
     for entity in entities:
         yield entity if entity.sources else entity._replace(sources=(path.name,))
 
@@ -90,8 +89,8 @@ def _with_sources(entities: Iterable[Entity], path: Path) -> Iterator[Entity]:
 def with_retired(entities: Iterable[Entity], tables: Sequence[Path]) -> Iterator[Entity]:
     """The entities, which are found by retired ids as well.
 
-    A table has lines of an old id, a tab, and the id of the entity now; more columns may follow. A first
-    line that names the columns changes nothing. At the end a PelError, if no entity has one of the ids.
+    A table has lines of an old id, a tab, and the id of the entity now; more columns may follow. At the
+    end a PelError, if no entity has one of the ids.
     """
     old: defaultdict[str, list[str]] = defaultdict(list)
     for path in tables:
@@ -122,9 +121,9 @@ def of_types(
 ) -> Iterator[Entity]:
     """The entities that have one of the kept types, if any is given, and none that is left out.
 
-    A type is a name, code or tree number of those that the sources define, and includes the types
-    below it; or the name of any type that an entity has; or "" for entities without a type. At the
-    end a PelError, if no entity has one of these types.
+    A type is a name, code or tree number that the sources define, with the types below it; or the name
+    of any type that an entity has; or "" for entities without a type. At the end a PelError, if no
+    entity has one of these types.
     """
     wanted = {
         text: {text, *(type.name for type in types_meant(text, defined))}
@@ -134,7 +133,7 @@ def of_types(
     others = set().union(*map(wanted.get, left_out))
     seen: set[str] = set()
     for entity in entities:
-        own = set(entity.types or (UNTYPED,))
+        own = set(entity.types or ("",))
         seen |= own
         if (not kept or own & names) and not own & others:
             yield entity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
 
 from ...errors import PelError
@@ -13,13 +13,15 @@ from ...system.lines import opened_bytes
 from ...system.xml_elements import xml_elements
 from ..records.entity import Entity
 from ..records.semantic_types import SemanticType
-from .umls_recipe import UmlsRecipe
+
+if TYPE_CHECKING:
+    from .rrf import UmlsRecipe
 
 
 class ReadOptions(NamedTuple):
-    """Choices that only some formats have. A reader uses those of its own format."""
+    """Choices that only some formats have."""
 
-    umls: UmlsRecipe = UmlsRecipe()
+    umls: UmlsRecipe | None = None
     columns: Mapping[str, str] = MappingProxyType({})  # of tables: {column: field of Entity}
 
 
@@ -44,7 +46,7 @@ class SourceFormat(NamedTuple):
 
 
 def begins_with(path: Path, mark: bytes, n: int = 1 << 16) -> bool:
-    """Whether the first n bytes of a file, unpacked, have a mark in them."""
+    """Whether the first n bytes of a file, unpacked, hold a mark."""
     with opened_bytes(path) as file:
         return mark in file.read(n)
 

@@ -51,16 +51,13 @@ def fetch_ontology(
 ) -> FetchedOntology:
     """Download an ontology of ``ONTOLOGIES`` into a folder, and read it to its end.
 
-    The file has the name that it has at its address. It appears whole and read, or not at all: after
-    an error the folder is as it was.
-
-    ``received`` is told the number of bytes of each block, and the total if it is known;
-    ``progress`` wraps the entities while they are read.
+    The file appears whole and read, or not at all: after an error the folder is as it was.
+    ``received`` is told the number of bytes of each block, and the total if it is known; ``progress``
+    wraps the entities while they are read.
 
     Raises:
         PelError: There is no such name, the address cannot be reached, the download broke off, or
             what came is no such ontology.
-        OSError: The file cannot be written.
     """
     if name not in ONTOLOGIES:
         raise PelError(f"no ontology {name!r} is known", f"choose of: {', '.join(ONTOLOGIES)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...errors import PelError
 from ...system.lines import json_object, numbered_lines
@@ -13,8 +13,7 @@ from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from .entity_source import ReadOptions, Source, SourceFormat, begins_with
 
-# A document of ZESHEL is as long as an article. No encoder reads more of a definition than this.
-DEFINITION_WORDS = 512
+DEFINITION_WORDS = 512  # of a document as long as an article; no encoder reads more
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -37,10 +36,7 @@ def text_of(place: str, record: dict[str, Any], key: str) -> str:
 
 
 def read_jsonl(path: Path, options: ReadOptions) -> Source:
-    """The entities of a file in scispaCy's schema, with the other fields of ``Entity``.
-
-    Keys outside the schema are ignored.
-    """
+    """The entities of a file in scispaCy's schema, with the other fields of ``Entity``."""
     return Source(_jsonl_entities(path))
 
 
@@ -58,15 +54,6 @@ def _jsonl_entities(path: Path) -> Iterator[Entity]:
         yield cleaned_at(place, Entity(*needed, **fields))
 
 
-class ZeshelDocument(NamedTuple):
-    """A document of a world, which is one fandom wiki. The text begins with the title."""
-
-    where: str  # file and line
-    id: str
-    title: str
-    text: str
-
-
 def read_zeshel(path: Path, options: ReadOptions) -> Source:
     """The documents of ``documents/<world>.json`` as entities: id, title, text as definition.
 
@@ -78,17 +65,11 @@ def read_zeshel(path: Path, options: ReadOptions) -> Source:
 
 def _zeshel_entities(path: Path) -> Iterator[Entity]:
     world = path.name.partition(".")[0]
-    for where, id, title, text in zeshel_documents(path):
+    for where, record in json_lines(path):
+        id, title, text = (text_of(where, record, key) for key in ("document_id", "title", "text"))
         words = text.removeprefix(title).split(maxsplit=DEFINITION_WORDS)[:DEFINITION_WORDS]
         entity = Entity(id, title, definition=" ".join(words) or None, sources=(world,))
         yield cleaned_at(where, entity)
-
-
-def zeshel_documents(path: Path) -> Iterator[ZeshelDocument]:
-    """The documents of a file, one at a time; PelError, with file and line, for a bad one."""
-    for where, record in json_lines(path):
-        texts = (text_of(where, record, key) for key in ("document_id", "title", "text"))
-        yield ZeshelDocument(where, *texts)
 
 
 JSONL = SourceFormat("jsonl", read_jsonl, ("*.jsonl",))

@@ -1,7 +1,6 @@
 """MeSH: descriptors and supplementary concepts, in XML (desc*, supp*) and in ASCII (d20xx, c20xx).
 
-Files are plain or gzipped; the NLM names its gzipped XML desc2026.gz and supp2026.gz. They are read
-twice, because descriptors refer to later ones. Only headings and tree numbers stay in memory.
+Files, plain or gzipped, are read twice, because descriptors refer to later ones.
 """
 
 from __future__ import annotations
@@ -19,12 +18,7 @@ from ...system.lines import LONGEST_LINE, numbered_lines, record_too_long
 from ..records.cleaning import cleaned_at
 from ..records.entity import Entity
 from ..records.semantic_types import SemanticType
-from .entity_source import (
-    ReadOptions,
-    Source,
-    SourceFormat,
-    file_elements,
-)
+from .entity_source import ReadOptions, Source, SourceFormat, file_elements
 
 BRANCHES = {
     "A": "Anatomy",
@@ -46,8 +40,6 @@ BRANCHES = {
 }
 _BRANCH_TYPES = tuple(SemanticType(name, code, code) for code, name in BRANCHES.items())
 VOCABULARY = "MSH"  # as UMLS names it
-
-
 _ID = re.compile(r"[CD]\d+")
 
 
@@ -75,9 +67,9 @@ def _read(
     """The records of a file, or of the files of a folder, as entities.
 
     All terms of a record are names. The types are the top branches of the tree numbers, and the
-    parents are the descriptors one step above ("C01" above "C01.2"). Tree numbers also come from an
-    mtrees file of the same year beside the file. The parents of a supplementary record are the
-    descriptors that it is mapped to; it has their types if their file is read together with its own.
+    parents are the descriptors one step above. Tree numbers also come from an mtrees file of the same
+    year beside the file. A supplementary record has the descriptors that it is mapped to as parents,
+    and their types if their file is read together with its own.
     """
     files = files_in(path) if path.is_dir() else [path]
     if not files:
@@ -121,7 +113,6 @@ def _entities(files: list[Path], records: Records) -> Iterator[Entity]:
 
 
 def _year(path: Path) -> str | None:
-    """The year in the name of a file ("desc2024.xml")."""
     year = re.search(r"(?:19|20)\d\d", path.name)
     return year[0] if year else None
 
@@ -147,15 +138,11 @@ _RECORDS = {"DescriptorRecord": "Descriptor", "SupplementalRecord": "Supplementa
 
 
 def _xml_files(folder: Path) -> list[Path]:
-    """The descriptor files of a folder, then the supplementary ones."""
     return [path for name in _XML_NAMES for path in sorted(folder.glob(name))]
 
 
 def _xml_records(path: Path) -> Iterator[tuple[str, Record]]:
-    """The definition is the scope note of the preferred concept, or else the note of the record.
-
-    Places are numbers of records: the parser tells no lines.
-    """
+    """The definition is the scope note of the preferred concept, or else the note of the record."""
     elements = (element for element in file_elements(path) if element.tag in _RECORDS)
     mapped = "HeadingMappedToList/HeadingMappedTo/DescriptorReferredTo/DescriptorUI"
     scope_note = "ConceptList/Concept[@PreferredConceptYN='Y']/ScopeNote"
@@ -185,17 +172,11 @@ _ASCII_NAMES = re.compile(r"(?:.*_)?[cd]\d{4}\.bin(?:\.gz)?")
 
 
 def _ascii_files(folder: Path) -> list[Path]:
-    """The descriptor files of a folder, then the supplementary ones."""
     files = [path for path in folder.iterdir() if _ASCII_NAMES.fullmatch(path.name)]
     return sorted(files, key=lambda path: (path.name.rpartition("_")[2][0] != "d", path.name))
 
 
 def _ascii_records(path: Path) -> Iterator[tuple[str, Record]]:
-    """The canonical name is MH or NM; other names are ENTRY, PRINT ENTRY and SY, each up to a bar.
-
-    The definition is MS or NO, tree numbers are MN, and the headings that it is mapped to HM.
-    """
-
     def record() -> Record:
         terms = values["ENTRY"] + values["PRINT ENTRY"] + values["SY"]
         return Record(
@@ -220,11 +201,8 @@ def _ascii_records(path: Path) -> Iterator[tuple[str, Record]]:
         elif line.strip():
             element, equals, value = line.partition(" =")
             if not place or not equals:
-                problem = (
-                    f"{path}, line {number}: expected *NEWRECORD or ELEMENT = VALUE, found "
-                    f"{line[:40]!r}"
-                )
-                raise PelError(problem, "give a MeSH ASCII file")
+                expected = f"expected *NEWRECORD or ELEMENT = VALUE, found {line[:40]!r}"
+                raise PelError(f"{path}, line {number}: {expected}", "give a MeSH ASCII file")
             if value.strip():
                 values[element.strip()].append(value.strip())
     if place:

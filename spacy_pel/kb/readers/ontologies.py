@@ -1,8 +1,7 @@
 """Ontologies in OBO, in OWL (RDF/XML, as ROBOT and Protégé write it), and as OBO Graph JSON.
 
-OBO and OWL are read as streams, one term or class in memory at a time; a graph in JSON is held in
-memory. Libraries (pronto, rdflib, owlready2, py-horned-owl) hold either in three times as much, and
-pronto reads no OBO file that breaks the grammar, as published files do.
+OBO and OWL are read as streams. Libraries (pronto, rdflib, owlready2, py-horned-owl) hold either in
+memory, and pronto reads no OBO file that breaks the grammar, as published files do.
 """
 
 from __future__ import annotations
@@ -29,18 +28,14 @@ Facts = dict[str, list[str]]  # the values of a class by the tags of OBO
 Class = tuple[str, str, Facts]  # its place, id and facts
 
 
-# Classes as entities
-
-
 def _class_entities(
     path: Path, classes: Iterable[Class], namespace: str | None = None
 ) -> Iterator[Entity]:
     """The entities of the classes that have a name and are not obsolete, to be ``united``.
 
-    Synonyms of every scope are aliases. ``is_a`` gives the parents. The type is the namespace of the
-    class, or else the given one. The source is the prefix of the id. If exactly one class replaces
-    an obsolete class, the obsolete id becomes a retired id of that class. The log says how many have
-    no name. Of each class, the id, name and alternative ids stay in memory.
+    Synonyms of every scope are aliases. The type is the namespace of the class, or else the given one.
+    The source is the prefix of the id. If exactly one class replaces an obsolete class, the obsolete id
+    becomes a retired id of that class.
     """
     known: dict[str, Entity] = {}
     replaced_by: dict[str, str] = {}
@@ -98,10 +93,9 @@ Line = tuple[int, str]  # number and text
 def read_obo(path: Path, options: ReadOptions) -> Source:
     """The terms of an ``.obo`` file, as ``_class_entities`` makes them.
 
-    The type of a term is its namespace, or else the default namespace of the file. Frames with the
-    same id are joined, as the format says; so files may be concatenated. The version is
-    ``data-version``. A clause that breaks the grammar is read without its references, or else left
-    out and counted, unless it is an id or a name.
+    Frames with the same id are joined, as the format says; so files may be concatenated. A clause that
+    breaks the grammar is read without its references, or else left out and counted, unless it is an id
+    or a name.
     """
     header: dict[str, str] = {}
     for _, line in numbered_lines(path):
@@ -216,8 +210,7 @@ _PREFIXED = re.compile(r"([A-Za-z][A-Za-z0-9.]*)_([A-Za-z0-9][A-Za-z0-9.-]*)")
 def curie(iri: str) -> str:
     """An IRI as OBO writes it: "MONDO:0005301" for "http://purl.obolibrary.org/obo/MONDO_0005301".
 
-    Of another IRI, also a relative one, it is what stands after its last "#", "=" or "/" ("C3243" of
-    the NCI Thesaurus). What is no IRI stays as it is.
+    Of another IRI it is what stands after its last "#", "=" or "/". What is no IRI stays as it is.
     """
     last = _LAST.fullmatch(iri)
     if last is None:
@@ -257,11 +250,7 @@ _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def read_owl(path: Path, options: ReadOptions) -> Source:
-    """The named classes of an ``.owl`` file, as ``_class_entities`` makes them.
-
-    Ids are as ``curie`` writes them. Labels, synonyms and definitions of SKOS count as well. The
-    version is the version IRI of the ontology, or its version info.
-    """
+    """The named classes of an ``.owl`` file, as ``_class_entities`` makes them; ids as of ``curie``."""
     if not begins_with(path, b"rdf:RDF"):
         remedy = f"convert it: robot convert --input {path.name} --output {path.name}.obo"
         raise PelError(f"{path}: not OWL in RDF/XML", remedy)
@@ -296,10 +285,7 @@ _MOST = 2**30  # bytes of a file that is held in memory
 
 
 def read_obo_graph(path: Path, options: ReadOptions) -> Source:
-    """The classes of a ``.json`` file, as ``_class_entities`` makes them; ids as of ``curie``.
-
-    The version is that of the first graph.
-    """
+    """The classes of a ``.json`` file, as ``_class_entities`` makes them; ids as of ``curie``."""
     try:
         with opened_bytes(path) as file:
             data = file.read(_MOST + 1)

@@ -1,8 +1,4 @@
-"""Releases as tables in DuckDB, and the facts in them as entities: what RRF and SNOMED CT share.
-
-DuckDB reads, filters and sorts the files in limited memory, several times as fast as a loop in
-Python.
-"""
+"""Releases as tables in DuckDB, and the facts in them as entities: what RRF and SNOMED CT share."""
 
 from __future__ import annotations
 
@@ -45,7 +41,7 @@ class Release(NamedTuple):
     def rows(self, table: str, select: str, where: str = "TRUE") -> str:
         """SQL for rows of a table, in the order of its files; PelError if one cannot be read.
 
-        The query fails for every row of the files that is not whole, even one that is filtered out.
+        The query fails for every row that is not whole, even one that is filtered out.
         """
         files, names = self.files(table), self.columns[table].split()
         has_header = self.delimiter == "\t"
@@ -53,7 +49,7 @@ class Release(NamedTuple):
             check_gzip(file)
             _, head = next(numbered_lines(file, LONGEST_ROW), (1, ""))
             if has_header and head.split("\t") != names:
-                problem = f"{file}, line 1: does not name the columns {' '.join(names)}"
+                problem = f"{file}, line 1: does not name the columns {self.columns[table]}"
                 raise PelError(problem, "give the file as it was released")
         names += [] if has_header else ["AFTER"]  # what follows the last bar, that is, nothing
         kinds = ", ".join(f"{sql_identifier(name)}: 'VARCHAR'" for name in names)
@@ -65,7 +61,6 @@ class Release(NamedTuple):
         )
 
     def fetched(self, query: str) -> Iterator[tuple]:
-        """The rows of a query, one at a time."""
         cursor = self.connection.execute(query)
         while rows := cursor.fetchmany(10_000):
             yield from rows
@@ -73,8 +68,8 @@ class Release(NamedTuple):
     def entities(self, queries: Iterable[str], where: str = "TRUE") -> Iterator[Entity]:
         """The entities of facts that fulfil a condition, sorted by id; those without a name go.
 
-        queries: SQL for facts: id, kind, text, vocabulary, cross-reference, and a place and a number
-            by which those of a kind are sorted. All but id and kind may be NULL.
+        The queries give facts: id, kind, text, vocabulary, cross-reference, and a place and a number
+        by which those of a kind are sorted. All but id and kind may be NULL.
         """
         facts = " UNION ALL ".join(f"({query})" for query in queries)
         columns = "id, kind, text, vocabulary, xref"
@@ -101,17 +96,9 @@ class Release(NamedTuple):
                         xrefs[xref] = None
             names, types, definitions, parents, retired_ids = map(tuple, texts)
             if names:
-                yield Entity(
-                    concept_id=id,
-                    canonical_name=names[0],
-                    aliases=names[1:],
-                    types=types,
-                    definition=definitions[0] if definitions else None,
-                    parents=parents,
-                    retired_ids=retired_ids,
-                    xrefs=tuple(xrefs),
-                    sources=tuple(sorted(vocabularies)),
-                )
+                definition, sources = next(iter(definitions), None), tuple(sorted(vocabularies))
+                others = (parents, retired_ids, tuple(xrefs), sources)
+                yield Entity(id, names[0], names[1:], types, definition, (), *others)
 
 
 @contextmanager
@@ -124,7 +111,6 @@ def opened_release(
     """The tables of a folder; PelError if a file has a fault, or there is no space to sort.
 
     ``files`` gives the files of a table, and may write them to the scratch folder that it is given.
-    For the rest see ``Release``.
     """
     import duckdb
 
@@ -141,8 +127,6 @@ def opened_release(
 
 
 def among(column: str, texts: Iterable[str]) -> str:
-    """SQL for the condition that a column is one of the texts.
-
-    It does without IN, because DuckDB makes a join of a long list, and that reorders the rows.
-    """
+    """SQL for the condition that a column is one of the texts."""
+    # Without IN: DuckDB makes a join of a long list, and that reorders the rows.
     return f"list_contains([{', '.join(map(sql_literal, texts))}]::VARCHAR[], {column})"

@@ -1,15 +1,13 @@
 """The UMLS, and RxNorm, in Rich Release Format: a META folder, or a folder that holds one.
 
-MRCONSO gives names, sources and cross-references; MRSTY types; MRDEF definitions; MRRANK the
-preferred name; MRREL parents; MRCUI retired ids; MRSAB the languages of the vocabularies. Only
-MRCONSO is needed. ``UmlsRecipe`` says which rows count.
+Only MRCONSO is needed. ``UmlsRecipe`` says which rows count.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -19,10 +17,9 @@ from typing import NamedTuple
 from ...errors import PelError
 from ...system.lines import check_gzip, opened_bytes
 from ..records.entity import Entity
-from ..records.semantic_types import SemanticType
+from ..records.semantic_types import SemanticType, types_meant
 from .entity_source import ReadOptions, Source, SourceFormat
 from .release_files import DEFINITION, NAME, PARENT, RETIRED, TYPE, Release, among, opened_release
-from .umls_recipe import UmlsRecipe
 
 COLUMNS = {
     "MRCONSO": "CUI LAT TS LUI STT SUI ISPREF AUI SAUI SCUI SDUI SAB TTY CODE STR SRL SUPPRESS CVF",
@@ -35,6 +32,62 @@ COLUMNS = {
     "TTYL ATNL LAT CENC CURVER SABIN SSN SCIT",
 }
 _LOOKED_AT = 1 << 16  # bytes at the start of release.dat, which has some hundred
+
+
+# MedMentions ST21pv: 21 semantic types, each with its descendants, by tree number.
+ST21PV_TYPES = (
+    "A1.1.4 A1.1.2 A1.2 A2.1.4.1 A1.4.2 A2.2 B2.3 B2.2.1 B1.3.1 B1.3.2 A1.3.1 A2.1.5 A2.6.1 A2.7 "
+    "A2.9.1 A2.9.2 A1.4.1 A1.4.3 A2.4 A2.3.1 A1.1.3"
+).split()
+ST21PV_VOCABULARIES = (
+    "CPT FMA GO HGNC HPO ICD10 ICD10CM ICD9CM MDR MSH MTH NCBI NCI NDDF NDFRT OMIM RXNORM "
+    "SNOMEDCT_US"
+).split()
+# scispaCy's choice: their definitions are written for people; others are often for machines.
+DEFINITION_SOURCES = ("NCI_BRIDG", "NCI_NCI-GLOSS", "NCI", "GO", "MSH", "NCI_FDA")
+
+
+class UmlsRecipe(NamedTuple):
+    """How a UMLS release is read. The defaults give what scispaCy exports (the preset "full").
+
+    The preset "st21pv" gives the subset of MedMentions ST21pv: 21 types with their descendants, 18
+    vocabularies, English, no suppressed rows. It chooses names by MRRANK, as arboEL's data do: the
+    name that the flags mark may be of no such vocabulary. None keeps all.
+    """
+
+    languages: tuple[str, ...] | None = ("ENG",)  # LAT of names; of definitions if MRSAB says it
+    vocabularies: tuple[str, ...] | None = None  # SAB of names, definitions and parents
+    types: tuple[str, ...] | None = None  # TUIs, names or tree numbers; also those below them
+    suppressed: bool = False  # whether rows with a SUPPRESS other than N are kept
+    # "flags": the first row with ISPREF=Y, TS=P and STT=PF; "rank": that of the SAB and TTY that rank
+    # highest in MRRANK, if there is one
+    preferred_name: str = "flags"
+    definition_sources: tuple[str, ...] = DEFINITION_SOURCES  # SABs whose definitions go first
+
+    @classmethod
+    def preset(cls, name: str) -> UmlsRecipe:
+        """The recipe with this name; PelError if there is none."""
+        if name not in PRESETS:
+            raise PelError(f"unknown preset {name!r}", f"choose one of {', '.join(PRESETS)}")
+        return PRESETS[name]
+
+    def type_codes(self, types: Sequence[SemanticType]) -> list[str]:
+        """The TUIs that ``self.types`` stands for among all types of a release, and those below.
+
+        PelError if it lacks a name or TUI. A tree number may stand for the types below it alone.
+        """
+        codes: set[str] = set()
+        for wanted in self.types:
+            meant = types_meant(wanted, types)
+            if not meant and not re.fullmatch(r"[AB](\d+(\.\d+)*)?", wanted):
+                problem = f"no semantic type {wanted!r} in MRSTY.RRF"
+                raise PelError(problem, "give a TUI, a name or a tree number")
+            codes.update(type.code for type in meant)
+        return sorted(codes)
+
+
+_ST21PV = UmlsRecipe(("ENG",), tuple(ST21PV_VOCABULARIES), tuple(ST21PV_TYPES), False, "rank")
+PRESETS = {"full": UmlsRecipe(), "st21pv": _ST21PV}
 
 
 class ReleaseKind(NamedTuple):
@@ -59,14 +112,9 @@ _RXNORM = ReleaseKind(
 def read_rrf(path: Path, options: ReadOptions, kind: ReleaseKind = _UMLS) -> Source:
     """The entities of a release, sorted by CUI or RXCUI. Files may be plain, ``.gz`` or in parts.
 
-    ``parents`` are the CUIs that a vocabulary places directly above one of its atoms (REL=PAR in
-    MRREL; broader concepts, RB, are looser). ``retired_ids`` are the CUIs that MRCUI says are the
-    same concept now (REL=SY). ``xrefs`` are codes with their vocabulary, such as "MSH:D009103";
-    codes that contain a prefix already stay as they are ("GO:0008150"). ``sources`` are the SABs of
-    the kept rows.
-
-    A CUI is left out if the recipe keeps none of its names. The name of a drug of RxNorm is the one
-    that RxNorm itself gives. The version is what release.dat names.
+    ``parents`` are the CUIs directly above (REL=PAR in MRREL), ``retired_ids`` those that MRCUI says
+    are the same now (REL=SY), and ``xrefs`` codes with their vocabulary, such as "MSH:D009103". A CUI
+    is left out if the recipe keeps none of its names. RxNorm itself names its drugs.
     """
     meta = _meta_folder(path, kind)
     if meta is None:
@@ -78,13 +126,12 @@ def read_rrf(path: Path, options: ReadOptions, kind: ReleaseKind = _UMLS) -> Sou
             rows = release.rows("MRSTY", "DISTINCT STY, TUI, STN")
             found = release.fetched(f"{rows} ORDER BY TUI, STY, STN")
             types = tuple(SemanticType(*row) for row in found)
-    version = None
+    named = None
     if (meta / "release.dat").is_file():
         with opened_bytes(meta / "release.dat") as file:
-            start = file.read(_LOOKED_AT).decode("utf-8", "replace")
-        if named := re.search(r"umls\.release\.name=(\S+)", start):
-            version = named[1]
-    return Source(_entities(meta, kind, options.umls, types), types, version)
+            named = re.search(rb"umls\.release\.name=(\S+)", file.read(_LOOKED_AT))
+    version = named[1].decode("utf-8", "replace") if named else None
+    return Source(_entities(meta, kind, options.umls or UmlsRecipe(), types), types, version)
 
 
 def _meta_folder(path: Path, kind: ReleaseKind = _UMLS) -> Path | None:
@@ -99,7 +146,6 @@ def _meta_folder(path: Path, kind: ReleaseKind = _UMLS) -> Path | None:
 
 def _opened(meta: Path, kind: ReleaseKind) -> AbstractContextManager[Release]:
     def files(table: str, scratch: Path) -> list[Path]:
-        """The file of a table. If it is in parts, they are put together in the scratch folder."""
         parts = _parts(meta, kind.files[table])
         if len(parts) < 2:
             return parts
@@ -121,10 +167,9 @@ def _opened(meta: Path, kind: ReleaseKind) -> AbstractContextManager[Release]:
 
 
 def _parts(folder: Path, table: str) -> list[Path]:
-    """The file of a table, or its parts .aa.gz, .ab.gz and so on; empty if there is no such table.
+    """The file of a table, or its parts .aa.gz, .ab.gz and so on, which together are one gzip file.
 
-    The parts, one after another, are one gzip file, whether one stream was cut or each part was
-    packed alone. PelError if a part before the last is missing.
+    PelError if a part before the last is missing.
     """
     found = {path.name: path for path in folder.glob(f"{table}.RRF*")}  # also links to nothing
     for name in (f"{table}.RRF", f"{table}.RRF.gz"):
@@ -206,13 +251,12 @@ def _kept(recipe: UmlsRecipe) -> str:
     return where
 
 
-def _format(name: str, kind: ReleaseKind) -> SourceFormat:
-    return SourceFormat(
+RRF, RXNORM = (
+    SourceFormat(
         name,
         partial(read_rrf, kind=kind),
         is_folder=partial(_meta_folder, kind=kind),
         folder=f"{kind.files['MRCONSO']}.RRF",
     )
-
-
-RRF, RXNORM = _format("rrf", _UMLS), _format("rxnorm", _RXNORM)
+    for name, kind in (("rrf", _UMLS), ("rxnorm", _RXNORM))
+)

@@ -1,8 +1,6 @@
 """SNOMED CT in Release Format 2 (RF2): the snapshot of a release.
 
-Concept and Description files are needed. TextDefinition, Relationship and three kinds of reference
-sets are read if they are there: Language for preferred names, Association for what replaces inactive
-concepts, ExtendedMap for codes of ICD-10.
+Concept and Description files are needed. Others are read if they are there.
 """
 
 from __future__ import annotations
@@ -47,13 +45,12 @@ _TAG = r"\s*\(([^()]*)\)\s*$"
 def read_snomed(path: Path, options: ReadOptions) -> Source:
     """The active concepts of a release, sorted by id as text.
 
-    The name is the preferred term, in English of the US if there is a choice; without a preferred
-    term it is the fully specified name without its tag. The tag is the type ("disorder"). Aliases
-    are all other active English descriptions, or those of all languages if none is English. Parents
-    are "is a" relationships. An inactive concept that exactly one active concept replaces, or is the
-    same as, gives that one its id as a retired id. Cross-references are the targets of the maps to
-    ICD-10 ("ICD10") and ICD-10-CM ("ICD10CM"). Such a map may depend on rules about the patient, so
-    there may be several codes. The version is the date in the name of the Concept file.
+    The name is the preferred term, in English of the US if there is a choice, or else the fully
+    specified name without its tag. The tag is the type ("disorder"). Aliases are all other active
+    English descriptions, or those of all languages if none is English. An inactive concept that exactly
+    one active concept replaces, or is the same as, gives that one its id as a retired id.
+    Cross-references are the targets of the maps to ICD-10 and ICD-10-CM. Such a map may depend on rules
+    about the patient, so there may be several codes.
     """
     folder = _snapshot_folder(path)
     if folder is None:

@@ -15,10 +15,7 @@ from .entity_source import ReadOptions, Source, SourceFormat
 
 
 def _read_kb_folder(path: Path, options: ReadOptions) -> Source:
-    """The entities of a built KB, without their vectors; each is compared with its checksum.
-
-    The version is the list of sources that the KB was built from.
-    """
+    """The entities of a built KB. The version is the list of its sources."""
 
     def entities() -> Iterator[Entity]:
         with kb:
@@ -63,11 +60,10 @@ def open_source(
     path = Path(path)
     if not path.exists():
         raise PelError(f"{path}: no such file or folder", "check the path of the source")
-    name = format or detected_format(path)
-    for known in SOURCE_FORMATS:
-        if known.name == name:
-            return known.read(path, options)
-    raise PelError(f"{path}: unknown format {name!r}", f"choose one of {', '.join(format_names())}")
+    known, name = {each.name: each for each in SOURCE_FORMATS}, format or detected_format(path)
+    if name not in known:
+        raise PelError(f"{path}: unknown format {name!r}", f"choose one of {', '.join(known)}")
+    return known[name].read(path, options)
 
 
 def format_names() -> list[str]:
@@ -84,9 +80,11 @@ def detected_format(path: Path) -> str:
             return format.name
         if path.is_dir() and format.is_folder and format.is_folder(path):
             return format.name
-    hints = []
-    for format in SOURCE_FORMATS:
-        known = [*format.names, *([f"a folder with {format.folder}"] if format.folder else [])]
-        hints.append(f"{format.name} ({', '.join(known)})")
-    choices = ", ".join(hints)
+    folders = {
+        format: f"a folder with {format.folder}" for format in SOURCE_FORMATS if format.folder
+    }
+    choices = ", ".join(
+        f"{format.name} ({', '.join((*format.names, *filter(None, [folders.get(format)])))})"
+        for format in SOURCE_FORMATS
+    )
     raise PelError(f"{path}: cannot tell the format", f"choose one with --format: {choices}")

@@ -29,11 +29,10 @@ Rows = Iterator[tuple[str, Mapping[str, Any]]]  # their places, with the file, a
 def read_table(path: Path, options: ReadOptions) -> Source:
     """The entities of a ``.csv``, ``.tsv`` (plain or ``.gz``) or ``.parquet`` file, sorted by id.
 
-    A column holds the field of ``Entity`` that ``options.columns`` gives for it, or else the field
-    of the same name. Other columns are ignored. A field that is a list may have several columns.
-    Its cells are lists, or texts with bars between the items ("MS|Disseminated sclerosis"). An
-    entity may have several rows, for example one for each name: the name in the first row is the
-    canonical name, and lists are united.
+    A column holds the field of ``Entity`` that ``options.columns`` gives for it, or else the field of
+    the same name. A field that is a list may have several columns; cells are lists, or texts with bars
+    between the items. An entity may have several rows: the name in the first is the canonical name, and
+    lists are united.
     """
     name = path.name.lower()
     fields_of = partial(_fields, path, options.columns)
@@ -53,7 +52,7 @@ def _text_rows(
 ) -> Rows:
     """The rows of a table in text, from the first on, which names the columns.
 
-    Blank lines go, and so do lines that begin with what the pattern ``skip`` describes.
+    Blank lines go, and so do lines that begin with the pattern ``skip``.
     """
     csv.field_size_limit(_LONGEST_ROW)  # of the whole process, so it is set by each reader
     number = size = 0
@@ -88,10 +87,7 @@ def _text_rows(
 def parquet_rows(
     path: Path, chosen: Callable[[Sequence[str]], Iterable[str]], name: str = ""
 ) -> Iterator[tuple[Any, ...]]:
-    """The names of the chosen columns of a Parquet file, and then its rows.
-
-    ``chosen`` is given the names of all columns. Errors give the name of the file, if there is one.
-    """
+    """The names of the columns of a Parquet file that are chosen of all, and then its rows."""
     import duckdb
 
     place = f"{name}: " if name else ""
@@ -146,10 +142,8 @@ def _fields(path: Path, named: Mapping[str, str], columns: Sequence[str]) -> dic
     for field in _TEXTS:
         bearers = [column for column, name in fields.items() if name == field]
         if not bearers and field in _NEEDED:
-            raise PelError(
-                f"{path}: no column {field}",
-                f"name the one that holds it: --column {field}=COLUMN (it has {', '.join(columns)})",
-            )
+            some = f"--column {field}=COLUMN (it has {', '.join(columns)})"
+            raise PelError(f"{path}: no column {field}", f"name the one that holds it: {some}")
         if len(bearers) > 1:
             raise PelError(f"{path}: several columns for {field}: {', '.join(bearers)}", "name one")
     return fields
@@ -164,17 +158,15 @@ _ROOT = "MESH:C"  # the branch itself, above all diseases
 def read_medic(path: Path, options: ReadOptions) -> Source:
     """The diseases of CTD, sorted by id. MEDIC joins diseases of MeSH with those of OMIM.
 
-    Ids are those of MeSH and OMIM, without a prefix. A disease of OMIM with one id of MeSH among its
-    alternatives gets that id, so that it joins MeSH's own record. Alternative ids of other
-    vocabularies are cross-references. The type is the branch of MeSH, "Diseases". The source is MSH
-    or OMIM, by the id that MEDIC gives.
+    Ids are without a prefix. A disease of OMIM with one id of MeSH among its alternatives gets that id,
+    so that it joins MeSH's own record. Alternative ids of other vocabularies are cross-references.
     """
     skip = r"#(?! *DiseaseName\tDiseaseID\t)"  # all comments but the one that names the columns
     rows = _text_rows(path, "\t", skip, csv.QUOTE_NONE)
     _, columns = next(rows, ("", {}))
     if not {column.lstrip("# ") for column in columns} >= _MEDIC_NEEDED:
-        problem = f"{path}: no comment names its columns"
-        raise PelError(problem, "fetch CTD_diseases.tsv.gz from ctdbase.org again")
+        remedy = "fetch CTD_diseases.tsv.gz from ctdbase.org again"
+        raise PelError(f"{path}: no comment names its columns", remedy)
     diseases = (_disease(place, row) for place, row in rows if row["DiseaseID"] != _ROOT)
     return Source(united(diseases))
 
@@ -213,22 +205,16 @@ def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> di
     """The mapping of ``.sssom.tsv`` files, plain or ``.gz``, from subject to object; for ``merged``.
 
     Exact matches are transitive: if a subject has several objects, all that are linked with it lead
-    to its first object. Identifiers are CURIEs, as in OBO files. Those of UMLS and MeSH lose their
-    prefix ("UMLS:C0012634" becomes "C0012634"), because the files of UMLS and MeSH have none. The
-    comment lines (the metadata with its curie_map) are not used. Rows of other predicates do not
-    count, nor those that their ``predicate_modifier`` negates.
-
-    Raises:
-        PelError: A column is missing, a row is not whole, or an identifier has no prefix or is
-            none that an entity may have (see ``cleaned``). The error names file and line.
+    to its first object. Identifiers are CURIEs; those of UMLS and MeSH lose their prefix. Rows of other
+    predicates do not count, nor those that their ``predicate_modifier`` negates. PelError, with file and
+    line, if a column is missing, a row is not whole, or an identifier has no prefix or is unusable.
     """
     mapping: dict[str, str] = {}
 
     def end(id: str) -> str:
-        """Where an id leads in the end. Every second step of the way is cut short."""
         while id in mapping:
             following = mapping[id]
-            mapping[id] = mapping.get(following, following)
+            mapping[id] = mapping.get(following, following)  # cuts the way short
             id = following
         return id
 

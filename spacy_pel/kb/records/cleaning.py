@@ -18,8 +18,8 @@ LONGEST_TEXT = 1_000_000
 def cleaned(entity: Entity) -> Entity:
     """The entity with printable texts, and without blank or repeated names, types, ids and sources.
 
-    Runs of control characters become one blank. PelError if an id or the canonical name is blank, an id
-    contains control characters or is "NIL", or an id or a text is far too long.
+    PelError if an id or the canonical name is blank, an id contains control characters or is "NIL", or
+    an id or a text is far too long.
     """
     concept_id = _identifier(entity.concept_id, entity)
     name = _printable(entity.canonical_name, concept_id)
@@ -28,22 +28,18 @@ def cleaned(entity: Entity) -> Entity:
     alt_ids = _identifiers(entity.alt_ids, entity, {concept_id})
     retired_ids = _identifiers(entity.retired_ids, entity, {concept_id, *alt_ids})
     if RESERVED_ID in (concept_id, *alt_ids, *retired_ids):
-        raise PelError(
-            f"the entity {name!r} has the id {RESERVED_ID!r}, which stands for mentions without an "
-            "entity",
-            "give it another id",
-        )
+        problem = f"the entity {name!r} has the id {RESERVED_ID!r}"
+        reason = "which stands for mentions without an entity"
+        raise PelError(f"{problem}, {reason}", "give it another id")
+    texts = ("aliases", "types", "xrefs", "sources")
     return Entity(
         concept_id=concept_id,
         canonical_name=name,
-        aliases=_distinct(entity.aliases, concept_id),
-        types=_distinct(entity.types, concept_id),
         definition=_printable(entity.definition or "", concept_id) or None,
         alt_ids=alt_ids,
         parents=_identifiers(entity.parents, entity, {concept_id}),
         retired_ids=retired_ids,
-        xrefs=_distinct(entity.xrefs, concept_id),
-        sources=_distinct(entity.sources, concept_id),
+        **{field: _distinct(getattr(entity, field), concept_id) for field in texts},
     )
 
 
@@ -56,7 +52,6 @@ def cleaned_at(place: str, entity: Entity) -> Entity:
 
 
 def _identifiers(ids: Iterable[str], entity: Entity, known: set[str]) -> tuple[str, ...]:
-    """The ids without repeats and without the known ones."""
     distinct = dict.fromkeys(_identifier(id, entity) for id in ids)
     return tuple(id for id in distinct if id not in known)
 
@@ -64,26 +59,20 @@ def _identifiers(ids: Iterable[str], entity: Entity, known: set[str]) -> tuple[s
 def _identifier(id: str, entity: Entity) -> str:
     stripped = id.strip()
     if not stripped or not stripped.isprintable() and _UNPRINTABLE.search(stripped):
-        raise PelError(
-            f"the id {id!r} of the entity {entity.canonical_name!r} is blank or contains control "
-            "characters",
-            "correct it",
-        )
+        problem = f"the id {id!r} of the entity {entity.canonical_name!r}"
+        raise PelError(f"{problem} is blank or contains control characters", "correct it")
     if len(stripped) > LONGEST_ID:
-        raise PelError(
-            f"the id {stripped[:40]!r}... of the entity {entity.canonical_name[:40]!r} has "
-            f"{len(stripped):,} characters",
-            f"shorten it to {LONGEST_ID:,} characters",
-        )
+        problem = f"the id {stripped[:40]!r}... of the entity {entity.canonical_name[:40]!r}"
+        remedy = f"shorten it to {LONGEST_ID:,} characters"
+        raise PelError(f"{problem} has {len(stripped):,} characters", remedy)
     return stripped
 
 
 def _printable(text: str, concept_id: str) -> str:
     if len(text) > LONGEST_TEXT:
-        raise PelError(
-            f"a text of the entity {concept_id!r} has {len(text):,} characters ({text[:40]!r}...)",
-            f"shorten it to {LONGEST_TEXT:,} characters",
-        )
+        problem = f"a text of the entity {concept_id!r} has {len(text):,} characters"
+        remedy = f"shorten it to {LONGEST_TEXT:,} characters"
+        raise PelError(f"{problem} ({text[:40]!r}...)", remedy)
     return (text if text.isprintable() else _UNPRINTABLE.sub(" ", text)).strip()
 
 

@@ -17,13 +17,11 @@ from .entity import Entity
 
 _LISTS = ("aliases", "types", "alt_ids", "parents", "retired_ids", "xrefs", "sources")
 _SETTINGS = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
-# Mappings and cross-references write "UMLS:C0012634", "UMLS_CUI:C0012634" or "MeSH:D009103" where
-# UMLS and MeSH themselves write "C0012634" and "D009103".
 _PREFIXED = re.compile(r"(?:UMLS(?:_CUI)?:(C\d{7})|(?:MESH|MSH):([CD]\d+))", re.IGNORECASE)
 
 
 def plain_id(id: str) -> str:
-    """An identifier as its vocabulary writes it: those of UMLS and MeSH without a prefix."""
+    """An identifier as its vocabulary writes it: "C0012634" for "UMLS:C0012634", and so for MeSH."""
     match = _PREFIXED.fullmatch(id)
     return (match[1] or match[2]) if match else id
 
@@ -34,15 +32,15 @@ def joined(first: Entity, second: Entity) -> Entity:
     The id, name and definition are those of the first; if it has no definition, that of the second.
     The second's id becomes an alternative id, and its name an alias. Lists are united in order.
     """
-    return _all_joined(iter((first, second)))
+    return _all_joined([first, second])
 
 
-def _all_joined(remaining: Iterator[Entity]) -> Entity:
+def _all_joined(entities: Iterable[Entity]) -> Entity:
     """One record of one or more, see ``joined``; in time that grows with what they hold."""
-    first = next(remaining)
+    first, *others = entities
     lists = {name: dict.fromkeys(getattr(first, name)) for name in _LISTS}
     definition = first.definition
-    for entity in remaining:
+    for entity in others:
         if entity.canonical_name != first.canonical_name:
             lists["aliases"][entity.canonical_name] = None
         lists["alt_ids"][entity.concept_id] = None
@@ -55,10 +53,9 @@ def _all_joined(remaining: Iterator[Entity]) -> Entity:
 
 
 def united(entities: Iterable[Entity]) -> Iterator[Entity]:
-    """The entities sorted by concept id. Those with the same id are joined in the order given.
+    """The entities sorted, on disk, by concept id. Those with the same id are joined in the order given.
 
-    It is for formats that describe an entity in several places. Sorting is done on disk. PelError if an
-    id or name is unusable, or there is no space to sort.
+    PelError if an id or name is unusable, or there is no space to sort.
     """
     with _scratch("CREATE TABLE record (id TEXT, record TEXT)") as database:
         rows = ((entity.concept_id, json.dumps(entity)) for entity in map(cleaned, entities))
@@ -72,26 +69,19 @@ def merged(
     *,
     by_xref: bool = False,
 ) -> Iterator[Entity]:
-    """The entities of several sources sorted by concept id, each entity once.
+    """The entities of several sources sorted, on disk, by concept id, each entity once.
 
-    The mapping replaces concept ids. It is followed to its end: a -> b -> c turns a and b into c. A
-    cycle ends at its smallest id. Then the records with the same concept id are ``joined``, those
-    of earlier sources first, and within a source those with smaller ids first. Replaced ids become
-    alternative ids, and parents get their new ids. Alternative ids do not join records.
+    The mapping, from ids to ids of the same entities, replaces concept ids. It is followed to its end
+    (``ends_of``). Then the records with the same concept id are ``joined``, those of earlier sources
+    first, and within a source those with smaller ids first. Replaced ids become alternative ids, and
+    parents get their new ids. Alternative ids do not join records.
 
-    Sorting is done on disk. Memory grows only with the mapping.
+    With ``by_xref`` cross-references join records too. A cross-reference counts if the mapping leads to
+    its id, the record refers to no other such id, and no other record of its source refers to that id
+    or has it. (Other references say nothing: ontologies also refer to broader and narrower concepts,
+    and from several terms to one concept.)
 
-    Args:
-        sources: The entities of each source.
-        mapping: From ids to ids of the same entities.
-        by_xref: Whether cross-references join records too. A cross-reference counts if the mapping
-            leads to its id, the record refers to no other such id, and no other record of its
-            source refers to that id or has it. (Other references say nothing: ontologies also refer
-            to broader and narrower concepts, and from several terms to one concept.)
-
-    Raises:
-        PelError: An id occurs twice in one source, an id or name is unusable, or there is no space
-            to sort.
+    PelError if an id occurs twice in one source, an id or name is unusable, or there is no space to sort.
     """
     ends = ends_of(mapping or {})
     with _scratch(_MERGING) as database:
@@ -151,10 +141,8 @@ def _stage(
         try:
             database.execute("INSERT INTO record VALUES (?, ?, ?, ?)", row)
         except sqlite3.IntegrityError as error:
-            raise PelError(
-                f"the concept_id {entity.concept_id!r} occurs twice in source {source + 1}",
-                "merge its records into one",
-            ) from error
+            problem = f"the concept_id {entity.concept_id!r} occurs twice in source {source + 1}"
+            raise PelError(problem, "merge its records into one") from error
         if id not in targets:
             references = (plain_id(xref) for xref in entity.xrefs)
             claims = {ends.get(reference, reference) for reference in references} & targets
@@ -163,13 +151,13 @@ def _stage(
 
 
 def _joined_rows(rows: Iterable[tuple[str, str]]) -> Iterator[Entity]:
-    """One entity with each id of the rows (id, record), which are sorted by id."""
+    """An entity of each id of the rows (id, record), which are sorted by id."""
     for id, group in groupby(rows, key=itemgetter(0)):
         yield _all_joined(_renamed(json.loads(record), id) for _, record in group)
 
 
 def _renamed(record: list, id: str) -> Entity:
-    """An entity with another concept id. The old one becomes an alternative id."""
+    """An entity with another concept id. Its own becomes an alternative id."""
     entity = Entity(*(tuple(value) if isinstance(value, list) else value for value in record))
     if entity.concept_id == id:
         return entity
@@ -179,7 +167,7 @@ def _renamed(record: list, id: str) -> Entity:
 
 
 def ends_of(mapping: Mapping[str, str]) -> dict[str, str]:
-    """The id that each id of a mapping leads to in the end; of a cycle, its smallest id."""
+    """The id that each id of a mapping leads to: of a -> b -> c it is c; of a cycle, its smallest id."""
     ends: dict[str, str] = {}
     for id in mapping:
         path: dict[str, int] = {}  # the ids passed, each with its place
@@ -194,7 +182,7 @@ def ends_of(mapping: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def _scratch(schema: str) -> Iterator[sqlite3.Connection]:
-    """An empty database in a temporary file, which SQLite deletes when the database is closed."""
+    """An empty database in a temporary file."""
     try:
         with closing(sqlite3.connect("", isolation_level=None)) as database:
             database.executescript(f"{_SETTINGS} {schema}; BEGIN")

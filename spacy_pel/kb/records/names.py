@@ -12,11 +12,7 @@ _WORD = re.compile("[0-9a-z\u0080-\ud7ff\ue000-\U0010ffff]+")
 
 
 class _Blanks(dict):
-    """A table for str.translate that turns what separates words into a blank.
-
-    These are separators, punctuation, control characters and lone surrogates. Symbols stay, because
-    "Na+" is not "Na". The table is filled as characters occur.
-    """
+    """For str.translate: what separates words becomes a blank. Symbols stay: "Na+" is not "Na"."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
