@@ -43,10 +43,7 @@ Report = Callable[[int], object]
 
 
 def faults(kb: KnowledgeBase, progress: Report | None = None) -> Iterator[PelError]:
-    """What is wrong with the files of a KB, or, if nothing is, with what they say together.
-
-    Files that do not belong to it are ignored. ``progress`` gets the number of bytes of each block read.
-    """
+    """What is wrong with the files of a KB, or, if nothing is, with what they say together."""
     try:
         files = {file["name"]: file for file in vector_files(kb.settings)} | _checksum(kb.path)
         is_whole = True
@@ -74,7 +71,7 @@ def foreign_files(folder: Path, settings: Settings) -> list[PelError]:
 
 
 def _checksum(folder: Path) -> dict[str, dict]:
-    """What the checksums say of the database, if it was not changed since they were written."""
+    """What the checksums say of the database, if it was not changed since."""
     path = folder / CHECKSUMS
     if plain_file_size(path) is None:
         return {}

@@ -29,10 +29,7 @@ _LONGEST_LINE = 1 << 29  # bytes of a record as JSON
 
 
 def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
-    """Copy a KB to a folder, check what was copied, and write the checksums of its files.
-
-    PelError if a file was changed since it was written.
-    """
+    """Copy a KB to a folder, with checksums; PelError if a file was changed since it was written."""
     folder.mkdir(exist_ok=True)
     KnowledgeBase.open(kb.path, verify=True).close()
     with closing(connected(kb.path / KB_FILE, "ro")) as old:
@@ -48,8 +45,7 @@ def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
 def local_copy(kb: KnowledgeBase, folder: Path) -> Path:
     """The copy of a KB in a folder of this computer. The first process that asks makes it.
 
-    Others wait for it. They all open the same files, so their pages are in memory once. Another state
-    of the KB gets a copy of its own. The errors are those of ``copy_kb``.
+    Others wait for it. Another state of the KB gets a copy of its own. Errors are as of ``copy_kb``.
     """
     target = folder / f"kb-{kb.settings['checksum'][:16]}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,8 +59,8 @@ def local_copy(kb: KnowledgeBase, folder: Path) -> Path:
 def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
     """Write a KB to a new folder as Parquet tables: entities, types, rows (vectors) and mentions.
 
-    The number of lines of each table is returned. Those without a line are left out. PelError if the
-    folder is not empty, or a file of the KB is damaged.
+    The number of lines of each table that has some is returned. PelError if the folder is not empty, or
+    a file of the KB is damaged.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PelError(f"{folder}: exists", "choose an empty or new folder")

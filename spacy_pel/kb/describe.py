@@ -26,10 +26,8 @@ def kb_info(folder: Path) -> dict[str, Any]:
     """Counts, sources, types, sizes and vectors of a KB, as plain data, by the name of each fact.
 
     Sizes are in bytes. Facts about vectors are None where the KB has none. "codes" is the number of
-    codes of an index of the kind PQ4, which is smaller than "rows" where similar names share codes.
-    "recall" is that of the approximate index, at 1 and at 64 candidates; None where search is exact.
-    "mentions" is the number of learnt mentions of each source, without those whose entity is gone; None
-    if there are none. PelError if there is no KB, or it is not whole.
+    codes of an index of the kind PQ4, "recall" that of the approximate index, at 1 and at 64 candidates;
+    None where search is exact. "mentions" are counted by source. PelError if there is no whole KB.
     """
     with KnowledgeBase.open(folder) as opened:
         settings, types, files = opened.settings, opened.semantic_types, opened.file_sizes()
@@ -56,7 +54,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
 def kb_find(folder: Path, text: str, limit: int) -> list[Entity]:
     """The entity with an id, or up to ``limit`` entities whose names hold all words of a text.
 
-    Those whose names are most like the text come first. PelError if there is no KB, or it is not whole.
+    Those whose names are most like the text come first. PelError if there is no whole KB.
     """
     with KnowledgeBase.open(folder) as opened:
         return [opened[text]] if text in opened else opened.found(text, limit)
@@ -65,8 +63,7 @@ def kb_find(folder: Path, text: str, limit: int) -> list[Entity]:
 def check_vocabularies(kb: KnowledgeBase, vocabularies: Iterable[str]) -> None:
     """Raises PelError unless a KB has codes in each vocabulary (``Entity.codes``).
 
-    A misspelt name would give none in silence. At worst all records are read, which takes seconds for
-    millions.
+    At worst all records are read, which takes seconds for millions.
     """
     for name in vocabularies:
         if not kb.has_codes(name):
@@ -94,7 +91,7 @@ def difference(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[EntityDiffere
     """The differences from the old KB to the new one, sorted by concept id.
 
     Records are compared as they are, so another order of aliases is a difference. Vectors are not
-    compared. Both KBs are read once, side by side, so memory does not grow with their size.
+    compared. Memory does not grow with the size of the KBs.
     """
 
     def records(kb: KnowledgeBase, age: int) -> Iterator[tuple[str, int, Entity]]:
@@ -106,9 +103,8 @@ def difference(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[EntityDiffere
             yield EntityDifference(id, ("removed", "added")[age])
         elif first != (second := others[0][2]):
             fields = zip(Entity._fields, first, second)
-            yield EntityDifference(
-                id, "changed", tuple(n for n, one, other in fields if one != other)
-            )
+            differing = tuple(name for name, one, other in fields if one != other)
+            yield EntityDifference(id, "changed", differing)
 
 
 class KBComparison(NamedTuple):
@@ -126,7 +122,7 @@ def compare_kbs(
     """Compare the entities of two KBs, given by their folders.
 
     Each change is written to the output as a line of JSON. ``n_ids`` is the number of ids to give of
-    each kind. PelError if a folder holds no KB, or one that is not whole.
+    each kind. PelError if a folder holds no whole KB.
     """
     with KnowledgeBase.open(old) as before, KnowledgeBase.open(new) as after, ExitStack() as stack:
         file = stack.enter_context(whole_file(output)) if output else None

@@ -1,9 +1,7 @@
 """The mentions that a KB has learnt: their texts, which are near a query, and what they add to a score.
 
-A mention is a row of the KB, beside the rows of names. It belongs to an id, and counts while the KB
-has that id. It is nearer to other mentions than to any name: in one index, names would no longer
-count. So the two kinds of rows are searched apart. An entity's score is that of its names, plus a bonus
-for its mentions among those nearest to the query:
+A mention belongs to an id, and counts while the KB has that id. It is nearer to other mentions than to
+any name: in one index, names would no longer count. So the two kinds of rows are searched apart:
 
     score = best name + weight * max(0, closeness - level)
     closeness = log(sum of exp(SHARPNESS * s) over its mentions among the NEAREST) / SHARPNESS
@@ -101,10 +99,8 @@ class KnownMentions:
     def check_fingerprint(self, fingerprint: str, folder: Path) -> None:
         """Raises PelError unless what has this fingerprint read the mentions of a KB's folder."""
         if self.fingerprint != fingerprint:
-            raise PelError(
-                f"{folder}: another encoder read the mentions that it has learnt",
-                f"run: python -m spacy pel kb embed {folder} PIPELINE",
-            )
+            problem = f"{folder}: another encoder read the mentions that it has learnt"
+            raise PelError(problem, f"run: python -m spacy pel kb embed {folder} PIPELINE")
 
     def counts(self) -> dict[str, int]:
         """The number of mentions of each source whose entity the KB has."""
@@ -135,10 +131,10 @@ class KnownMentions:
         return NearMentions(scores, np.append(self.numbers, -1)[rows], rows)
 
     def nearest_of(self, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """The mention of each candidate that is nearest to its query, if it is near enough to count.
+        """The row of the mention of each candidate that is nearest to its query, int64 [n, k].
 
-        Queries are float32 [n, dim], numbers of candidates int64 [n, k], -1 for none. The rows of the
-        mentions are int64 [n, k]; -1 for a candidate that has no such mention.
+        Queries are float32 [n, dim], numbers of candidates int64 [n, k], -1 for none. It is -1 if no
+        mention is near enough to count.
         """
         rows = np.full(numbers.shape, -1, dtype=np.int64)
         lines, columns = np.nonzero(numbers >= 0)
@@ -153,9 +149,12 @@ class KnownMentions:
             f"SELECT mention.id, source, document, text, start, stop {_JOINED} "
             "WHERE mention.id IN (SELECT value FROM json_each(?))"
         )
-        found = self._store.read(query, json.dumps(np.unique(ids).tolist()))
-        with self._store.reading():
-            known = {id: (stored_text(source), _known(*place)) for id, source, *place in found}
+        wanted = json.dumps(np.unique(ids).tolist())
+        known = dict(
+            self._store.read(
+                query, wanted, make=lambda id, of, *place: (id, (stored_text(of), _known(*place)))
+            )
+        )
         if missing := set(ids.tolist()) - known.keys():
             raise damaged(self._store.path, f"lacks the mention {min(missing)}")
         return [known[id] for id in ids.tolist()]
@@ -171,8 +170,8 @@ class KnownMentions:
     def documents(self) -> np.ndarray:
         """A number of the document of each row: int64 [rows].
 
-        One id is one document, whatever sources it was learnt from: mined and gold mentions of a text
-        would otherwise vouch for each other. Where there is no id, the passage is the document.
+        One id is one document, whatever sources it was learnt from. Where there is no id, the passage
+        is the document.
         """
         numbers: dict[object, int] = {}
         return np.array(
@@ -186,7 +185,7 @@ class KnownMentions:
 
     @cached_property
     def index(self) -> VectorIndex:
-        """The index of the mentions. It looks at each."""
+        """The index of the mentions, which looks at each."""
         query = (
             "SELECT vector FROM json_each(?) LEFT JOIN mention ON mention.id = value ORDER BY key"
         )
@@ -199,18 +198,19 @@ class KnownMentions:
     @cached_property
     def _rows(self) -> tuple[np.ndarray, np.ndarray, list[tuple[str, object]]]:
         """Of each row the id in the database, the number of the entity, and the source and document."""
-        query = f"SELECT mention.id, concept_id, source, iif(document = '', passage, document) {_JOINED}"
-        found = self._store.read(query)
-        with self._store.reading():
-            ids = np.array([stored_number(id) for id, *_ in found], dtype=np.int64)
-            names = [stored_text(name) for _, name, *_ in found]
-            origins = [(stored_text(source), document) for *_, source, document in found]
-        distinct = sorted(set(names))
+        found = self._store.read(
+            f"SELECT mention.id, concept_id, source, iif(document = '', passage, document) {_JOINED}",
+            make=lambda id, name, source, document: (
+                stored_number(id), stored_text(name), (stored_text(source), document)
+            ),
+        )  # fmt: skip
+        distinct = sorted({name for _, name, _ in found})
         number_of = dict(zip(distinct, self._numbers_of(distinct).tolist()))
-        numbers = np.array([number_of[name] for name in names], dtype=np.int64)
+        ids = np.array([id for id, *_ in found], dtype=np.int64)
+        numbers = np.array([number_of[name] for _, name, _ in found], dtype=np.int64)
         order = np.lexsort((ids, numbers))
         order = order[numbers[order] >= 0]
-        return ids[order], numbers[order], [origins[place] for place in order]
+        return ids[order], numbers[order], [found[place][2] for place in order]
 
 
 def scored_pairs(
@@ -220,11 +220,10 @@ def scored_pairs(
     near: NearMentions,
     level: float = -np.inf,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs of a query and an entity that is found by its names, or by its mentions near the query.
+    """Pairs of a query and an entity that is found by its names, or by mentions closer than ``level``.
 
-    Only those with a closeness above ``level`` count as found by mentions. Of each pair it is the query,
-    int64 [n], ascending; the number of the entity, int64 [n]; the score of its names, float32 [n]; and
-    how close its mentions are, float64 [n], -inf without any.
+    Of each pair it is the query, int64 [n], ascending; the number of the entity, int64 [n]; the score
+    of its names, float32 [n]; and how close its mentions are, float64 [n], -inf without any.
     """
     lines, places = np.nonzero(names.numbers >= 0)
     found = names.numbers[lines, places]
@@ -266,15 +265,13 @@ def stored_passages(store: Store) -> Iterator[tuple[MentionPassage, list[int]]]:
     while rows := store.read(query, last, _PASSAGES):
         last = rows[-1][0]
         for _, group in groupby(rows, key=itemgetter(0)):
-            lines = list(group)
+            mentions, ids = [], []
             with store.reading():
-                places = [_known(*line[1:5]) for line in lines]
-                placed = tuple(
-                    PassageMention(place.start, place.stop, stored_text(line[6]))
-                    for place, line in zip(places, lines)
-                )
-                ids = [stored_number(line[5]) for line in lines]
-            yield MentionPassage(places[0].document, places[0].text, placed), ids
+                for _, *place, mention_id, id in group:
+                    known = _known(*place)
+                    mentions.append(PassageMention(known.start, known.stop, stored_text(id)))
+                    ids.append(stored_number(mention_id))
+            yield MentionPassage(known.document, known.text, tuple(mentions)), ids
 
 
 def _known(document: object, text: object, start: object, stop: object) -> KnownMention:

@@ -33,11 +33,10 @@ _REMEMBERED = 200_000  # pieces whose hashes are kept
 
 
 class Pieces:
-    """The n pieces of texts, one text after the other: ``words``.
+    """The n pieces of texts, one text after the other: ``words``; the last of each text is ``_BREAK``.
 
-    The place of the text of each, ``texts``, its first character in that, ``starts``, and the character
-    after its last, ``ends``, are int64 [n]. The first piece of each text is ``first``, int64
-    [len(texts) + 1]. The last piece of a text is ``_BREAK``.
+    ``texts`` is the place of the text of each, and ``starts`` and ``ends`` are its characters in that:
+    int64 [n]. The first piece of each text is ``first``, int64 [len(texts) + 1].
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -74,12 +73,11 @@ class NameFinder:
 
     A name begins and ends at the edge of a word. Of names that overlap, that one is found which begins
     first; of those that begin at the same place, the longest. White space is ignored, and so are case
-    and British spelling, except in acronyms: "ALL" is not found in "all". An acronym is one word of at most five letters,
-    all of them capitals. A name without a letter is never found.
+    and British spelling, except in acronyms: one word of at most five letters, all of them capitals. A
+    name without a letter is never found.
 
-    A name is a hash of 64 bits, and a filter knows its beginnings: 33 bytes a name in all. They are
-    one file in the KB's folder, which is mapped: it opens at once, and processes share it. Different
-    names have the same hash with a chance of 2^-64.
+    A name is a hash of 64 bits, and a filter knows its beginnings: 33 bytes a name in all. They are one
+    file in the KB's folder, which is mapped. Different names have the same hash with a chance of 2^-64.
 
     Args:
         table: What ``name_table`` makes, for example mapped from a file.
@@ -123,7 +121,7 @@ class NameFinder:
     ) -> NameFinder:
         """The finder of a KB. The first use makes the file, if the folder can be written to.
 
-        ``progress`` wraps the entities that are read. The others are arguments of the class.
+        ``progress`` wraps the entities that are read. ``choice`` are arguments of the class.
         """
         path = kb.path / f"{NAMES_PREFIX}{kb.settings['checksum'][:16]}.npy"
         with suppress(PelError):

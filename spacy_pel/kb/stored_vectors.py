@@ -1,7 +1,7 @@
 """The vectors of a KB as they are read: a file of rows with its index, and the rows added since.
 
-Rows that were added since the index was made stand in the database, and are searched exactly. Rows of
-removed entities stay where they are, and are left out of answers.
+Added rows stand in the database, and are searched exactly. Rows of removed entities stay where they are,
+and are left out of answers.
 """
 
 from __future__ import annotations
@@ -129,12 +129,11 @@ class StoredVectors:
     @cached_property
     def added(self) -> VectorIndex | None:
         """The rows that were added since; None if there are none."""
-        rows = self._store.read(
+        query = (
             "SELECT row.number, vector FROM row LEFT JOIN entity USING (number) "
-            "WHERE vectors = ? AND row.number < ? ORDER BY concept_id, row.number, id",
-            self.settings["file"]["name"],
-            self._count,
+            "WHERE vectors = ? AND row.number < ? ORDER BY concept_id, row.number, id"
         )
+        rows = self._store.read(query, self.settings["file"]["name"], self._count)
         if not rows:
             return None
         with self._store.reading():
