@@ -13,7 +13,7 @@ from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.kb.settings import KB_FILE
 
 from ..conftest import ENTITIES
-from ..kb.examples import edit_settings
+from ..kb.living import edit_settings
 
 
 def info(run, folder: Path, *names: str) -> tuple:

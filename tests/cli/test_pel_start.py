@@ -19,7 +19,7 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 
 from ..conftest import ENTITIES
 from ..fitting.evaluation_corpus import CORPUS
-from ..kb.examples import edit_settings
+from ..kb.living import edit_settings
 from ..rankings import ranking_by_score
 
 

@@ -20,7 +20,7 @@ from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.reading import proxies
 
 from ..conftest import ENTITIES
-from ..kb.examples import names_of
+from ..kb.living import names_of
 from .conftest import contents, rows_of
 
 pytestmark = pytest.mark.usefixtures("small_chunks")

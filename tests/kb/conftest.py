@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .examples import ENTITIES
-from .living import living_kb
+from .living import ENTITIES, living_kb
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import random
@@ -13,11 +12,9 @@ import numpy as np
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb, transaction
-from spacy_pel.kb.transaction import CHECKSUMS
+from spacy_pel.kb import Entity, build_kb
 
-from .examples import ENTITIES, contents, names_of
-from .living import embed, rows_of
+from .living import ENTITIES, contents, embed, names_of, rows_of
 
 NEW = [Entity("X1", "New"), Entity("X2", "Newer")]
 
@@ -104,33 +101,6 @@ def test_an_interrupted_writer_leaves_the_old_kb(folder: Path, tmp_path: Path, e
             write()
     assert contents(folder) == before
     assert not (tmp_path / "first").exists()
-
-
-@pytest.mark.parametrize("failing_call", range(8))
-@pytest.mark.parametrize("function", ["to_disk", "replace"])
-def test_a_full_disk_at_any_step(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, function: str, failing_call: int
-) -> None:
-    """Build, then embed, over a KB, the n-th call of a step failing: old or new, never else."""
-    owner = os if function == "replace" else transaction
-    original, calls = getattr(owner, function), iter(range(1000))
-
-    def full(*arguments):
-        if next(calls) == failing_call:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return original(*arguments)
-
-    before = contents(folder)
-    monkeypatch.setattr(owner, function, full)
-    try:
-        build_kb(NEW, folder)
-        embed(folder)
-    except PelError as error:
-        assert "No space left on device); the KB there is unchanged; free some" in str(error)
-    monkeypatch.undo()
-    kb = KnowledgeBase.open(folder)
-    assert {path.name for path in folder.iterdir()} | {CHECKSUMS} == names_of(kb)
-    assert list(kb) == NEW or {**before, **contents(folder)} == before
 
 
 LIMITED = """

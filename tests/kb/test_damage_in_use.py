@@ -27,8 +27,7 @@ from spacy_pel.kb.settings import KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS
 from spacy_pel.kb.vector_writing import reduce_vectors
 
-from .examples import execute
-from .living import NameRows, embed, learn, name_vector
+from .living import NameRows, embed, execute, learn, name_vector
 
 N = 150
 FLIPS = 20  # of each file

@@ -25,8 +25,18 @@ from spacy_pel.kb.records.merging import joined
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.kb.transaction import CHECKSUMS
 
-from .examples import ENTITIES, contents, names_of
-from .living import MentionRows, NameRows, assert_finds, assert_holds, embed, learn, living_kb
+from .living import (
+    ENTITIES,
+    MentionRows,
+    NameRows,
+    assert_finds,
+    assert_holds,
+    contents,
+    embed,
+    learn,
+    living_kb,
+    names_of,
+)
 
 NEW = [Entity("C4", "Gout", ("Podagra",), ("Disease",)), Entity("B1", "Rest", alt_ids=("OLD1",))]
 

@@ -15,7 +15,7 @@ from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.settings import JOURNAL, KB_FILE
 
-from .examples import ENTITIES, edit_settings
+from .living import ENTITIES, edit_settings
 
 USES = KnowledgeBase.open, lambda path: remove_entities(path, ["C1"])
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "

@@ -1,4 +1,4 @@
-"""Writers that are killed at each of their steps leave the old KB or the new one."""
+"""Writers that are killed at each of their steps leave the old KB or the new one; one writes at a time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.transaction import CHECKSUMS, writing
+from spacy_pel.system.whole_files import LOCK, writer_lock
 
-from .examples import ENTITIES, names_of
-from .living import learn, living_kb
+from .living import ENTITIES, learn, living_kb, names_of
 
 # Forks a child a step, which kills itself at that step of the writer, in a copy of the KB; ends
 # with the step that is not reached. It has used no FAISS when it forks. A step is a file that is put
@@ -96,3 +97,33 @@ def test_killed_at_each_step(tmp_path: Path, writer: str) -> None:
     with KnowledgeBase.open(old) as kb:
         seen = [[kb.settings["checksum"], states[-1]].index(state) for state in states]
     assert seen == sorted(seen) and set(seen) == {0, 1}  # first the old one, then the new one
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from spacy_pel.system.whole_files import writer_lock
+with writer_lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_second_writer_is_told_who_holds_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout.readline() == b"held\n"
+    fault = rf"process {holder.pid} on .+ \(since .+\) is writing to it; wait until that has ended"
+    for _ in range(2):
+        with pytest.raises(PelError, match=fault), writer_lock(tmp_path):
+            pass
+    holder.kill()  # a killed writer holds nothing
+    holder.wait()
+    with pytest.raises(KeyboardInterrupt), writer_lock(tmp_path):
+        for _ in range(2):  # a refusal does not free it
+            with pytest.raises(PelError, match=f"process {os.getpid()}"), writer_lock(tmp_path):
+                pass
+        raise KeyboardInterrupt
+    with writer_lock(tmp_path):
+        assert (tmp_path / LOCK).exists()
+    assert list(tmp_path.iterdir()) == []

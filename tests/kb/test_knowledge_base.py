@@ -16,7 +16,7 @@ from spacy_pel.kb import knowledge_base as module
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.knowledge_base import verify
 
-from .examples import ENTITIES, IDS, VECTORS, names_of
+from .living import ENTITIES, IDS, VECTORS, names_of
 
 
 @pytest.fixture

@@ -13,8 +13,18 @@ from spacy_pel.kb.change import forget_mentions, learn_mentions, remove_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.settings import KB_FILE
 
-from .examples import ENTITIES, contents
-from .living import WEIGHT, MentionRows, assert_finds, embed, learn, name_vector, passages, scored
+from .living import (
+    ENTITIES,
+    WEIGHT,
+    MentionRows,
+    assert_finds,
+    contents,
+    embed,
+    learn,
+    name_vector,
+    passages,
+    scored,
+)
 
 MENTIONS = [("MS", "C3"), ("MS", "C3"), ("spectra", "C2"), ("gout", "C9"), ("MS", "C1")]
 

@@ -14,8 +14,7 @@ from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.vector_writing import reduce_vectors
 from spacy_pel.kb.vectors.matrix import VectorMatrix, principal_projection
 
-from .examples import ENTITIES, contents
-from .living import NameRows, embed, living_kb, name_vector
+from .living import ENTITIES, NameRows, contents, embed, living_kb, name_vector
 
 DIM, WIDTH = NameRows.dim, 5
 ROUNDING = {"float32": 1e-6, "float16": 1e-3, "int8": 2e-2}

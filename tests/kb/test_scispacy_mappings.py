@@ -10,7 +10,7 @@ from spacy_pel.kb import SemanticType, build_kb
 from spacy_pel.kb.records.semantic_types import SemanticTypeTree
 from spacy_pel.kb.scispacy_mappings import CuiEntity
 
-from .examples import ENTITIES
+from .living import ENTITIES
 
 
 def test_views_are_mappings(tmp_path: Path) -> None:

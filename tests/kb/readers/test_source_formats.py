@@ -23,7 +23,7 @@ from spacy_pel.kb.readers.json_records import DEFINITION_WORDS
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.system.lines import numbered_lines
 
-from ..examples import ENTITIES
+from ..living import ENTITIES
 
 
 def read_toy(path: Path, options: ReadOptions) -> Source:

@@ -64,22 +64,6 @@ def test_by_mapping() -> None:
     assert (first.canonical_name, first.alt_ids) == ("Disease", ("M:1",))
 
 
-@pytest.mark.parametrize(
-    "mapping, ids",
-    [
-        ({"a": "b", "b": "c"}, {"c": ("a", "b")}),
-        ({"a": "x", "b": "x"}, {"c": (), "x": ("a", "b")}),
-        ({"c": "b", "b": "c"}, {"a": (), "b": ("c",)}),
-        ({"c": "b", "b": "a", "a": "c"}, {"a": ("b", "c")}),
-        ({"a": "a"}, {"a": (), "b": (), "c": ()}),
-        ({"c": "y", "y": "z", "z": "y"}, {"a": (), "b": (), "y": ("c",)}),
-    ],
-)
-def test_mappings_are_followed_to_their_end(mapping: dict, ids: dict) -> None:
-    made = list(merged([[Entity(id, id) for id in "cba"]], mapping))
-    assert {entity.concept_id: entity.alt_ids for entity in made} == ids
-
-
 def test_an_id_twice_in_one_source() -> None:
     with pytest.raises(PelError, match="'A' occurs twice in source 2"):
         list(merged([[Entity("A", "a")], [Entity("A", "a"), Entity("A", "b")]]))
