@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.describe import (
-    EntityDifference,
-    check_vocabularies,
-    compare_kbs,
-    difference,
-)
+from spacy_pel.kb.describe import EntityDifference, check_vocabularies, compare_kbs, difference
 
 from ..conftest import ENTITIES as SEVEN
 

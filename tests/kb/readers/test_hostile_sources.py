@@ -123,12 +123,7 @@ def test_reading_is_linear_in_the_size(tmp_path: Path, shape: str) -> None:
     ],
 )
 def test_a_record_that_does_not_end(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    head: str,
-    rest: str,
-    message: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: str, rest: str, message: str
 ) -> None:
     for module in (mesh, ontologies):
         monkeypatch.setattr(module, "LONGEST_LINE", LIMIT)

@@ -58,10 +58,7 @@ def test_several_rows_an_entity_and_columns_of_other_names(tmp_path: Path) -> No
     rows = ["Id\tName\tDE\tFR\taliases", "2\ttwo\tzwei\tdeux\tno", "1\tone\t\t\t", "2\tII\t\t\t"]
     path.write_text("\n".join(rows))
     columns = {"Id": "concept_id", "Name": "canonical_name", "DE": "aliases", "FR": "aliases"}
-    assert read(path, columns) == [
-        Entity("1", "one"),
-        Entity("2", "two", ("zwei", "deux", "II")),
-    ]
+    assert read(path, columns) == [Entity("1", "one"), Entity("2", "two", ("zwei", "deux", "II"))]
 
 
 @pytest.mark.parametrize(
