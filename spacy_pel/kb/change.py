@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -22,8 +22,7 @@ from ..errors import PelError
 from .knowledge_base import KnowledgeBase
 from .mentions import MentionPassage, MentionWeight
 from .record_writing import StagedRecords, count_entity, new_database
-from .records.cleaning import cleaned
-from .records.entity import Entity
+from .records.entity import Entity, cleaned
 from .records.merging import joined, merged
 from .records.semantic_types import SemanticType
 from .settings import KIND, SCHEMA_VERSION, Settings
@@ -69,13 +68,12 @@ def build_kb(
     *,
     types: Iterable[SemanticType] = (),
     sources: Sequence[str] = (),
-    progress: Callable[[Iterable[Entity]], Iterable[Entity]] | None = None,
 ) -> KnowledgeBase:
     """Writes entities to a KB folder, and opens the KB.
 
     A KB that is already in the folder is replaced at the very end, together with its vectors. After any
     error or interruption, it stays as it was. The entities come in any order. The types are theirs and
-    those above; they are read after the entities. ``progress`` wraps the entities.
+    those above; they are read after the entities.
 
     Raises:
         PelError: The folder holds something other than a KB, an entity is unusable, there are no
@@ -84,8 +82,7 @@ def build_kb(
     folder = Path(path).absolute()
     with folder_lock(folder):
         new = temporary_path(folder, ".sqlite")
-        stream = progress(entities) if progress else entities
-        with closing(StagedRecords(stream)) as staged, new_database(new) as database:
+        with closing(StagedRecords(entities)) as staged, new_database(new) as database:
             if not staged.count:
                 source = ", ".join(sources) or folder
                 raise PelError(f"{source}: no entities", "check that it is the right source")

@@ -6,7 +6,7 @@ import json
 import os
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import NamedTuple
 
@@ -108,8 +108,7 @@ class KnowledgeBase:
         self._store = store
         self._count: int = settings["next_number"]
         self._masks: dict[SearchFilter, np.ndarray] = {}
-        # Called at the latest when the object goes. It does not unlock (LOCK_UN), which would take
-        # the lock from forked children as well.
+        # It does not unlock (LOCK_UN), which would take the lock from forked children as well.
         self._release = weakref.finalize(self, _close, descriptors)
 
     # Records
@@ -260,24 +259,22 @@ class KnowledgeBase:
     def of_sources(self, *names: str) -> np.ndarray:
         """The numbers of the entities of these sources: int64, ascending; PelError if there are none."""
         known = self._store.read("SELECT DISTINCT source FROM sourced", make=stored_text)
-        for name in names:
-            if name not in known:
-                some = ", ".join(sorted(known)[:20]) or "none"
-                problem = f"{self.path}: no entity comes from {name!r}"
-                raise PelError(problem, f"choose one of its sources: {some}")
+        for name in set(names) - set(known):
+            some = ", ".join(sorted(known)[:20]) or "none"
+            problem = f"{self.path}: no entity comes from {name!r}"
+            raise PelError(problem, f"choose one of its sources: {some}")
         return self._posted(_OF_SOURCE, names)
 
     def matching(self, only: SearchFilter) -> np.ndarray:
         """The numbers of the entities that a filter allows: int64, ascending; errors as of ``search``."""
-        numbers = self.numbers()
+        parts = [self.numbers()]
         if only.types:
-            numbers = np.intersect1d(numbers, self.of_types(*only.types))
+            parts.append(self.of_types(*only.types))
         if only.sources:
-            numbers = np.intersect1d(numbers, self.of_sources(*only.sources))
+            parts.append(self.of_sources(*only.sources))
         if only.ids:
-            known = [number for number in map(self.number, only.ids) if number is not None]
-            numbers = np.intersect1d(numbers, np.array(known, dtype=np.int64))
-        return numbers
+            parts.append([number for number in map(self.number, only.ids) if number is not None])
+        return reduce(np.intersect1d, parts).astype(np.int64)
 
     def file_sizes(self) -> dict[str, int]:
         """The size of each file of the KB, in bytes, by name."""
@@ -348,18 +345,16 @@ class KnowledgeBase:
     def check_fingerprint(self, fingerprint: str) -> None:
         """Raises PelError unless this encoder made the vectors."""
         if self.fingerprint != fingerprint:
-            raise PelError(
-                f"{self.path}: its vectors were made by another encoder ({self.fingerprint}, not "
-                f"{fingerprint})",
-                f"run: python -m spacy pel kb embed {self.path} PIPELINE",
-            )
+            both = f"{self.fingerprint}, not {fingerprint}"
+            problem = f"{self.path}: its vectors were made by another encoder ({both})"
+            raise PelError(problem, f"run: python -m spacy pel kb embed {self.path} PIPELINE")
 
     @cached_property
     def vectors(self) -> StoredVectors:
         """The vectors as they are stored; PelError if the KB has none."""
         if not self.has_vectors:
-            embed = f"run: python -m spacy pel kb embed {self.path} PIPELINE"
-            raise PelError(f"{self.path} has no vectors", embed)
+            remedy = f"run: python -m spacy pel kb embed {self.path} PIPELINE"
+            raise PelError(f"{self.path} has no vectors", remedy)
         return StoredVectors(self.path, self.settings, self._store)
 
     @cached_property

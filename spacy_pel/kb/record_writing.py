@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import PelError
-from .records.cleaning import cleaned
-from .records.entity import Entity
+from .records.entity import Entity, cleaned
 from .records.names import name_hash, normalised, searched_text
 from .records.semantic_types import SemanticType
 from .store import FIELDS, POSTING, SCHEMA, entity_row, record_crc, stored_entity

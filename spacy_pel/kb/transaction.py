@@ -70,14 +70,9 @@ class Writing:
         (self.folder / CHECKSUMS).unlink(missing_ok=True)  # it is no longer as it was written
         self.settings["change"] += 1
         self.database.execute("BEGIN IMMEDIATE")
-        try:
+        with self.database:  # commits, or rolls back after an error
             yield self.settings["change"]
             write_settings(self.database, self.settings)
-            self.database.execute("COMMIT")
-        except BaseException:
-            if self.database.in_transaction:
-                self.database.execute("ROLLBACK")
-            raise
 
     def publish(self, temporary: Path, stem: str) -> dict[str, Any]:
         """Renames a finished file after its content; returns its name, size and SHA-256."""

@@ -1,15 +1,9 @@
 """From source files to entities: one module for each format."""
 
-from .entity_source import ReadOptions, Source, SourceFormat
-from .rrf import UmlsRecipe
-from .source_formats import detected_format, format_names, open_source
-
-__all__ = [
-    "ReadOptions",
-    "Source",
-    "SourceFormat",
-    "UmlsRecipe",
-    "detected_format",
-    "format_names",
-    "open_source",
-]
+from .entity_source import ReadOptions as ReadOptions
+from .entity_source import Source as Source
+from .entity_source import SourceFormat as SourceFormat
+from .rrf import UmlsRecipe as UmlsRecipe
+from .source_formats import detected_format as detected_format
+from .source_formats import format_names as format_names
+from .source_formats import open_source as open_source

@@ -9,8 +9,7 @@ from typing import Any
 
 from ...errors import PelError
 from ...system.lines import json_object, numbered_lines
-from ..records.cleaning import cleaned_at
-from ..records.entity import Entity
+from ..records.entity import Entity, cleaned_at
 from .entity_source import ReadOptions, Source, SourceFormat, begins_with
 
 DEFINITION_WORDS = 512  # of a document as long as an article; no encoder reads more

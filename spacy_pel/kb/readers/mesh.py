@@ -15,8 +15,7 @@ from xml.etree import ElementTree
 
 from ...errors import PelError
 from ...system.lines import LONGEST_LINE, numbered_lines, record_too_long
-from ..records.cleaning import cleaned_at
-from ..records.entity import Entity
+from ..records.entity import Entity, cleaned_at
 from ..records.semantic_types import SemanticType
 from .entity_source import ReadOptions, Source, SourceFormat, file_elements
 

@@ -17,8 +17,7 @@ from typing import Any
 
 from ...errors import PelError
 from ...system.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
-from ..records.cleaning import cleaned_at
-from ..records.entity import Entity
+from ..records.entity import Entity, cleaned_at
 from ..records.merging import ends_of, united
 from .entity_source import ReadOptions, Source, SourceFormat, begins_with, file_elements
 

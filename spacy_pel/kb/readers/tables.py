@@ -12,8 +12,7 @@ from typing import Any
 from ...errors import PelError
 from ...system.duckdb_session import check_texts, duckdb_connection, sql_identifier, sql_path
 from ...system.lines import check_gzip, numbered_lines
-from ..records.cleaning import cleaned_at
-from ..records.entity import Entity
+from ..records.entity import Entity, cleaned_at
 from ..records.merging import plain_id, united
 from .entity_source import ReadOptions, Source, SourceFormat
 from .mesh import BRANCHES, VOCABULARY
@@ -198,10 +197,8 @@ def _local_id(id: str) -> str:
 
 # SSSOM
 
-EXACT = ("skos:exactMatch",)
 
-
-def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> dict[str, str]:
+def read_mapping(paths: Iterable[Path]) -> dict[str, str]:
     """The mapping of ``.sssom.tsv`` files, plain or ``.gz``, from subject to object; for ``merged``.
 
     Exact matches are transitive: if a subject has several objects, all that are linked with it lead
@@ -219,7 +216,7 @@ def read_mapping(paths: Iterable[Path], predicates: Sequence[str] = EXACT) -> di
         return id
 
     for path in paths:
-        for subject, object in _pairs(path, predicates):
+        for subject, object in _pairs(path):
             first, second = end(subject), end(object)
             if first != second:  # only an id that leads nowhere is mapped: no cycle is made
                 start, target = (subject, second) if first == subject else (second, first)
@@ -238,14 +235,14 @@ def mapping_version(path: Path) -> str | None:
     return None
 
 
-def _pairs(path: Path, predicates: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _pairs(path: Path) -> Iterator[tuple[str, str]]:
     rows = _text_rows(path, "\t", "#")
     _, columns = next(rows, ("", {}))
     for name in ("subject_id", "predicate_id", "object_id"):
         if name not in columns:
             raise PelError(f"{path}: no column {name}", "give an SSSOM table (TSV)")
     for where, row in rows:
-        if row["predicate_id"] in predicates and row.get("predicate_modifier") != "Not":
+        if row["predicate_id"] == "skos:exactMatch" and row.get("predicate_modifier") != "Not":
             yield _curie(row["subject_id"], where), _curie(row["object_id"], where)
 
 

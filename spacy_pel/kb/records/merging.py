@@ -12,8 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from ...errors import PelError
-from .cleaning import cleaned
-from .entity import Entity
+from .entity import Entity, cleaned
 
 _LISTS = ("aliases", "types", "alt_ids", "parents", "retired_ids", "xrefs", "sources")
 _SETTINGS = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"

@@ -55,8 +55,8 @@ def best_candidates(
 class VectorIndex:
     """An index of rows. A row is a vector that stands for an entity; an entity may have several.
 
-    Entities may have numbers that do not ascend with the order in which equal scores are to be
-    sorted. Then the rows have ranks in that order, and searches take and return numbers.
+    Numbers of entities need not ascend with the order in which equal scores are to be sorted. Then the
+    rows have ranks in that order, and searches take and return numbers.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
-from spacy_pel.kb.records.cleaning import cleaned
+from spacy_pel.kb.records.entity import cleaned
 from spacy_pel.kb.records.names import american, likeness, name_hash, normalised, words
 
 from ...growth import assert_linear
