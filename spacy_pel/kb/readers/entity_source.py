@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from ...errors import PelError
@@ -14,14 +14,11 @@ from ...system.xml_elements import xml_elements
 from ..records.entity import Entity
 from ..records.semantic_types import SemanticType
 
-if TYPE_CHECKING:
-    from .rrf import UmlsRecipe
-
 
 class ReadOptions(NamedTuple):
     """Choices that only some formats have."""
 
-    umls: UmlsRecipe | None = None
+    umls: Any = None  # a UmlsRecipe, whose module imports this one
     columns: Mapping[str, str] = MappingProxyType({})  # of tables: {column: field of Entity}
 
 
