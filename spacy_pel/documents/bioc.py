@@ -1,7 +1,6 @@
-"""BioC in XML and in JSON, and citations of PubMed in XML.
+"""BioC in XML and in JSON, and citations of PubMed in XML, as what BioC JSON has for a document.
 
-Each becomes the object that BioC JSON has for a document. PyPI's "bioc" says nothing of the offsets,
-fails on the first odd document, and brings lxml and four more packages, of which it needs one.
+PyPI's "bioc" does not check offsets, fails on the first odd document, and brings five packages.
 """
 
 from __future__ import annotations
@@ -32,13 +31,12 @@ _NO_XML = dict.fromkeys(
 )
 
 
-def _split(file: BoundedFile, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    number = 0
+def _split(file: BoundedFile) -> Iterator[tuple[str, dict[str, Any]]]:
+    made, number = {"document": _object, "PubmedArticle": _citation}, 0
     for element in xml_elements(file, longest=LONGEST):
-        if element.tag in ("document", "PubmedArticle"):
+        if element.tag in made:
             number += 1
-            made = _object(element) if element.tag == "document" else _citation(element)
-            yield f"document {number}", made
+            yield f"document {number}", made[element.tag](element)
     if not number:
         raise PelError("no document in it", "give a BioC collection, or a file of PubMed")
 
@@ -46,12 +44,11 @@ def _split(file: BoundedFile, name: str) -> Iterator[tuple[str, dict[str, Any]]]
 def _object(element: Element) -> dict[str, Any]:
     """What BioC JSON has for an element of BioC XML."""
     texts = {key: element.findtext(key) for key in ("id", "offset", "text")}
+    parts = ("passage", "sentence", "annotation")
     return {
         **{key: text for key, text in texts.items() if text is not None},
+        **{f"{tag}s": [_object(each) for each in element.iterfind(tag)] for tag in parts},
         "infons": {each.get("key", ""): each.text or "" for each in element.iterfind("infon")},
-        "passages": [_object(each) for each in element.iterfind("passage")],
-        "sentences": [_object(each) for each in element.iterfind("sentence")],
-        "annotations": [_object(each) for each in element.iterfind("annotation")],
         "locations": [dict(each.attrib) for each in element.iterfind("location")],
     }
 
@@ -71,12 +68,8 @@ def _citation(element: Element) -> dict[str, Any]:
     return {"id": element.findtext("MedlineCitation/PMID", ""), "passages": passages}
 
 
-def document_of_bioc(data: dict[str, Any], spans_key: str | None = None) -> Document:
-    """The document of an object in BioC JSON.
-
-    Raises:
-        PelError: It is not as BioC has it, offsets are wrong, or a mention is not there.
-    """
+def document_of_bioc(data: dict[str, Any]) -> Document:
+    """The document of an object in BioC JSON; PelError if it is none, or its offsets are wrong."""
     try:
         passages, texts, annotations, end = [], [], [*(data.get("annotations") or ())], 0
         for passage in data["passages"]:

@@ -6,19 +6,18 @@ Without limits, a file of 2 MB could fill the memory.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
-from ..spans import gold_ids, mention_spans
-from .docs import gives_mentions
-from .document import Document, mention_at
 from .format import LONGEST, BoundedFile, Fault, Format, Input, whole
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, DocBin
+
+    from .format import NumberedDocs
 
 # Documents that people write unpack to ten to twenty times the size of their file.
 MOST_BYTES, MOST_TIMES = 2**30, 50
@@ -28,13 +27,13 @@ MOST_VALUES = 10_000_000  # texts, numbers and lists in what is no array
 _SPLIT = "split it into several files, and give their folder"
 
 
-def _split(file: BoundedFile, name: str) -> Iterator[tuple[str, Any]]:
+def _split(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     from spacy.attrs import LENGTH
     from spacy.tokens import DocBin
     from spacy.vocab import Vocab
 
     try:
-        docs = limited_docbin(whole(file))
+        docs = _limited(whole(file))
         # Each on its own, with its strings: in a memory zone, those of an earlier one are forgotten.
         for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
             # A DocBin holds each word once, so that a small file can give an endless text.
@@ -49,13 +48,8 @@ def _split(file: BoundedFile, name: str) -> Iterator[tuple[str, Any]]:
         raise PelError("not a DocBin", "write it with DocBin.to_disk") from error
 
 
-def limited_docbin(data: bytes) -> DocBin:
-    """The DocBin of these bytes.
-
-    Raises:
-        PelError: It would unpack to more than the limits allow.
-        Exception: It is none: those of zlib, of msgpack, and of what DocBin looks for.
-    """
+def _limited(data: bytes) -> DocBin:
+    """The DocBin of these bytes; PelError if it would unpack to more than the limits allow."""
     import numpy
     from spacy.tokens import DocBin
 
@@ -65,14 +59,12 @@ def limited_docbin(data: bytes) -> DocBin:
         raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
     message = dict(_values(unpacked))
     lengths = numpy.frombuffer(message["lengths"], dtype="int32")
+    longest = lengths.max(initial=0)
     if len(lengths) > MOST_DOCUMENTS:
         raise PelError(f"a DocBin of more than {MOST_DOCUMENTS:,} documents", _SPLIT)
-    if lengths.max(initial=0) > MOST_TOKENS:
-        number = int(lengths.argmax()) + 1
-        raise PelError(
-            f"document {number} has {lengths.max():,} tokens, more than {MOST_TOKENS:,}",
-            "split the document",
-        )
+    if longest > MOST_TOKENS:
+        problem = f"document {lengths.argmax() + 1} has {longest:,} tokens, more than {MOST_TOKENS:,}"
+        raise PelError(problem, "split the document")
     for part in ("user_data", "span_groups"):
         for packed in filter(None, message.get(part, ())):
             _values(packed)  # of one document, as they are read one at a time later
@@ -111,25 +103,10 @@ def _doc(nlp: Language | None, data: bytes) -> Doc:
     return doc
 
 
-def _document(data: bytes, spans_key: str | None) -> Document:
-    """The document of a Doc; its mentions are the group of this key, where it has it, or ents."""
-    doc = _doc(None, data)
-    key = spans_key if gives_mentions(doc, spans_key) else None
-    mentions, text = None, doc.text
-    if gives_mentions(doc, key):
-        mentions = tuple(
-            mention_at(text, span.start_char, span.end_char, span.label_, gold_ids(span))
-            for span in mention_spans(doc, key)
-        )
-    return Document(text, doc.user_data.get("id"), mentions)
-
-
 class _Output:
     """A DocBin is one object: it is held in memory when the parts are joined."""
 
-    def write_part(
-        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
-    ) -> None:
+    def write_part(self, docs: NumberedDocs, spans_key: str | None, path: Path) -> None:
         from spacy.tokens import DocBin
 
         DocBin(store_user_data=True, docs=(doc for _, doc in docs)).to_disk(path)
@@ -143,4 +120,4 @@ class _Output:
         docs.to_disk(path)
 
 
-FORMAT = Format("docbin", (".spacy",), Input(_split, _document, has_ids=True, doc=_doc), _Output())
+FORMAT = Format("docbin", (".spacy",), Input(_split, None, has_ids=True, doc=_doc), _Output())

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
-from ..spans import NIL, mention_spans, split_tokens
-from .document import Document, Mention, Passage
+from ..spans import NIL, gold_ids, mention_spans, split_tokens
+from .document import Document, Mention, Passage, mention_at
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -54,7 +54,7 @@ def span_of(doc: Doc, mention: Mention, kb_id: str = "") -> Span:
 
 
 def set_mentions(doc: Doc, spans: Sequence[Span], spans_key: str | None) -> None:
-    """Make the spans ``doc.spans[spans_key]``, or ``doc.ents`` if the key is None."""
+    """Make spans ``doc.spans[spans_key]``, or ``doc.ents`` if the key is None."""
     if spans_key:
         doc.spans[spans_key] = spans
     else:
@@ -65,10 +65,7 @@ def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
     """The Doc of a document, ready to be linked: its mentions have no ids.
 
     Its id, passages and infons are in ``doc.user_data``. For the spans key see ``set_mentions``.
-
-    Raises:
-        PelError: As ``tokenized`` does.
-        OverlappingMentions: For mentions that overlap without a spans key.
+    PelError as of ``tokenized``; OverlappingMentions if they do and there is no spans key.
     """
     from spacy.util import filter_spans
 
@@ -98,6 +95,18 @@ def keep_ids(doc: Doc, document: Document, spans_key: str | None) -> None:
         set_mentions(doc, spans, spans_key)
 
 
+def document_of_doc(doc: Doc, spans_key: str | None) -> Document:
+    """The document of a Doc; its mentions are the group of this key, where it has it, or ents."""
+    key = spans_key if gives_mentions(doc, spans_key) else None
+    mentions, text = None, doc.text
+    if gives_mentions(doc, key):
+        mentions = tuple(
+            mention_at(text, span.start_char, span.end_char, span.label_, gold_ids(span))
+            for span in mention_spans(doc, key)
+        )
+    return Document(text, doc.user_data.get("id"), mentions)
+
+
 def passages_of(doc: Doc) -> tuple[Passage, ...]:
     """The passages of a Doc that ``make_doc`` made; the whole text is one where none are known."""
     passages: list[Any] = doc.user_data.get("passages") or [[0, len(doc.text), {}]]
@@ -112,12 +121,10 @@ def gives_mentions(doc: Doc, spans_key: str | None) -> bool:
 def tokens_of(nlp: Language, text: str) -> Doc:
     """The text as tokens: ``nlp.make_doc``, but a token also ends after LONGEST_RUN characters.
 
-    spaCy's tokenizer takes brackets, quotes and units from the ends of what stands between two
-    blanks, and reads the rest again each time. 32,000 brackets in a row took 65 seconds. A text may
-    be longer than ``nlp.max_length``, which limits what spaCy's models read at once.
-
-    Other tokenizers than spaCy's own know languages without blanks, and get the whole text: a
-    ValueError if it is longer than ``nlp.max_length``.
+    spaCy's tokenizer reads what stands between two blanks again for each bracket at its ends: 32,000
+    of them took 65 seconds. A text may be longer than ``nlp.max_length``, which limits what spaCy's
+    models read at once. Other tokenizers than spaCy's own know languages without blanks, and get the
+    whole text: a ValueError if it is longer than that.
     """
     from spacy.attrs import NORM
     from spacy.tokenizer import Tokenizer
@@ -149,34 +156,23 @@ def linked_document(doc: Doc, spans_key: str | None) -> dict[str, Any]:
 
 
 def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
-    """The mentions of a Doc as plain data.
-
-    "candidates" are best first, as many as the linker is set to. "xrefs" is there if the linker has
-    that setting: for each vocabulary a list of codes. "via" is there if the mention has its entity
-    through another one (``jobs.joint_linking``).
-    """
-    mentions = []
-    for span in mention_spans(doc, spans_key):
-        candidates, xrefs, via = span._.kb_candidates, span._.kb_xrefs, span._.kb_via
-        mentions.append(
-            {
-                "start": span.start_char,
-                "end": span.end_char,
-                "text": span.text,
-                "label": span.label_,
-                "id": span.kb_id_,
-                "name": next((c["name"] for c in candidates if c["id"] == span.kb_id_), None),
-                "types": span._.kb_types,
-                **({} if xrefs is None else {"xrefs": xrefs}),
-                "score": span._.kb_score,
-                "probability": span._.kb_probability,
-                "candidates": candidates,
-                **({} if via is None else {"via": via}),
-            }
-        )
-    return mentions
+    """The mentions of a Doc as plain data; "xrefs" and "via" are there if they were written."""
+    return [_linked_mention(span) for span in mention_spans(doc, spans_key)]
 
 
-def entity_id(mention: dict[str, Any]) -> str | None:
-    """The id of the entity that a mention is linked to; None if it is NIL."""
-    return None if mention["id"] in ("", NIL) else mention["id"]
+def _linked_mention(span: Span) -> dict[str, Any]:
+    candidates, xrefs, via = span._.kb_candidates, span._.kb_xrefs, span._.kb_via
+    return {
+        "start": span.start_char,
+        "end": span.end_char,
+        "text": span.text,
+        "label": span.label_,
+        "id": span.kb_id_,
+        "name": next((c["name"] for c in candidates if c["id"] == span.kb_id_), None),
+        "types": span._.kb_types,
+        **({} if xrefs is None else {"xrefs": xrefs}),
+        "score": span._.kb_score,
+        "probability": span._.kb_probability,
+        "candidates": candidates,
+        **({} if via is None else {"via": via}),
+    }

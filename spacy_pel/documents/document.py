@@ -11,6 +11,8 @@ from ..spans import NIL
 OFFSETS = "correct the offsets, which count characters (not bytes), the end exclusive"
 _SHOWN = 60  # characters of the user's text quoted in an error
 _PREFIX = re.compile(r"(?:UMLS|MESH|OMIM):", re.IGNORECASE)
+# An id that has no comma or semicolon of its own: D009369, 3043, OMIM:600807, CVCL_0031.
+_PLAIN_ID = re.compile(r"\s*(?:[A-Za-z]+[:_])?[A-Za-z]{0,2}\d+\s*")
 
 
 class Mention(NamedTuple):
@@ -51,10 +53,9 @@ class Document(NamedTuple):
     @property
     def title(self) -> str:
         """The text of the first passage if it begins the text and is a title, else ""."""
-        for passage in self.passages[:1]:
-            if passage.start == 0 and passage.infons.get("type") == "title":
-                return self.text[: passage.end]
-        return ""
+        first = next(iter(self.passages), Passage(0, 0, {}))
+        is_title = first.start == 0 and first.infons.get("type") == "title"
+        return self.text[: first.end] if is_title else ""
 
 
 def mention_at(
@@ -100,8 +101,13 @@ def curated_ids(field: str) -> tuple[str, ...]:
     """The entity ids in a field of PubTator or BioC, each once.
 
     They are joined by "|", or by the "+" of NCBI disease (docs/corpora.md says what these mean in
-    each corpus). The prefixes UMLS:, MESH: and OMIM: are removed, as knowledge bases hold bare ids.
+    each corpus); or by the "," of BioRED or the ";" of PubTator 3, if letters and digits are all that
+    is between. The prefixes UMLS:, MESH: and OMIM: are removed, as knowledge bases hold bare ids.
     "-1", "-", "NIL" and nothing mean that there is no id.
     """
-    ids = (_PREFIX.sub("", id.strip()).strip() for id in re.split(r"[|+]", field))
-    return tuple(dict.fromkeys(id for id in ids if id not in ("", NIL, "-", "-1")))
+    ids: list[str] = []
+    for part in re.split(r"[|+]", field):
+        several = re.split("[,;]", part)
+        ids += several if all(map(_PLAIN_ID.fullmatch, several)) else [part]
+    bare = (_PREFIX.sub("", id.strip()).strip() for id in ids)
+    return tuple(dict.fromkeys(id for id in bare if id not in ("", NIL, "-", "-1")))

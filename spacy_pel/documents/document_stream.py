@@ -12,7 +12,7 @@ from posixpath import relpath
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ..errors import PelError
-from .docs import make_doc
+from .docs import document_of_doc, make_doc
 from .document import Document
 from .format import MOST_MENTIONS, BoundedFile, Fault, Format, LineError, Place, place_text
 
@@ -43,7 +43,10 @@ class RawDocument(NamedTuple):
         return f"{self.format.name} {len(data)} ".encode() + data
 
     def document(self, spans_key: str | None = None) -> Document:
-        """The document; PelError, in one line, if it cannot be read. For the key see ``Input``."""
+        """The document; PelError, in one line, if it cannot be read.
+
+        The key says which mentions of a Doc are taken, see ``document_of_doc``.
+        """
         with self._placed_errors():
             return self._read(spans_key)
 
@@ -58,7 +61,9 @@ class RawDocument(NamedTuple):
     def _read(self, spans_key: str | None) -> Document:
         if isinstance(self.data, Fault):
             raise PelError(*self.data)
-        document = self.format.input.document(self.data, spans_key)
+        if made := self.format.input.doc:
+            return document_of_doc(made(None, self.data), spans_key)
+        document = self.format.input.document(self.data)
         if len(document.mentions or ()) > MOST_MENTIONS:
             raise PelError(f"more than {MOST_MENTIONS:,} mentions in a document", "split it")
         return document
@@ -86,23 +91,19 @@ class DocumentFile(NamedTuple):
 
 
 class DocumentStream:
-    """The documents of files. It can be read again and again.
-
-    Attributes:
-        files: The files.
-        total: The bytes of all files; None if that is not known.
-        position: The bytes that have been read.
-    """
+    """The documents of files. It can be read again and again."""
 
     def __init__(self, files: Iterable[DocumentFile]) -> None:
         self.files = list(files)
         sizes = [file.size for file in self.files]
+        # The bytes of all files; None if that is not known.
         self.total = None if None in sizes else sum(sizes)  # type: ignore[arg-type]
         self._before = 0
         self._open: BinaryIO | None = None
 
     @property
     def position(self) -> int:
+        """The bytes that have been read."""
         return self._before + (self._open.tell() if self._open else 0)
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
@@ -123,8 +124,8 @@ class DocumentStream:
         place: Place = ""
         try:
             with self._bytes_of(source) as file:
-                bounded = BoundedFile(file)
-                for place, data in format.input.split(bounded, name):
+                bounded = BoundedFile(file, name)
+                for place, data in format.input.split(bounded):
                     yield RawDocument(name, place, data, format)
                     bounded.size = 0
             return
@@ -169,13 +170,12 @@ def files_behind(url: str) -> list[tuple[str, str, int]]:
 
     with _one_line_errors(url):
         system, root = url_to_fs(url)
-        found = system.find(root, detail=True)
-    files = [(path, int(found[path]["size"] or 0)) for path in sorted(found)]
-    if not files:
+        sizes = {path: int(each["size"] or 0) for path, each in system.find(root, detail=True).items()}
+    if not sizes:
         raise PelError(f"{url}: no such file", "check the URL")
-    if [path for path, _ in files] == [root]:
-        return [(url, url, files[0][1])]
-    return [(relpath(path, root), system.unstrip_protocol(path), size) for path, size in files]
+    if list(sizes) == [root]:
+        return [(url, url, sizes[root])]
+    return [(relpath(p, root), system.unstrip_protocol(p), sizes[p]) for p in sorted(sizes)]
 
 
 @contextmanager
@@ -183,9 +183,7 @@ def _one_line_errors(url: str) -> Iterator[None]:
     """Each kind of storage has errors of its own: they become a PelError."""
     try:
         yield
-    except ImportError as error:
-        raise PelError(f"{url}: {error}", "install what opens such URLs, see fsspec") from error
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        problem = f"{url}: cannot be read ({reason})"
-        raise PelError(problem, "check the URL and your rights") from error
+        remedy = "check the URL and your rights, or install what opens such URLs (see fsspec)"
+        raise PelError(f"{url}: cannot be read ({reason})", remedy) from error

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
+    NumberedDocs = Iterable[tuple[int, Doc]]  # linked docs with their numbers in the input
 
 LONGEST = 64 * 2**20  # bytes between the ends of two documents
 MOST_MENTIONS = 100_000  # of a document: one every ten characters, at the length that spaCy reads
@@ -41,11 +42,11 @@ class LineError(PelError):
 class BoundedFile:
     """A file of which LONGEST bytes are read at most before ``size`` is set to 0 again.
 
-    A byte order mark at its start is passed over.
+    A byte order mark at its start is passed over. It has a name, for messages.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self.file, self.name = file, name
         self.size = 0  # bytes that were read
         self._is_new = True
 
@@ -60,10 +61,8 @@ class BoundedFile:
     def _counted(self, data: bytes) -> bytes:
         self.size += len(data)
         if self.size > LONGEST:
-            problem = (
-                f"no end of a document in {LONGEST:,} bytes, and the rest of the file is not read"
-            )
-            raise PelError(problem, "split it, or correct it")
+            problem = f"no end of a document in {LONGEST:,} bytes"
+            raise PelError(f"{problem}, and the rest of the file is not read", "split it, or correct it")
         if self._is_new and data:
             self._is_new = False
             return data.removeprefix(_BYTE_ORDER_MARK)
@@ -74,29 +73,27 @@ class Input(NamedTuple):
     """How a format is read.
 
     Attributes:
-        split: Takes an open file and its name, and gives pairs of place and data, one a document,
-            as a stream. The data is bytes or plain data that is not checked yet, so that documents
-            can be passed over quickly. A Fault is a document that cannot be read. A PelError
-            means that the rest of the file cannot be read.
-        document: Makes the document from the data and a spans key. Only a format that has several
-            groups of mentions needs the key. A ValueError, in one line, says what is wrong.
+        split: Gives pairs of place and data of an open file, one a document, as a stream. The data
+            is bytes or plain data that is not checked yet, so that documents can be passed over
+            quickly. A Fault is a document that cannot be read. A PelError means that the rest of
+            the file cannot be read.
+        document: Makes the document from the data. A ValueError, in one line, says what is wrong.
         has_ids: Whether mentions of this format have entity ids, so that it can be trained on.
-        doc: Makes a Doc from a pipeline and the data, for a format that holds Docs; else None.
+        doc: Makes a Doc from a pipeline (None: any vocabulary) and the data, for a format that holds
+            Docs. It needs no ``document``.
     """
 
-    split: Callable[[BoundedFile, str], Iterator[tuple[Place, Any]]]
-    document: Callable[[Any, str | None], Document]
+    split: Callable[[BoundedFile], Iterator[tuple[Place, Any]]]
+    document: Callable[[Any], Document] | None
     has_ids: bool
-    doc: Callable[[Language, Any], Doc] | None = None
+    doc: Callable[[Language | None, Any], Doc] | None = None
 
 
 class Output(Protocol):
     """How a format is written: in parts, which are joined at the end."""
 
-    def write_part(
-        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
-    ) -> None:
-        """Write linked docs, each with its number in the input, to a file of their own."""
+    def write_part(self, docs: NumberedDocs, spans_key: str | None, path: Path) -> None:
+        """Write linked docs to a file of their own."""
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
         """Make one file of all parts, in their order; the same parts give the same bytes."""
@@ -124,9 +121,7 @@ class TextOutput(NamedTuple):
     head: str = ""  # what stands before all documents
     tail: str = ""  # what stands after them
 
-    def write_part(
-        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
-    ) -> None:
+    def write_part(self, docs: NumberedDocs, spans_key: str | None, path: Path) -> None:
         with open(path, "wb") as file:
             for number, doc in docs:
                 file.write(encoded(self.text(number, doc, spans_key)))
@@ -140,7 +135,7 @@ class TextOutput(NamedTuple):
             file.write(encoded(self.tail))
 
 
-def filled_lines(file: BoundedFile, name: str) -> Iterator[tuple[int, bytes]]:
+def filled_lines(file: BoundedFile) -> Iterator[tuple[int, bytes]]:
     """The lines of a file that are not blank, without their ends, and their numbers."""
     for number, line in enumerate(file, start=1):
         if line.strip():

@@ -11,18 +11,19 @@ from .document import Document
 from .format import BoundedFile, Format, Input, decoded, filled_lines
 
 
-def _line_document(line: bytes, spans_key: str | None) -> Document:
+# Functions with names: a document and its format go to other processes.
+def _line_document(line: bytes) -> Document:
     return Document(decoded(line))
 
 
-def _whole(file: BoundedFile, name: str) -> Iterator[tuple[str, list[str]]]:
-    yield "", [name, file.read().decode("utf8", "surrogateescape")]
+def _whole(file: BoundedFile) -> Iterator[tuple[str, list[str]]]:
+    yield "", [file.name, file.read().decode("utf8", "surrogateescape")]
 
 
-def _whole_document(data: list[str], spans_key: str | None) -> Document:
+def _whole_document(data: list[str]) -> Document:
     name, text = data
-    text = decoded(text.encode("utf8", "surrogateescape"))
-    return Document(text, PurePath(name.removesuffix(".gz")).with_suffix("").as_posix())
+    id = PurePath(name.removesuffix(".gz")).with_suffix("").as_posix()
+    return Document(decoded(text.encode("utf8", "surrogateescape")), id)
 
 
 # A document a line; in a folder of files, a document a file, whose id is the name of the file.
@@ -48,11 +49,10 @@ def format_of(name: str) -> Format | None:
 
 def format_named(name: str) -> Format:
     """The format with this name; PelError if there is none."""
-    for format in FORMATS:
-        if format.name == name:
-            return format
-    names = ", ".join(format.name for format in FORMATS)
-    raise PelError(f'no format "{name}"', f"choose one of: {names}")
+    by_name = {format.name: format for format in FORMATS}
+    if name not in by_name:
+        raise PelError(f'no format "{name}"', f"choose one of: {', '.join(by_name)}")
+    return by_name[name]
 
 
 def suffixes(direction: str, *, with_ids: bool = False) -> str:

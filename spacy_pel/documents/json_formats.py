@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +24,17 @@ from .format import BoundedFile, Format, Input, TextOutput, decoded, filled_line
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+    from .format import NumberedDocs
+
 _REMEDY = "correct the document"
 _NOT_ACCEPTED = ("reject", "ignore")  # answers of Prodigy's users
 _DEEPEST = 100  # levels of nesting
 
 
-def document_of(record: dict[str, Any], spans_key: str | None = None) -> Document:
+def document_of(record: dict[str, Any]) -> Document:
     """The document of an object with "text", and "mentions" or, as Prodigy has them, "spans".
 
-    Raises:
-        PelError: If a key is missing, of the wrong type, or a mention is not in the text.
+    PelError if a key is missing or of the wrong type, or a mention is not in the text.
     """
     text, id, meta = record.get("text"), record.get("id"), record.get("meta")
     if not isinstance(text, str):
@@ -67,24 +69,22 @@ def _mention(text: str, mention: Any, id_key: str) -> Mention:
     return mention_at(text, start, end, label, () if id is None else ids_in(str(id)))
 
 
-def _lines(file: BoundedFile, name: str) -> Iterator[tuple[int, bytes]]:
+def _lines(file: BoundedFile) -> Iterator[tuple[int, bytes]]:
     """The filled lines, without the tasks that Prodigy's users did not accept."""
-    for number, line in filled_lines(file, name):
+    for number, line in filled_lines(file):
         if b'"answer"' in line:
-            try:
+            with suppress(ValueError):  # it is reported when the document is made
                 if json_object(decoded(line)).get("answer") in _NOT_ACCEPTED:
                     file.size = 0
                     continue
-            except ValueError:  # it is reported when the document is made
-                pass
         yield number, line
 
 
-def _document_of_line(line: bytes, spans_key: str | None) -> Document:
+def _document_of_line(line: bytes) -> Document:
     return document_of(json_object(decoded(line)))
 
 
-def _records(file: BoundedFile, name: str) -> Iterator[tuple[str, Any]]:
+def _records(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     import ijson
 
     try:
@@ -118,7 +118,7 @@ def _shallow(events: Iterable[tuple[str, str, Any]]) -> Iterator[tuple[int, str,
         yield depth, prefix, event, value
 
 
-def _document_of_record(record: Any, spans_key: str | None) -> Document:
+def _document_of_record(record: Any) -> Document:
     if not isinstance(record, dict):
         remedy = "give documents of this package's JSON, BioC, or a JSON export of Label Studio"
         raise PelError("not a JSON object", remedy)
@@ -159,11 +159,10 @@ _ANSWERS = {"textarea": "text", "choices": "choices", "taxonomy": "taxonomy"}
 
 
 def _document_of_task(task: dict[str, Any]) -> Document:
-    """The document of a task.
+    """The document of a task; without an annotation the mentions are still to be found.
 
-    Of several annotations the one counts that is marked as ground truth, or else the last one that
-    was not cancelled. Without an annotation the mentions are still to be found; predictions of
-    models are not read.
+    Of several annotations the last one counts that is marked as ground truth, or else the last one
+    that was not cancelled. Predictions of models are not read.
     """
     try:
         data = task["data"]
@@ -215,9 +214,7 @@ def _ids(answer: dict[str, Any]) -> tuple[str, ...]:
 class _TaskList:
     """Tasks that have predictions, as a list; parts have a task a line."""
 
-    def write_part(
-        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
-    ) -> None:
+    def write_part(self, docs: NumberedDocs, spans_key: str | None, path: Path) -> None:
         TextOutput(_task_line).write_part(docs, spans_key, path)
 
     def join(self, parts: Sequence[Path], path: Path) -> None:

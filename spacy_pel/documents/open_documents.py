@@ -13,7 +13,6 @@ from .format import Format
 from .formats import WHOLE_TEXT, format_named, format_of, suffixes
 from .published_splits import is_published, open_split
 
-STDIN = "-"
 Name = str | Path
 
 
@@ -55,7 +54,7 @@ def open_documents(
         return format
 
     def files(given: str) -> Iterator[DocumentFile]:
-        if given == STDIN:
+        if given == "-":
             if sys.stdin is None:
                 raise PelError("stdin is closed", kinds)
             yield DocumentFile("stdin", None, None, of_file("stdin.txt"))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import PelError
 from ..kb.readers.json_records import json_lines, text_of
@@ -37,9 +37,8 @@ def is_published(folder: Path) -> bool:
 def open_split(folder: Path, words: Sequence[str]) -> list[DocumentFile]:
     """The files of a split, by a folder and the words that follow it: ["val", "lego"].
 
-    Raises:
-        PelError: The folder has none of the layouts, the words name no split, or its list or its
-            mentions are faulty. What is wrong with the documents is found when they are read.
+    PelError if the folder has none of the layouts, the words name no split, or its list or its
+    mentions are faulty. What is wrong with the documents is found when they are read.
     """
     if _medmentions_file(folder):
         opened, name, examples = _medmentions, "MedMentions", ("train", "dev", "test")
@@ -54,21 +53,17 @@ def open_split(folder: Path, words: Sequence[str]) -> list[DocumentFile]:
     return opened(folder, *words)
 
 
-def _lacking(what: str, wanted: set[str], found: set[str]) -> None:
+def _lacking(what: str, wanted: Collection[str], found: set[str]) -> None:
     """Raises PelError if documents of a split are not in its corpus."""
-    if lacking := wanted - found:
+    if lacking := set(wanted) - found:
         problem = f"lacks {len(lacking):,} of the {len(wanted):,} {what}, such as {min(lacking)}"
         raise PelError(problem, _OF_ONE_RELEASE)
 
 
-# MedMentions
-
-
 def _medmentions(folder: Path, split: str) -> list[DocumentFile]:
-    """A split of MedMentions ("train", "dev" or "test"). Ids are bare CUIs.
+    """A split of MedMentions ("train", "dev" or "test").
 
-    The label of a mention is what the corpus says, in full several TUIs with commas. The folder is
-    ``full`` or ``st21pv`` of the corpus, or the ``data`` folder in it, with
+    The folder is ``full`` or ``st21pv`` of the corpus, or the ``data`` folder in it, with
     ``corpus_pubtator.txt.gz`` (or unpacked). The lists ``corpus_pubtator_pmids_*.txt`` stand beside
     it or, as published, in ``full/data`` alone.
     """
@@ -76,14 +71,22 @@ def _medmentions(folder: Path, split: str) -> list[DocumentFile]:
         problem = f"{folder}: MedMentions has no split {split!r}"
         raise PelError(problem, f"choose one of {', '.join(_SPLITS)}")
     corpus = _medmentions_file(folder)
-    read = pubtator.FORMAT.input._replace(split=partial(_of_pmids, _pmids(corpus)[split]))
+    parents = corpus.resolve().parents
+    name = f"corpus_pubtator_pmids_{_SPLITS[split]}.txt"
+    places = (parents[0], *(up / "full" / "data" for up in parents[1:3]))
+    found = [place / name for place in places if (place / name).is_file()]
+    if not found:
+        problem = f"{corpus.parent}: no {name} here or in full/data"
+        raise PelError(problem, "fetch it with the corpus, which lists its splits there")
+    pmids = frozenset(found[0].read_text("utf-8-sig").split())
+    read = pubtator.FORMAT.input._replace(split=partial(_of_pmids, pmids))
     format = Format("medmentions", (), read)
     return [DocumentFile(f"{folder}:{split}", str(corpus), None, format)]
 
 
-def _of_pmids(pmids: set[str], file: BoundedFile, name: str) -> Iterator[tuple[Place, Any]]:
+def _of_pmids(pmids: Collection[str], file: BoundedFile) -> Iterator[tuple[Place, Any]]:
     found = set()
-    for place, block in pubtator.FORMAT.input.split(file, name):
+    for place, block in pubtator.FORMAT.input.split(file):
         pmid = block.partition(b"|")[0].decode(errors="replace")
         if pmid in pmids:
             found.add(pmid)
@@ -99,29 +102,15 @@ def _medmentions_file(folder: Path) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _pmids(corpus: Path) -> dict[str, set[str]]:
-    """The PMIDs of each split; PelError if a list is missing or two have the same PMID."""
-    folder = corpus.resolve().parent
-    places = (folder, *(up / "full" / "data" for up in folder.parents[:2]))
-    splits: dict[str, set[str]] = {}
-    for split, name in _SPLITS.items():
-        file = f"corpus_pubtator_pmids_{name}.txt"
-        found = [place / file for place in places if (place / file).is_file()]
-        if not found:
-            problem = f"{corpus.parent}: no {file} here or in full/data"
-            raise PelError(problem, "fetch it with the corpus, which lists its splits there")
-        own = set(found[0].read_text("utf-8-sig").split())
-        for other, pmids in splits.items():
-            if own & pmids:
-                problem = f"{corpus.parent}: PMID {min(own & pmids)} is in {other} and in {split}"
-                raise PelError(problem, "correct the lists corpus_pubtator_pmids_*.txt")
-        splits[split] = own
-    return splits
+class _Mention(NamedTuple):
+    """A mention of ZESHEL. Its id is the document that it stands for."""
 
-
-# ZESHEL
-
-Mention = tuple[str, int, int, str, str, str]  # place, first and last token, text, category, id
+    place: str
+    first: int  # token
+    last: int  # token
+    text: str
+    category: str  # such as LOW_OVERLAP
+    id: str
 
 
 def _is_zeshel(folder: Path) -> bool:
@@ -129,44 +118,40 @@ def _is_zeshel(folder: Path) -> bool:
 
 
 def _zeshel(folder: Path, split: str, world: str | None = None) -> list[DocumentFile]:
-    """The worlds of a split of ZESHEL, or one of them.
+    """The worlds of a split of ZESHEL, or one of them. The mentions are held in memory.
 
-    A mention's id is the document that it stands for, its label the category that ZESHEL gives it
-    (LOW_OVERLAP, for example). Documents come in the order of their world's file, each once with
-    all its mentions. A document is cut 512 words before its first mention and 512 words after its
-    last one. The mentions of the split are held in memory.
+    Documents come in the order of their world's file, each once with all its mentions. A document is
+    cut 512 words before its first mention and 512 words after its last one.
     """
     file = folder / "mentions" / f"{split}.json"
     if not file.is_file():
         known = ", ".join(sorted(path.stem for path in file.parent.glob("*.json"))) or "none"
         raise PelError(f"{folder}: no split {split!r} of ZESHEL", f"it has: {known}")
-    worlds: dict[str, dict[str, list[Mention]]] = {}
+    worlds: dict[str, dict[str, list[_Mention]]] = {}
     for place, record in json_lines(file):
         name, document, *texts = (text_of(place, record, key) for key in _MENTION_KEYS)
         first, last = record.get("start_index"), record.get("end_index")
         if not (isinstance(first, int) and isinstance(last, int) and 0 <= first <= last):
             raise PelError(f"{place}: no start_index up to an end_index", "correct the line")
         documents = worlds.setdefault(name, defaultdict(list))
-        documents[document].append((place, first, last, *texts))
+        documents[document].append(_Mention(place, first, last, *texts))
     if world is not None and world not in worlds:
         problem = f"{folder}: no world {world!r} in {split}"
         raise PelError(problem, f"it has: {', '.join(sorted(worlds))}")
-    return [
-        DocumentFile(
-            f"{folder}:{split}:{name}",
-            str(folder / "documents" / f"{name}.json"),
-            None,
-            Format("zeshel", (), Input(partial(_with_mentions, worlds[name]), _annotated, True)),
-        )
-        for name in (sorted(worlds) if world is None else [world])
-    ]
+    files = []
+    for name in sorted(worlds) if world is None else [world]:
+        read = Input(partial(_with_mentions, worlds[name]), _annotated, has_ids=True)
+        path = str(folder / "documents" / f"{name}.json")
+        format = Format("zeshel", (), read)
+        files.append(DocumentFile(f"{folder}:{split}:{name}", path, None, format))
+    return files
 
 
 def _with_mentions(
-    mentions: Mapping[str, list[Mention]], file: BoundedFile, name: str
+    mentions: Mapping[str, list[_Mention]], file: BoundedFile
 ) -> Iterator[tuple[Place, Any]]:
     found = set()
-    for number, line in filled_lines(file, name):
+    for number, line in filled_lines(file):
         try:
             record = json_object(decoded(line))
         except ValueError as error:
@@ -176,25 +161,22 @@ def _with_mentions(
             found.add(id)
             yield number, [text_of(f"line {number}", record, "text"), id, mentions[id]]
         file.size = 0
-    _lacking("documents", set(mentions), found)
+    _lacking("documents", mentions, found)
 
 
-def _annotated(data: tuple[str, str, list[Mention]], spans_key: str | None) -> Document:
+def _annotated(data: tuple[str, str, list[_Mention]]) -> Document:
     whole, id, mentions = data
     tokens = [token.span() for token in re.finditer(r"\S+", whole)]
     for place, first, last, text, *_ in mentions:
         if " ".join(whole[start:end] for start, end in tokens[first : last + 1]) != text:
-            raise PelError(
-                f"{place}: the mention reads {text[:60]!r} but document {id} has something else at "
-                f"tokens {first}-{last}",
-                _OF_ONE_RELEASE,
-            )
-    first = max(0, min(first for _, first, *_ in mentions) - CONTEXT_WORDS)
-    last = min(len(tokens) - 1, max(last for _, _, last, *_ in mentions) + CONTEXT_WORDS)
+            problem = f"{place}: the mention reads {text[:60]!r} but document {id} has something else"
+            raise PelError(f"{problem} at tokens {first}-{last}", _OF_ONE_RELEASE)
+    first = max(0, min(mention.first for mention in mentions) - CONTEXT_WORDS)
+    last = min(len(tokens) - 1, max(mention.last for mention in mentions) + CONTEXT_WORDS)
     begin, end = tokens[first][0], tokens[last][1]
     text = whole[begin:end]
     annotated = [
-        mention_at(text, tokens[first][0] - begin, tokens[last][1] - begin, category, (entity,))
-        for _, first, last, _, category, entity in mentions
+        mention_at(text, tokens[m.first][0] - begin, tokens[m.last][1] - begin, m.category, (m.id,))
+        for m in mentions
     ]
     return Document(text, id, tuple(annotated))

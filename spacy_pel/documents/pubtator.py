@@ -7,21 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
-from .docs import entity_id, linked_mentions, passages_of
+from ..spans import ids_in
+from .docs import linked_mentions, passages_of
 from .document import OFFSETS, Document, Mention, Passage, curated_ids, mention_at
-from .format import (
-    BoundedFile,
-    Format,
-    Input,
-    LineError,
-    TextOutput,
-    decoded,
-    document_id,
-)
+from .format import BoundedFile, Format, Input, LineError, TextOutput, decoded, document_id
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
-
 
 _TITLE = re.compile(rb"([^\t|]+)\|t\|")
 _PASSAGE = re.compile(r"([^\t|]+)\|([ta])\|(.*)")
@@ -31,7 +23,7 @@ _SHOWN = 60  # characters of the user's text quoted in an error
 _COLUMNS = "a mention has PMID, start, end, text, type and id (-1 for none) with tabs between"
 
 
-def _blocks(file: BoundedFile, name: str) -> Iterator[tuple[int, Any]]:
+def _blocks(file: BoundedFile) -> Iterator[tuple[int, Any]]:
     """The lines of each document: a blank line ends it, and so does the next one's title line."""
     first, block = 0, bytearray()  # a list of lines takes ten times the memory
     for number, line in enumerate(file, start=1):
@@ -46,7 +38,7 @@ def _blocks(file: BoundedFile, name: str) -> Iterator[tuple[int, Any]]:
         yield first, bytes(block)
 
 
-def _document(block: bytes, spans_key: str | None) -> Document:
+def _document(block: bytes) -> Document:
     """The document of these lines. The first line has its title or abstract.
 
     Without an abstract line it is the title alone, and the other way round.
@@ -85,38 +77,37 @@ def _document(block: bytes, spans_key: str | None) -> Document:
             mentions.append(_mention(row, whole))
     except PelError as error:
         raise LineError(number, error.problem, error.remedy) from error
-    cut = len(texts.get("t", ""))
-    passages = (Passage(0, len(whole), {"type": "title" if cut else "abstract"}),)
-    if 0 < cut < len(whole):
-        abstract = Passage(cut + 1, len(whole), {"type": "abstract"})
-        passages = (Passage(0, cut, {"type": "title"}), abstract)
-    return Document(whole, id, tuple(mentions) or None, passages)
+    cut, end = len(texts.get("t", "")), len(whole)
+    passages = [Passage(0, cut, {"type": "title"})] if cut else []
+    if cut < end or not cut:
+        passages.append(Passage(cut and cut + 1, end, {"type": "abstract"}))
+    return Document(whole, id, tuple(mentions) or None, tuple(passages))
 
 
 def _mention(row: list[str], text: str) -> Mention:
-    label = row[4].strip()
-    if not label:
+    _, *place, words, label, ids = row[:6]
+    if not label.strip():
         raise PelError("the mention has no type", "write one in the fifth column")
-    for field in row[1:3]:
+    for field in place:
         if not re.fullmatch(r"\s*[-+]?\d+\s*", field):
             problem = f"malformed offset {field[:_SHOWN]!r}"
             raise PelError(problem, "columns 2 and 3 are whole numbers")
+    start, end = map(int, place)
     remedy = f"{OFFSETS}, in title + ' ' + abstract"
-    ids = curated_ids(row[5])
-    return mention_at(text, int(row[1]), int(row[2]), label, ids, expected=row[3], remedy=remedy)
+    own = label.strip(), curated_ids(ids)
+    return mention_at(text, start, end, *own, expected=words, remedy=remedy)
 
 
 def pubtator_text(document: Document) -> str:
     """The document in PubTator format, with a blank line behind it.
 
     The title is the first passage, if one character parts it from a second one; else all of the
-    text stands in the title line. Line ends within the text become blanks, so that offsets hold. A
-    mention without ids gets "-1".
+    text stands in the title line. Line ends within the text become blanks, so that offsets hold.
     """
     id, text, title = document.id, document.text, document.text
-    first, second, *_ = *document.passages, None, None
-    if first and second and first.start == 0 and second.start == first.end + 1:
-        title = text[: first.end]
+    match document.passages:
+        case [Passage(start=0, end=end), second, *_] if second.start == end + 1:
+            title = text[:end]
     lines = [f"{id}|t|{_one_line(title)}"]
     if len(title) < len(text):
         lines.append(f"{id}|a|{_one_line(text[len(title) + 1 :])}")
@@ -132,14 +123,12 @@ def _one_line(text: str) -> str:
 
 
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:
-    mentions = tuple(
-        Mention(
-            m["start"], m["end"], m["text"], _field(m["label"]), tuple(filter(None, [entity_id(m)]))
-        )
-        for m in linked_mentions(doc, spans_key)
-    )
+    mentions = []
+    for m in linked_mentions(doc, spans_key):
+        label, ids = _field(m["label"]), ids_in(m["id"])
+        mentions.append(Mention(m["start"], m["end"], m["text"], label, ids))
     id = _field(document_id(number, doc)).replace("|", "_")
-    return pubtator_text(Document(doc.text, id, mentions, passages_of(doc)))
+    return pubtator_text(Document(doc.text, id, tuple(mentions), passages_of(doc)))
 
 
 def _field(text: str) -> str:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import pandas
     from spacy.tokens import Doc
 
+    from .format import NumberedDocs
+
 # Of a mention: the columns of CSV and TSV, and their types and the others in Parquet.
 COLUMNS = (
     *("document", "start", "end", "text", "label"),
@@ -78,7 +80,7 @@ def to_dataframe(
     return pandas.DataFrame(rows, columns=None if rows else list(_KINDS))
 
 
-def _csv_rows(delimiter: str, file: BoundedFile, name: str) -> Iterator[tuple[int, Any]]:
+def _csv_rows(delimiter: str, file: BoundedFile) -> Iterator[tuple[int, Any]]:
     csv.field_size_limit(LONGEST)  # of 131,072, which a document may well exceed
     # What is not UTF-8 is refused when its document is made.
     lines = (line.decode("utf8", "surrogateescape") for line in file)
@@ -101,13 +103,12 @@ def _csv_rows(delimiter: str, file: BoundedFile, name: str) -> Iterator[tuple[in
         if row is None:
             return
         if len(row) not in (0, len(header)):
-            fault = f"{len(row)} fields where the first line names {len(header)} columns"
-            yield first, Fault(fault)
+            yield first, Fault(f"{len(row)} fields where line 1 names {len(header)} columns")
         elif row:
             yield first, {key: row[place] for key, place in places.items()}
 
 
-def _csv_document(row: dict[str, str], spans_key: str | None) -> Document:
+def _csv_document(row: dict[str, str]) -> Document:
     cells = {key: decoded(cell.encode("utf8", "surrogateescape")) for key, cell in row.items()}
     return Document(cells["text"], cells.get("id"))
 
@@ -147,7 +148,7 @@ def _csv_format(name: str, delimiter: str) -> Format:
     return Format(name, (f".{name}",), read, coded(()), coded)
 
 
-def _parquet_documents(file: BoundedFile, name: str) -> Iterator[tuple[str, Any]]:
+def _parquet_documents(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     with _path_of(file) as path:
         rows = parquet_rows(path, _chosen)
         columns = next(rows)
@@ -157,9 +158,7 @@ def _parquet_documents(file: BoundedFile, name: str) -> Iterator[tuple[str, Any]
 
 def _chosen(found: Sequence[str]) -> list[str]:
     if {"document", "start", "end"} <= set(found):
-        problem = (
-            "it has one mention a row, as pel link writes it, and not the texts of the documents"
-        )
+        problem = "it has one mention a row, as pel link writes it, and not the documents' texts"
         raise PelError(problem, "link to JSONL, BioC, PubTator or DocBin, which keep them")
     if "text" not in found:
         raise PelError(f"no column 'text', but: {', '.join(found)}", _NAME_THEM)
@@ -192,9 +191,7 @@ class _ParquetOutput:
     def __init__(self, vocabularies: Sequence[str]) -> None:
         self.kinds = {**_KINDS, **dict.fromkeys(vocabularies, "VARCHAR[]")}
 
-    def write_part(
-        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
-    ) -> None:
+    def write_part(self, docs: NumberedDocs, spans_key: str | None, path: Path) -> None:
         TextOutput(self._lines).write_part(docs, spans_key, path)
 
     def _lines(self, number: int, doc: Doc, spans_key: str | None) -> str:
@@ -236,9 +233,9 @@ def write_parquet(connection: duckdb.DuckDBPyConnection, query: str, path: Path)
         raise OSError(errno.ENOSPC, f"could not be written whole: {error}") from error
 
 
-_READ_PARQUET = Input(_parquet_documents, document_of, has_ids=True)
+_ROWS = Input(_parquet_documents, document_of, has_ids=True)
 FORMATS = (
     _csv_format("csv", ","),
     _csv_format("tsv", "\t"),
-    Format("parquet", (".parquet",), _READ_PARQUET, _ParquetOutput(()), _ParquetOutput),
+    Format("parquet", (".parquet",), _ROWS, _ParquetOutput(()), _ParquetOutput),
 )

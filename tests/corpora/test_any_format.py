@@ -129,7 +129,7 @@ def test_parquet_without_documents(tmp_path: Path) -> None:
         list(open_corpus(path).documents())
 
 
-def _toy_document(line: bytes, spans_key: str | None) -> Document:
+def _toy_document(line: bytes) -> Document:
     word, _, id = line.decode().partition("=")
     return Document(word, None, (mention_at(word, 0, len(word), "", (id,)),))
 

@@ -110,7 +110,7 @@ BAD = [
     ("a.json", '{"text": "x", "annotation_id": 3}', "JSON_MIN.*; export it as JSON"),
     ("a.txt", b"a\n\xff\n", "line 2: not UTF-8"),
     ("a.csv", "id,body\n1,MS\n", "no column 'text' in line 1, which names: id, body; name the"),
-    ("a.csv", "text,id\nMS\n", "line 2: 1 fields where the first line names 2 columns"),
+    ("a.csv", "text,id\nMS\n", "line 2: 1 fields where line 1 names 2 columns"),
     ("a.csv", 'text\nfine\n"a\n', "line 3: unexpected end of data"),
     ("a.csv", b"text\n\xff\n", "line 2: not UTF-8"),
     ("a.xml", "", "bad XML .no element found"),

@@ -31,8 +31,8 @@ VALUES = st.recursive(
 
 
 def records(text: str) -> list:
-    file = BoundedFile(io.BytesIO(text.encode("utf8", "surrogatepass")))
-    return [record for _, record in FILE.split(file, "x")]
+    file = BoundedFile(io.BytesIO(text.encode("utf8", "surrogatepass")), "x")
+    return [record for _, record in FILE.split(file)]
 
 
 @QUICK
