@@ -46,24 +46,19 @@ def joint_metrics(nlp: Language, corpus: str | Path, *, limit: int = 0) -> dict[
 
     The linker keeps the settings that it has.
 
-    Returns:
-        ``recall@1``: for "one by one", "undirected", "directed" and "best", what was best on the
-        other half, the share of mentions that are right of those whose entity the KB has
-        ("in_kb"), and of those whose entity was seen in training ("seen") or not ("unseen").
-        ``ari``: how clusters made of mentions alone agree with the gold entities: "all";
-        "all_unseen", of the unseen entities' mentions, if all mentions are clustered; and "unseen",
-        if these alone are. ``coreference_recall@64``: see ``coreference_recall``. A figure of
-        nothing is None.
-
-    Raises:
-        PelError: As ``calibrate`` and ``fit_joint`` raise it; one half may not be enough.
+    ``recall@1`` has for each way, "best" being what was best on the other half, the share of mentions
+    that are right of those whose entity the KB has. ``ari`` says how clusters of mentions alone agree
+    with the gold entities: "all"; "all_unseen", of the unseen entities' mentions, if all mentions are
+    clustered; and "unseen", if these alone are. ``coreference_recall@64``: see ``coreference_recall``.
+    A figure of nothing is None. PelError if one half is not enough to calibrate.
     """
     linker = linker_of(nlp)
     trained = frozenset(linker.cfg["trained_entities"])
     right: defaultdict[str, list[bool]] = defaultdict(list)
     agreement: dict[str, list[float]] = {"all": [], "all_unseen": [], "unseen": []}
     used = []
-    for report, gold in _fitted_halves(nlp, gold_examples(nlp, linker, [corpus], limit), nil=False):
+    examples = gold_examples(nlp, linker, [corpus], limit)
+    for report, gold in _fitted_halves(nlp, examples, nil=False):
         used.append(gold)
         for way, counted in {
             "one by one": Neighbourhood(0, 1.0, True),
@@ -98,13 +93,7 @@ def cross_fitted_discovery(
     """Score the proposals of a linker whose KB lacks a share of the entities of a corpus.
 
     The linker keeps the settings that it has, and its KB. The KB that lacks them is made in the
-    folder, and removed at the end.
-
-    Returns:
-        The mean over both halves of what ``discovery_metrics`` returns.
-
-    Raises:
-        PelError: As ``joint_metrics`` does.
+    folder, and removed at the end. It is the mean over both halves of what ``discovery_metrics`` says.
     """
     linker = linker_of(nlp)
     kb = linker.kb.path
@@ -171,13 +160,9 @@ def _agreements(report: JointReport, gold: GoldMentions, trained: frozenset) -> 
 def coreference_recall(neighbours: np.ndarray, entities: np.ndarray) -> float | None:
     """The share of coreferent mentions that are among the nearest ones (ArboEL, figure 3).
 
-    For a mention it is the number of its k neighbours that mean the same, divided by k or by the
-    number of all other mentions that mean the same, whichever is less. The recall is the mean over
-    the mentions that have such others; None if no two mentions mean the same.
-
-    Args:
-        neighbours: int64 [n, k], the nearest other mentions of each; -1 where there are fewer.
-        entities: int64 [n], what each mention means; -1 for nothing known.
+    For a mention it is the number of its k neighbours, int64 [n, k], that mean the same, int64 [n],
+    divided by k or by the number of all others that mean the same, whichever is less. The recall is
+    the mean over the mentions that have such others; None if no two mentions mean the same.
     """
     _, groups = np.unique(entities, return_inverse=True)
     others = np.bincount(groups)[groups] - 1
@@ -201,14 +186,9 @@ def discovery_metrics(gold: GoldMentions, found: Clusters) -> dict[str, float]:
     """Score the clusters of gold mentions of a corpus, and the proposals that they make.
 
     A proposal is right if more than half of its mentions mean one entity that the KB lacks, and no
-    proposal before it is that entity. Clusters of the same entity are one.
-
-    Returns:
-        ``ari_all`` and ``ari_lacking``: the adjusted Rand index of the clusters with the gold
-        entities, over all mentions and over those whose entity the KB lacks. ``precision``,
-        ``precision@50`` and ``precision@200``: of all proposals, and of the first ones.
-        ``proposals``: their number. ``found`` and ``lacking``: how many of the lacking entities are
-        proposed, and how many there are.
+    proposal before it is that entity. Clusters of the same entity are one. ``ari_all`` and
+    ``ari_lacking`` are the adjusted Rand index of the clusters with the gold entities, over all
+    mentions and over those whose entity the KB lacks.
     """
     entities = gold.entities
     known = entities >= 0

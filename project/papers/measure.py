@@ -25,10 +25,10 @@ def measured(
 ) -> dict[str, Any]:
     """Measure a linker, which has its knowledge base: for each dev set ``figures_of``, and ``also``.
 
-    ``dev`` has the corpora by their names. The table says ``mentions``: about how many are drawn of all
-    corpora together, in whole documents; 0: each corpus as a whole. ``hidden``: the share of gold
-    entities that are hidden from the search when NIL is measured; 0: NIL is what the knowledge base
-    lacks. ``also``: any of "jointly" and "discovery", which needs a ``folder``.
+    The table says ``mentions``: about how many are drawn of all corpora together, in whole documents;
+    0: each corpus as a whole. ``hidden``: the share of gold entities that are hidden from the search
+    when NIL is measured; 0: NIL is what the knowledge base lacks. ``also``: any of "jointly" and
+    "discovery", which needs a ``folder``.
     """
     linker = linker_of(nlp)
     linker.candidates = CANDIDATES
@@ -66,11 +66,9 @@ def _drawn(examples: list[Example], linker: ProxyLinker, mentions: int) -> list[
 def figures_of(linker: ProxyLinker, examples: list[Example], hidden: float) -> dict[str, Any]:
     """The figures of linked examples, with a share of the gold entities ``hidden`` for NIL.
 
-    Returns:
-        ``recall@1`` and ``recall@64`` of the mentions whose entity the knowledge base has, and those of
-        ``seen`` and ``unseen`` entities; ``nil``, the average precision of NIL. For paired intervals,
-        by mention: ``documents``, the number of mentions of each; ``hits``, whether the first is right;
-        ``is_nil``; and ``scores``, 10,000 times the best score that is left.
+    Recall is of the mentions whose entity the knowledge base has; ``nil`` is the average precision of
+    NIL. For paired intervals, by mention: ``documents``, the number of mentions of each; ``hits``,
+    whether the first is right; ``is_nil``; and ``scores``, 10,000 times the best score that is left.
     """
     kb, trained = linker.kb, set(linker.cfg["trained_entities"])
     mentions, sizes = [], []

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,17 +30,10 @@ PAPER = "paper"
 # The eleven types of the paper's data set from MedMentions (the paper names one of them twice). Types
 # below them are left out: the paper names "Health Care Activity" and two of the three types below it.
 PAPER_TYPES = (
-    "Mental Process",
-    "Health Care Related Organization",
-    "Element, Ion, or Isotope",
-    "Medical Device",
-    "Health Care Activity",
-    "Diagnostic Procedure",
-    "Professional or Occupational Group",
-    "Laboratory Procedure",
-    "Regulation or Law",
-    "Organization",
-    "Professional Society",
+    *("Mental Process", "Health Care Related Organization", "Element, Ion, or Isotope"),
+    *("Medical Device", "Health Care Activity", "Diagnostic Procedure"),
+    *("Professional or Occupational Group", "Laboratory Procedure", "Regulation or Law"),
+    *("Organization", "Professional Society"),
 )
 ORDERS = 20  # the largest number of random orders that are tried
 # The shares of a split that are seen in train, and their names.
@@ -84,17 +77,15 @@ def build_okb(
     opened = {split: [open_corpus(name) for name in names] for split, names in splits.items()}
     of_types = entities_of_types(kb, types)
     mentions = {split: mentions_of(kb, corpora) for split, corpora in opened.items()}
+    if not any(mentions.values()):
+        remedy = "give a KB that uses the same identifiers"
+        raise PelError("none of the corpora's ids is in the KB", remedy)
     train = mentions[TRAIN]
     others = [own for split, own in mentions.items() if split != TRAIN]
     taken = of_types - kept_in_line(train, others, of_types, tolerance=tolerance, seed=seed)
     nil = {split: nil_of(own, taken) for split, own in mentions.items()}
-    if not any(mentions.values()):
-        raise PelError(
-            "none of the corpora's ids is in the KB", "give a KB that uses the same identifiers"
-        )
     if not any(nil.values()):
         raise PelError(f"no mention is of {', '.join(types)}", "choose other types")
-    mentioned = entities_in(itertools.chain(*mentions.values()))
     report = {
         "kb": str(kb.path),
         "types": list(types),
@@ -108,17 +99,12 @@ def build_okb(
             }
             for split, own in mentions.items()
         },
-        "descriptions": {
-            "okb": described(kb, mentioned & taken),
-            "whole": described(kb, mentioned),
-        },
     }
     with whole_folder(out) as folder:
         for split, corpora in opened.items():
             with open(folder / f"{split}.pubtator", "w", encoding="utf8", newline="\n") as file:
-                for corpus in corpora:
-                    for document in corpus.documents():
-                        file.write(pubtator_text(_without(document, kb, taken)))
+                for document in documents_of(corpora):
+                    file.write(pubtator_text(_without(document, kb, taken)))
         entities = (entity for entity in kb if entity.concept_id not in taken)
         source = f"{kb.path} without {', '.join(types)}"
         build_kb(entities, folder / "kb", types=kb.semantic_types, sources=[source]).close()
@@ -128,51 +114,32 @@ def build_okb(
 
 
 def entities_of_types(kb: KnowledgeBase, types: Sequence[str]) -> set[str]:
-    """The concept ids of all entities of some types.
+    """The concept ids of all entities of some types; PelError for an unknown one, or if there is none.
 
-    A type is the name or code of a semantic type: the entities of it and of the types below it; or
-    "paper": those of PAPER_TYPES, without the types below them; or the id or name of an entity: this
-    entity and all below it by ``parents``. PelError for another one, or if no entity is of the types.
+    A type is the name or code of a semantic type, for it and the types below it; or "paper".
     """
-    known = {text for type in kb.semantic_types for text in (type.name, type.code)}
     names: set[str] = set()
-    new: set[str] = set()
     for text in types:
-        if text == PAPER:
-            names.update(PAPER_TYPES)
-        elif text in known:
-            names |= with_descendants([text], kb.semantic_types)
-        elif text in kb:
-            new.add(kb[text].concept_id)
-        else:
-            named = [e for e in kb.named(text) if e.canonical_name.lower() == text.lower()]
-            if len(named) != 1:
-                raise PelError(
-                    f"{kb.path}: {text!r} is no semantic type in it, and {len(named)} entities are "
-                    "called so",
-                    "give a type as python -m spacy pel kb info lists them, or the id of an entity",
-                )
-            new.add(named[0].concept_id)
-    found: set[str] = set()
-    children: defaultdict[str, set[str]] = defaultdict(set)
-    for entity in kb:
-        if not names.isdisjoint(entity.types):
-            found.add(entity.concept_id)
-        for parent in entity.parents if new else ():
-            children[parent].add(entity.concept_id)
-    below: set[str] = set()
-    while new:
-        below |= new
-        new = set().union(*(children[id] for id in new)) - below
-    if not found | below:
+        known = any(text in (type.name, type.code) for type in kb.semantic_types)
+        if text != PAPER and not known:
+            remedy = "give a type as python -m spacy pel kb info lists them"
+            raise PelError(f"{kb.path}: {text!r} is no semantic type in it", remedy)
+        names |= set(PAPER_TYPES) if text == PAPER else with_descendants([text], kb.semantic_types)
+    found = {entity.concept_id for entity in kb if not names.isdisjoint(entity.types)}
+    if not found:
         raise PelError(f"{kb.path}: no entity is of {', '.join(types)}", "choose other types")
-    return found | below
+    return found
+
+
+def documents_of(corpora: Iterable[Corpus]) -> Iterator[Document]:
+    for corpus in corpora:
+        yield from corpus.documents()
 
 
 def mentions_of(kb: KnowledgeBase, corpora: Iterable[Corpus]) -> Mentions:
     """The mentions of a split that have an entity in the KB."""
     found = []
-    for document in itertools.chain(*(corpus.documents() for corpus in corpora)):
+    for document in documents_of(corpora):
         resolved = _resolved(kb, document)
         for mention in document.mentions:
             entities = tuple(dict.fromkeys(resolved[id] for id in mention.ids if id in resolved))
@@ -293,13 +260,6 @@ def _share(are: list[bool]) -> float | None:
     return sum(are) / len(are) if are else None
 
 
-def described(kb: KnowledgeBase, ids: Collection[str]) -> dict[str, Any]:
-    """The share of the entities that have a definition, and how many words these have in the mean."""
-    words = [len(text.split()) for id in ids if (text := kb[id].definition)]
-    mean = float(np.mean(words)) if words else None
-    return {"described": _share([bool(kb[id].definition) for id in ids]), "words": mean}
-
-
 def markdown(report: Mapping[str, Any]) -> str:
     """A report as Markdown: the counts of the paper's Table 7, and the shares that should agree."""
     splits = report["splits"].values()
@@ -310,18 +270,13 @@ def markdown(report: Mapping[str, Any]) -> str:
         [title, *(f"{percent(s['okb'][name])} / {percent(s['whole'][name])}" for s in splits)]
         for name, title in SHARES.items()
     ]
-    descriptions = [
-        f"{what} {percent(of['described'])} % of the entities have one, of {of['words'] or 0:.1f} words"
-        for what, of in zip(("out of the KB", "in the whole"), report["descriptions"].values())
-    ]
-    table = markdown_table(["out of the KB / whole", *report["splits"]], rows)
-    return f"{table}\n\nDescriptions: {'; '.join(descriptions)}.\n"
+    return markdown_table(["out of the KB / whole", *report["splits"]], rows) + "\n"
 
 
 Corpora = typer.Option(help="File whose mentions have ids, or FOLDER:SPLIT; may be repeated")
 Types = typer.Option(
-    help="What to take out of the KB: a semantic type, by name or code; an entity and all below it, by "
-    "name or id; or paper, for the paper's types. May be repeated"
+    help="What to take out of the KB: a semantic type, by name or code, with those below it; or paper, "
+    "for the paper's types. May be repeated"
 )
 
 

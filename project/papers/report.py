@@ -85,9 +85,8 @@ def difference(
 ) -> tuple[float, float, float, int]:
     """The paired difference of two variants, the ends of its 95 % interval, and the number of seeds.
 
-    ours, theirs: the lines by seed; those count that both have. what: "@1" or "NIL". The documents of
-    dev are drawn again with replacement, the same for all runs. Within each draw the figure is computed
-    anew and averaged over seeds.
+    Of the lines by seed those count that both have. The documents of dev are drawn again with
+    replacement, the same for all runs. Within each draw "@1" or "NIL" is computed anew and averaged.
     """
     seeds = sorted(set(ours) & set(theirs))
     pairs = [(ours[s]["figures"][dev], theirs[s]["figures"][dev]) for s in seeds]

@@ -78,7 +78,7 @@ def read_table(name: str) -> dict[str, Any]:
 
 
 def variants_of(table: dict[str, Any]) -> list[Variant]:
-    """The combinations of one choice of each axis, and then the variants that are listed by themselves."""
+    """The combinations of one choice of each axis, and then the variants listed by themselves."""
     axes = [choices.items() for choices in table.get("axes", {}).values()]
     combined = product(*axes) if axes else ()
     found = []
@@ -127,11 +127,7 @@ def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict
 
 
 class Runner:
-    """Does the runs of a table.
-
-    places: what "{data}" and "{encoder}" stand for. work: the folder of knowledge bases, weights and
-    checkpoints.
-    """
+    """Does the runs of a table. places: what "{data}" and "{encoder}" stand for."""
 
     def __init__(self, table: dict[str, Any], places: dict[str, str], work: Path):
         self.table = table
@@ -233,10 +229,9 @@ def _embed(linker: Any, kb: Path, own: Path) -> None:
 
 
 def write_sample(source: Path, corpora: list[str], limit: int, others: int, output: Path) -> None:
-    """Write the entities that corpora mention, and a number of others drawn at random, as JSONL.
+    """Write those lines of a JSONL file whose entities corpora mention, and others drawn at random.
 
-    The source is JSONL, too, plain or gzipped. ``limit`` documents of each corpus are read; 0: all.
-    The same arguments write the same file, in the order of the source.
+    ``limit`` documents of each corpus are read; 0: all. The same arguments write the same file.
     """
     documents = [islice(open_corpus(path).documents(), limit or None) for path in corpora]
     golds = {id for document in chain(*documents) for m in document.mentions for id in m.ids}

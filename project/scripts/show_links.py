@@ -1,22 +1,43 @@
-"""Print linked texts: each mention with its id, name and score."""
+"""Print linked texts, each mention with its id, name and score, and write them as an HTML page."""
 
+from html import escape
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import srsly
 import typer
+from spacy import displacy
+
+ENTITY_URL = "https://uts.nlm.nih.gov/uts/umls/concept/{}"
 
 
-def main(linked: Path) -> None:
-    """Print LINKED, a JSONL file that "pel link" wrote.
+def main(linked: Path, page: Path) -> None:
+    """Print LINKED, a JSONL file that "pel link" wrote, and write it to PAGE with displaCy.
 
     A mention that is NIL is printed with the name of the candidate that was rejected.
     """
+    documents = []
     for document in srsly.read_jsonl(linked):
         print(f"\n{document['text']}")
         for mention in document["mentions"]:
             name = mention["name"] or f"not {mention['candidates'][0]['name']}"
             line = f"{mention['text']:<28} {mention['id']:<8}  {name:<36} {mention['score']:.2f}"
             print(f"    {line}")
+        ents = list(map(as_shown, document["mentions"]))
+        documents.append({"text": document["text"], "title": None, "ents": ents})
+    page.write_text(displacy.render(documents, style="ent", manual=True, page=True), "utf8")
+
+
+def as_shown(mention: dict[str, Any]) -> dict[str, Any]:
+    """A mention as displaCy takes it."""
+    return {
+        "start": mention["start"],
+        "end": mention["end"],
+        "label": escape(mention["name"] or "not in the KB"),
+        "kb_id": escape(mention["id"]),
+        "kb_url": ENTITY_URL.format(quote(mention["id"])) if mention["name"] else "#",
+    }
 
 
 if __name__ == "__main__":

@@ -16,10 +16,8 @@ from ..spans import mention_spans
 
 Batcher = Callable[[Iterable[Example]], Iterator[list[Example]]]
 
-# The number of documents whose mentions are shuffled together. They are in memory: an abstract takes
-# 150 KB, so these take less than half a GB.
+# The number of documents whose mentions are shuffled together. They take less than half a GB.
 SHUFFLED_DOCUMENTS = 3000
-
 
 _Document = tuple[Example, list[Span]]  # with its gold mentions
 _Mention = tuple[_Document, Span]
@@ -38,13 +36,9 @@ def make_mention_batcher(
         size: The number of mentions of a batch.
         spans_key: Where the mentions are, as in the corpus.
         shuffle_mentions: Whether mentions are shuffled one by one, those of 3,000 documents at a
-            time. If not, they stay in the order of their documents, which spaCy shuffles: a batch
-            then has the mentions of a few documents, which are alike. Shuffle them if each is read
-            in a text of its own (``spacy-pel.BiEncoder.v1``, ``spacy-pel.CrossEncoder.v1``), not if
-            a document is read once for all its mentions: it would be read again for nearly each.
-
-    Raises:
-        PelError: The size is not positive.
+            time. If not, a batch has the mentions of a few documents, which are alike. Shuffle them
+            if each is read in a text of its own (``spacy-pel.BiEncoder.v1``,
+            ``spacy-pel.CrossEncoder.v1``), not if a document is read once for all its mentions.
     """
     if size < 1:
         raise PelError(f"size of a batch by mentions is {size}", "set it to 1 or more")
@@ -71,19 +65,14 @@ def make_entity_batcher(
     """Make a batcher whose batches have several mentions of each entity, for ``[training.batcher]``.
 
     It is for losses over pairs of mentions. The mentions of an entity are shuffled, and taken in
-    groups of ``per_entity``. Groups are shuffled as well. What is left of an entity is a smaller
-    group. For the order see ``make_mention_batcher``.
+    groups, which are shuffled as well. What is left of an entity is a smaller group.
 
     Args:
         size: The number of mentions of a batch; 2N in KRISSBERT's Eq. 2, where it is 512.
         per_entity: The number of mentions of an entity in a batch, as long as it has that many.
         spans_key: Where the mentions are, as in the corpus.
-        documents: The number of documents that are grouped together. They are in memory: 20,000
-            windows of 64 words take less than a GB. With ``max_epochs = -1``, the mentions of an
-            entity should stand together in the corpus, as in what "pel mentions" writes.
-
-    Raises:
-        PelError: The size is smaller than a group, or a group has no pair.
+        documents: The number of documents that are grouped together, in memory. The mentions of an
+            entity should stand together in a larger corpus, as in what "pel mentions" writes.
     """
     if not 2 <= per_entity <= size:
         problem = f"a batch of {size} mentions, with {per_entity} of an entity"
@@ -112,11 +101,7 @@ def make_entity_batcher(
 
 
 def _rng() -> random.Random:
-    """What an epoch is drawn from: one seed.
-
-    A training that goes on from a checkpoint restores the state that ``random`` had at the beginning
-    of the epoch, and no later one.
-    """
+    # One seed an epoch: a training that goes on restores the state of ``random`` at its beginning.
     return random.Random(random.getrandbits(64))
 
 

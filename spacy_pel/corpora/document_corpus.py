@@ -17,8 +17,7 @@ from spacy.util import filter_spans
 
 from ..documents.docs import set_mentions, span_of, tokenized
 from ..documents.document import Document
-from ..documents.document_stream import RawDocument
-from ..documents.open_documents import open_documents
+from ..documents.open_documents import RawDocument, open_documents
 from ..errors import PelError
 from ..spans import NIL
 
@@ -41,8 +40,7 @@ class Corpus:
             so that linking alone is trained and scored. False leaves them to the pipeline.
         labels: New labels of mentions, by the labels in the source. A label that is not there stays.
 
-    Raises:
-        PelError: If the limit is negative.
+    PelError if the limit is negative.
     """
 
     def __init__(
@@ -75,10 +73,8 @@ class Corpus:
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Yield an Example a document, with the tokens of this pipeline's tokenizer.
 
-        The counts of a source are logged when it is first read to its end.
-
-        Raises:
-            PelError: Where a source breaks its format, and as ``tokenized`` does.
+        The counts of a source are logged when it is first read to its end. PelError where a source
+        breaks its format, and as of ``tokenized``.
         """
         for name, documents in self.documents_by_source():
             counts: Counter[str] = Counter()
@@ -125,8 +121,7 @@ def _log_once(level: int, message: str) -> None:
 class DocumentCorpus(Corpus):
     """Examples of files, folders and splits; each file, and each world of ZESHEL, is a source.
 
-    For names and format see ``open_documents``, for the settings ``Corpus``. PelError without a
-    name; while it is read, where it cannot be opened or breaks its format.
+    For names and format see ``open_documents``, for the settings ``Corpus``. PelError without a name.
     """
 
     def __init__(
@@ -144,20 +139,18 @@ class DocumentCorpus(Corpus):
             yield source, self._documents(source, documents)
 
     def _documents(self, source: str, documents: Iterator[RawDocument]) -> Iterator[Document]:
-        is_empty = True
+        raw = None
         for raw in documents:
-            is_empty = False
             document = raw.document(self.spans_key)
             yield document._replace(mentions=document.mentions or ())
-        if is_empty:
+        if raw is None:
             raise PelError(f"{source}: no documents in it", "give a corpus that has some")
 
 
 def open_corpus(name: str | Path, **settings: Any) -> DocumentCorpus:
     """The corpus that a name stands for, of any format; see ``open_documents`` and ``Corpus``.
 
-    PelError if there is no such file or split, or its format has no entity ids. What is wrong with
-    the documents is found when they are read.
+    PelError if there is no such file or split, or its format has no entity ids.
     """
     open_documents(name, with_ids=True)  # refuses it here and now
     return DocumentCorpus([name], **settings)

@@ -2,9 +2,8 @@
 
 from .docs import make_doc
 from .document import Document, Mention, Passage
-from .document_stream import DocumentStream, RawDocument
 from .formats import format_named, format_of
-from .open_documents import open_documents
+from .open_documents import DocumentStream, RawDocument, open_documents
 
 __all__ = [
     "Document",

@@ -6,7 +6,7 @@ PyPI's "bioc" does not check offsets, fails on the first odd document, and bring
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape, quoteattr
@@ -132,36 +132,28 @@ def _text(number: int, doc: Doc, spans_key: str | None) -> str:
     following = [passage.start for passage in passages[1:]]
     inside: list[list[str]] = [[] for _ in passages]
     for n, mention in enumerate(linked_mentions(doc, spans_key), start=1):
-        inside[bisect_right(following, mention["start"])].append(_annotation(n, mention))
-    lines = ["<document>" + _element("id", document_id(number, doc))]
-    lines.append(_infon_text(doc.user_data.get("infons", {}).items()))
+        start, length = mention["start"], mention["end"] - mention["start"]
+        infons = {"type": mention["label"], "identifier": mention["id"]}
+        infons |= {key: mention[key] for key in ("name", "score", "probability")}
+        inside[bisect_right(following, start)].append(
+            f'<annotation id="{n}">{_infon_text(infons)}<location offset="{start}" '
+            f'length="{length}"/><text>{_escaped(mention["text"])}</text></annotation>'
+        )
+    lines = [f"<document><id>{_escaped(document_id(number, doc))}</id>"]
+    lines.append(_infon_text(doc.user_data.get("infons", {})))
     for passage, written in zip(passages, inside):
-        lines.append(f"<passage>{_infon_text(passage.infons.items())}")
-        text = _element("text", full_text[passage.start : passage.end])
+        lines.append(f"<passage>{_infon_text(passage.infons)}")
+        text = f"<text>{_escaped(full_text[passage.start : passage.end])}</text>"
         lines += [f"<offset>{passage.start}</offset>{text}", *written, "</passage>"]
     return "\n".join([*filter(None, lines), "</document>\n"])
 
 
-def _annotation(number: int, mention: dict[str, Any]) -> str:
-    infons = [("type", mention["label"]), ("identifier", mention["id"]), ("name", mention["name"])]
-    infons += [(key, mention[key]) for key in ("score", "probability")]
-    start, end = mention["start"], mention["end"]
-    return (
-        f'<annotation id="{number}">{_infon_text((k, v) for k, v in infons if v is not None)}'
-        f'<location offset="{start}" length="{end - start}"/>'
-        f"{_element('text', mention['text'])}</annotation>"
-    )
-
-
-def _infon_text(infons: Iterable[tuple[str, Any]]) -> str:
+def _infon_text(infons: dict[str, Any]) -> str:
     return "".join(
         f"<infon key={quoteattr(key.translate(_NO_XML))}>{_escaped(str(value))}</infon>"
-        for key, value in infons
+        for key, value in infons.items()
+        if value is not None
     )
-
-
-def _element(tag: str, text: str) -> str:
-    return f"<{tag}>{_escaped(text)}</{tag}>"
 
 
 def _escaped(text: str) -> str:

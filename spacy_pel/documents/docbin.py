@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
-from .format import LONGEST, BoundedFile, Fault, Format, Input, whole
+from .format import LONGEST, BoundedFile, Fault, Format, Input, NumberedDocs, whole
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, DocBin
-
-    from .format import NumberedDocs
 
 # Documents that people write unpack to ten to twenty times the size of their file.
 MOST_BYTES, MOST_TIMES = 2**30, 50
@@ -63,7 +61,9 @@ def _limited(data: bytes) -> DocBin:
     if len(lengths) > MOST_DOCUMENTS:
         raise PelError(f"a DocBin of more than {MOST_DOCUMENTS:,} documents", _SPLIT)
     if longest > MOST_TOKENS:
-        problem = f"document {lengths.argmax() + 1} has {longest:,} tokens, more than {MOST_TOKENS:,}"
+        problem = (
+            f"document {lengths.argmax() + 1} has {longest:,} tokens, more than {MOST_TOKENS:,}"
+        )
         raise PelError(problem, "split the document")
     for part in ("user_data", "span_groups"):
         for packed in filter(None, message.get(part, ())):

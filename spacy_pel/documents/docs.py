@@ -29,8 +29,7 @@ class OverlappingMentions(PelError):
 def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
     """The text of a document as tokens, and how many were split at an edge of a mention.
 
-    The id of the document is ``doc.user_data["id"]``. PelError if the text is too long for the
-    pipeline, or its tokenizer changes the text.
+    PelError if the text is too long for the pipeline, or its tokenizer changes the text.
     """
     try:
         doc = tokens_of(nlp, document.text)
@@ -48,7 +47,7 @@ def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
 
 
 def span_of(doc: Doc, mention: Mention, kb_id: str = "") -> Span:
-    """The span of a mention in a Doc of ``tokenized``; without a label it gets DEFAULT_LABEL."""
+    """The span of a mention in a Doc of ``tokenized``."""
     label = mention.label or DEFAULT_LABEL
     return doc.char_span(mention.start, mention.end, label=label, kb_id=kb_id)
 

@@ -16,17 +16,13 @@ _PLAIN_ID = re.compile(r"\s*(?:[A-Za-z]+[:_])?[A-Za-z]{0,2}\d+\s*")
 
 
 class Mention(NamedTuple):
-    """A mention in the text of a document; ``mention_at`` makes one that is checked.
-
-    ``end`` is the character after its last. ``ids`` are entity ids, any of which is right; a mention
-    that is NIL has none.
-    """
+    """A mention in the text of a document; ``mention_at`` makes one that is checked."""
 
     start: int
-    end: int
+    end: int  # the character after its last
     text: str
     label: str = ""
-    ids: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()  # entity ids, any of which is right; none if it is NIL
 
 
 class Passage(NamedTuple):
@@ -38,24 +34,13 @@ class Passage(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A document and its mentions, in the order of the source. All offsets count its characters.
-
-    ``mentions`` are None if they are still to be found. ``passages`` are there if the format has
-    them. ``infons`` are what is known about the whole document.
-    """
+    """A document and its mentions, in the order of the source. All offsets count its characters."""
 
     text: str
     id: str | int | None = None
-    mentions: tuple[Mention, ...] | None = None
-    passages: tuple[Passage, ...] = ()
-    infons: dict[str, str] = {}
-
-    @property
-    def title(self) -> str:
-        """The text of the first passage if it begins the text and is a title, else ""."""
-        first = next(iter(self.passages), Passage(0, 0, {}))
-        is_title = first.start == 0 and first.infons.get("type") == "title"
-        return self.text[: first.end] if is_title else ""
+    mentions: tuple[Mention, ...] | None = None  # None: they are still to be found
+    passages: tuple[Passage, ...] = ()  # if the format has them
+    infons: dict[str, str] = {}  # what is known about the whole document
 
 
 def mention_at(
@@ -68,20 +53,10 @@ def mention_at(
     expected: str | None = None,
     remedy: str = OFFSETS,
 ) -> Mention:
-    """The mention at these characters of a text, without white space at its edges.
+    """The mention at these characters of a text, without white space at its edges; see ``Mention``.
 
-    Args:
-        text: The text of the document.
-        start: The first character of the mention.
-        end: The character after its last.
-        label: See ``Mention``.
-        ids: See ``Mention``.
-        expected: How the source says that the mention reads; None if it does not say.
-        remedy: What the user can do about wrong offsets.
-
-    Raises:
-        PelError: The offsets are not in the text, the mention is blank, or it does not read as
-            expected. White space may differ.
+    PelError, with the remedy, if the offsets are not in the text, the mention is blank, or it does not
+    read as expected. White space may differ.
     """
     if not 0 <= start < end <= len(text):
         problem = f"the mention {start}-{end} is not in the {len(text)} characters of text"

@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    NumberedDocs = Iterable[tuple[int, Doc]]  # linked docs with their numbers in the input
-
 LONGEST = 64 * 2**20  # bytes between the ends of two documents
 MOST_MENTIONS = 100_000  # of a document: one every ten characters, at the length that spaCy reads
 _MOST_HELD = 2**30  # bytes of a file that is held in memory
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Where a document begins in its file: the number of its line, or words such as "document 3".
 Place = int | str
+NumberedDocs = Iterable[tuple[int, "Doc"]]  # linked docs with their numbers in the input
 
 
 class Fault(NamedTuple):
@@ -62,7 +61,9 @@ class BoundedFile:
         self.size += len(data)
         if self.size > LONGEST:
             problem = f"no end of a document in {LONGEST:,} bytes"
-            raise PelError(f"{problem}, and the rest of the file is not read", "split it, or correct it")
+            raise PelError(
+                f"{problem}, and the rest of the file is not read", "split it, or correct it"
+            )
         if self._is_new and data:
             self._is_new = False
             return data.removeprefix(_BYTE_ORDER_MARK)
@@ -70,22 +71,17 @@ class BoundedFile:
 
 
 class Input(NamedTuple):
-    """How a format is read.
+    """How a format is read."""
 
-    Attributes:
-        split: Gives pairs of place and data of an open file, one a document, as a stream. The data
-            is bytes or plain data that is not checked yet, so that documents can be passed over
-            quickly. A Fault is a document that cannot be read. A PelError means that the rest of
-            the file cannot be read.
-        document: Makes the document from the data. A ValueError, in one line, says what is wrong.
-        has_ids: Whether mentions of this format have entity ids, so that it can be trained on.
-        doc: Makes a Doc from a pipeline (None: any vocabulary) and the data, for a format that holds
-            Docs. It needs no ``document``.
-    """
-
+    # Gives pairs of place and data of an open file, one a document, as a stream. The data is bytes or
+    # plain data that is not checked yet, so that documents can be passed over quickly. A Fault is a
+    # document that cannot be read. A PelError means that the rest of the file cannot be read.
     split: Callable[[BoundedFile], Iterator[tuple[Place, Any]]]
+    # Makes the document from the data. A ValueError, in one line, says what is wrong.
     document: Callable[[Any], Document] | None
-    has_ids: bool
+    has_ids: bool  # whether mentions have entity ids, so that it can be trained on
+    # Of a format that holds Docs, and needs no ``document``: makes a Doc from a pipeline (None: any
+    # vocabulary) and the data.
     doc: Callable[[Language | None, Any], Doc] | None = None
 
 
@@ -104,7 +100,7 @@ class Format(NamedTuple):
 
     name: str  # that users write
     suffixes: tuple[str, ...]  # of the names of its files, in lower case
-    input: Input | None = None  # None: it is only written
+    input: Input
     output: Output | None = None  # None: it is only read
     # Of a table: gives the output with a column for each of these vocabularies.
     coded: Callable[[Sequence[str]], Output] | None = None
@@ -112,6 +108,15 @@ class Format(NamedTuple):
     def output_with(self, vocabularies: Sequence[str]) -> Output | None:
         """How it is written where mentions have codes in these vocabularies."""
         return self.coded(vocabularies) if self.coded and vocabularies else self.output
+
+
+class DocumentFile(NamedTuple):
+    """A file of documents, or a split in it. Standard input has no URL."""
+
+    name: str  # for messages
+    url: str | None  # or its path
+    size: int | None  # in bytes; None if that is not known
+    format: Format
 
 
 class TextOutput(NamedTuple):

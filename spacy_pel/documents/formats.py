@@ -60,6 +60,6 @@ def suffixes(direction: str, *, with_ids: bool = False) -> str:
 
     with_ids: only of what is read with entity ids.
     """
-    known = [format for format in FORMATS if getattr(format, direction) is not None]
-    known = [format for format in known if not with_ids or (format.input and format.input.has_ids)]
+    known = [format for format in FORMATS if getattr(format, direction)]
+    known = [format for format in known if format.input.has_ids or not with_ids]
     return ", ".join(suffix for format in known for suffix in format.suffixes)

@@ -8,7 +8,7 @@ is an answer of the API of ``pel serve``, or a BioC collection. ijson reads file
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,10 @@ from ..system.lines import json_object
 from .bioc import document_of_bioc
 from .docs import linked_document
 from .document import Document, Mention, mention_at
-from .format import BoundedFile, Format, Input, TextOutput, decoded, filled_lines
+from .format import BoundedFile, Format, Input, NumberedDocs, TextOutput, decoded, filled_lines
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
-
-    from .format import NumberedDocs
 
 _REMEDY = "correct the document"
 _NOT_ACCEPTED = ("reject", "ignore")  # answers of Prodigy's users
@@ -85,12 +83,12 @@ def _document_of_line(line: bytes) -> Document:
 
 
 def _records(file: BoundedFile) -> Iterator[tuple[str, Any]]:
-    import ijson
+    from ijson import JSONError
 
     try:
         for number, record in enumerate(_items(file), start=1):
             yield f"document {number}", record
-    except (ijson.JSONError, UnicodeDecodeError, OverflowError) as error:
+    except (JSONError, UnicodeDecodeError, OverflowError) as error:
         raise PelError(f"bad JSON ({str(error).splitlines()[0]})", "correct it") from error
 
 
@@ -98,24 +96,23 @@ def _items(file: BoundedFile) -> Iterator[Any]:
     """The items of the list that a file holds, or has under "documents"; else what it holds."""
     import ijson
 
-    events = _shallow(ijson.parse(file, use_float=True))
-    whole = ijson.ObjectBuilder()
-    for depth, prefix, event, value in events:
+    depth, whole = 0, ijson.ObjectBuilder()
+
+    def shallow() -> Iterator[tuple[str, str, Any]]:
+        nonlocal depth
+        for prefix, event, value in ijson.parse(file, use_float=True):
+            depth += event.startswith("start_") - event.startswith("end_")
+            if depth > _DEEPEST:
+                raise PelError(f"JSON of more than {_DEEPEST} levels", "correct it")
+            yield prefix, event, value
+
+    events = shallow()
+    for prefix, event, value in events:
         if event == "start_array" and (depth == 1 or (depth, prefix) == (2, "documents")):
-            yield from ijson.items((each[1:] for each in events), f"{prefix}.item".lstrip("."))
+            yield from ijson.items(events, f"{prefix}.item".lstrip("."))
             return
         whole.event(event, value)
     yield whole.value
-
-
-def _shallow(events: Iterable[tuple[str, str, Any]]) -> Iterator[tuple[int, str, str, Any]]:
-    """The events, each with the number of levels that are open after it."""
-    depth = 0
-    for prefix, event, value in events:
-        depth += event.startswith("start_") - event.startswith("end_")
-        if depth > _DEEPEST:
-            raise PelError(f"JSON of more than {_DEEPEST} levels", "correct it")
-        yield depth, prefix, event, value
 
 
 def _document_of_record(record: Any) -> Document:
@@ -139,10 +136,8 @@ def _line(number: int, doc: Doc, spans_key: str | None) -> str:
 def _prodigy_line(number: int, doc: Doc, spans_key: str | None) -> str:
     document = linked_document(doc, spans_key)
     kept = ("start", "end", "text", "label", "id", "name", "score", "probability")
-    spans = [
-        {"kb_id" if key == "id" else key: mention[key] for key in kept}
-        for mention in document["mentions"]
-    ]
+    names = {key: "kb_id" if key == "id" else key for key in kept}
+    spans = [{name: m[key] for key, name in names.items()} for m in document["mentions"]]
     meta = {"meta": {"id": document["id"]}} if "id" in document else {}
     return json.dumps({"text": document["text"], **meta, "spans": spans}, ensure_ascii=False) + "\n"
 
@@ -218,15 +213,14 @@ class _TaskList:
         TextOutput(_task_line).write_part(docs, spans_key, path)
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
+        between = b"[\n"
         with open(path, "wb") as file:
-            file.write(b"[")
-            between = b"\n"
             for part in parts:
                 with open(part, "rb") as tasks:
                     for task in tasks:
                         file.write(between + task.rstrip(b"\n"))
                         between = b",\n"
-            file.write(b"\n]\n")
+            file.write(b"[\n]\n" if between == b"[\n" else b"\n]\n")
 
 
 def _task_line(number: int, doc: Doc, spans_key: str | None) -> str:
@@ -241,11 +235,8 @@ def _task_line(number: int, doc: Doc, spans_key: str | None) -> str:
             label["score"] = mention["score"]
         answer = {**place, "text": [mention["id"]]}
         results += [label, {**region, "from_name": KB_ID, "type": "textarea", "value": answer}]
-    id = {"id": document["id"]} if "id" in document else {}
-    task = {
-        "data": {**id, _TEXT: document["text"]},
-        "predictions": [{"model_version": "spacy_pel", "result": results}],
-    }
+    data = {key: document[key] for key in ("id", _TEXT) if key in document}
+    task = {"data": data, "predictions": [{"model_version": "spacy_pel", "result": results}]}
     return json.dumps(task, ensure_ascii=False) + "\n"
 
 

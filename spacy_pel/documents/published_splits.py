@@ -18,8 +18,7 @@ from ..kb.readers.json_records import json_lines, text_of
 from ..system.lines import json_object
 from . import pubtator
 from .document import Document, mention_at
-from .document_stream import DocumentFile
-from .format import BoundedFile, Format, Input, Place, decoded, filled_lines
+from .format import BoundedFile, DocumentFile, Format, Input, Place, decoded, filled_lines
 
 _SPLITS = {"train": "trng", "dev": "dev", "test": "test"}  # as the files of MedMentions are named
 # Words kept before the first and after the last mention of a document of ZESHEL: as many word pieces
@@ -37,8 +36,7 @@ def is_published(folder: Path) -> bool:
 def open_split(folder: Path, words: Sequence[str]) -> list[DocumentFile]:
     """The files of a split, by a folder and the words that follow it: ["val", "lego"].
 
-    PelError if the folder has none of the layouts, the words name no split, or its list or its
-    mentions are faulty. What is wrong with the documents is found when they are read.
+    PelError if there is no such split, or its list or its mentions are faulty.
     """
     if _medmentions_file(folder):
         opened, name, examples = _medmentions, "MedMentions", ("train", "dev", "test")
@@ -61,12 +59,7 @@ def _lacking(what: str, wanted: Collection[str], found: set[str]) -> None:
 
 
 def _medmentions(folder: Path, split: str) -> list[DocumentFile]:
-    """A split of MedMentions ("train", "dev" or "test").
-
-    The folder is ``full`` or ``st21pv`` of the corpus, or the ``data`` folder in it, with
-    ``corpus_pubtator.txt.gz`` (or unpacked). The lists ``corpus_pubtator_pmids_*.txt`` stand beside
-    it or, as published, in ``full/data`` alone.
-    """
+    """A split of MedMentions. Its list stands beside the corpus or, as published, in ``full/data``."""
     if split not in _SPLITS:
         problem = f"{folder}: MedMentions has no split {split!r}"
         raise PelError(problem, f"choose one of {', '.join(_SPLITS)}")
@@ -169,7 +162,9 @@ def _annotated(data: tuple[str, str, list[_Mention]]) -> Document:
     tokens = [token.span() for token in re.finditer(r"\S+", whole)]
     for place, first, last, text, *_ in mentions:
         if " ".join(whole[start:end] for start, end in tokens[first : last + 1]) != text:
-            problem = f"{place}: the mention reads {text[:60]!r} but document {id} has something else"
+            problem = (
+                f"{place}: the mention reads {text[:60]!r} but document {id} has something else"
+            )
             raise PelError(f"{problem} at tokens {first}-{last}", _OF_ONE_RELEASE)
     first = max(0, min(mention.first for mention in mentions) - CONTEXT_WORDS)
     last = min(len(tokens) - 1, max(mention.last for mention in mentions) + CONTEXT_WORDS)

@@ -23,15 +23,23 @@ from ..kb.readers.tables import parquet_rows
 from ..system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
 from .docs import linked_document, linked_mentions
 from .document import Document
-from .format import LONGEST, BoundedFile, Fault, Format, Input, TextOutput, decoded, document_id
+from .format import (
+    LONGEST,
+    BoundedFile,
+    Fault,
+    Format,
+    Input,
+    NumberedDocs,
+    TextOutput,
+    decoded,
+    document_id,
+)
 from .json_formats import document_of
 
 if TYPE_CHECKING:
     import duckdb
     import pandas
     from spacy.tokens import Doc
-
-    from .format import NumberedDocs
 
 # Of a mention: the columns of CSV and TSV, and their types and the others in Parquet.
 COLUMNS = (
@@ -59,7 +67,7 @@ def to_dataframe(
     """A table with one mention a row, and the columns of ``pel link``'s Parquet.
 
     Types, candidates, and codes of a vocabulary are lists: ``table.explode("ICD10CM")`` parts them.
-    pandas is needed here alone, and is not installed with us: a PelError says so.
+    PelError without pandas, which is not installed with us.
 
     Args:
         documents: Linked Docs, or records of ``pel link``'s JSONL. A document without an id is
@@ -90,8 +98,8 @@ def _csv_rows(delimiter: str, file: BoundedFile) -> Iterator[tuple[int, Any]]:
     except csv.Error as error:
         raise PelError(f"line 1: {error}", "correct it") from error
     if "text" not in header:
-        named = ", ".join(header) or "none"
-        raise PelError(f"no column 'text' in line 1, which names: {named}", _NAME_THEM)
+        problem = f"no column 'text' in line 1, which names: {', '.join(header) or 'none'}"
+        raise PelError(problem, _NAME_THEM)
     places = {key: header.index(key) for key in ("text", "id") if key in header}
     while True:
         first = reader.line_num + 1
@@ -117,28 +125,23 @@ def _csv_text(
     delimiter: str, vocabularies: Sequence[str], number: int, doc: Doc, spans_key: str | None
 ) -> str:
     """A line for each mention. Several types, or codes in one vocabulary, are joined by bars."""
-    rows = []
-    for mention in linked_mentions(doc, spans_key):
-        codes = {name: "|".join(mention.get("xrefs", {}).get(name, ())) for name in vocabularies}
-        mention["types"] = "|".join(mention["types"])
-        cells = {"document": document_id(number, doc), **mention}
-        rows.append([*(cells[column] for column in COLUMNS), *codes.values()])
-    return csv_lines(delimiter, rows)
-
-
-def csv_lines(delimiter: str, rows: Iterable[Sequence[Any]]) -> str:
-    """Rows as lines that end in a line feed."""
     lines = []
-    for row in rows:
-        file = io.StringIO(newline="")
-        # Python before 3.13 quotes a "\r" in a cell only if lines end in one; unquoted it ends a line.
-        csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
-        lines.append(file.getvalue().removesuffix("\r\n") + "\n")
+    for mention in linked_mentions(doc, spans_key):
+        codes = ("|".join(mention.get("xrefs", {}).get(name, ())) for name in vocabularies)
+        mention |= {"document": document_id(number, doc), "types": "|".join(mention["types"])}
+        lines.append(_csv_line(delimiter, [*(mention[column] for column in COLUMNS), *codes]))
     return "".join(lines)
 
 
+def _csv_line(delimiter: str, row: Sequence[Any]) -> str:
+    file = io.StringIO(newline="")
+    # Python before 3.13 quotes a "\r" in a cell only if lines end in one; unquoted it ends a line.
+    csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
+    return file.getvalue().removesuffix("\r\n") + "\n"
+
+
 def _csv_output(delimiter: str, vocabularies: Sequence[str]) -> TextOutput:
-    head = csv_lines(delimiter, [[*COLUMNS, *vocabularies]])
+    head = _csv_line(delimiter, [*COLUMNS, *vocabularies])
     return TextOutput(partial(_csv_text, delimiter, vocabularies), head)
 
 

@@ -28,8 +28,8 @@ def platt_fit(
     """The slope and the intercept of the sigmoid of scores that best predicts what is right.
 
     The likelihood is maximised against Platt's softened targets (1999): (r + 1) / (r + 2) for the r
-    that are right, and 1 / (w + 2) for the w that are wrong. With them it has a maximum even where
-    the scores, float [n], separate the two. Raises ValueError if all are right, or all wrong.
+    that are right, and 1 / (w + 2) for the w that are wrong. So it has a maximum even where the
+    scores, float [n], separate the two. ValueError if all are right, or all wrong.
     """
     from sklearn.linear_model import LogisticRegression  # here: it takes a second
 

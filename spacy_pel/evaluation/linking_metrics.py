@@ -51,10 +51,14 @@ def linking_metrics(
         ValueError: Lengths differ, a rank is negative, or a mention has a rank and is not in the
             KB.
     """
-    ranks = np.asarray(ranks, dtype=np.int64)
-    members = _group_members(len(ranks), in_kb, seen)
-    if (ranks < 0).any() or ranks[~members["in_kb"]].any():
+    ranks, in_kb = np.asarray(ranks, dtype=np.int64), np.asarray(in_kb, dtype=bool)
+    known = in_kb if seen is None else np.asarray(seen, dtype=bool)
+    if not len(in_kb) == len(known) == len(ranks):
+        raise ValueError(f"{len(ranks)} ranks, {len(in_kb)} in_kb and {len(known)} seen flags")
+    if (ranks < 0).any() or ranks[~in_kb].any():
         raise ValueError("ranks are 0 or more, and 0 where no gold id is in the KB")
+    parts = (None, None) if seen is None else (in_kb & known, in_kb & ~known)
+    members = dict(zip(GROUPS, (np.ones(len(ranks), dtype=bool), in_kb, *parts)))
     reciprocal = np.divide(1.0, ranks, out=np.zeros(len(ranks)), where=ranks > 0)
     values = {f"recall@{k}": (ranks > 0) & (ranks <= k) for k in ks} | {"mrr": reciprocal}
     counts = {
@@ -101,11 +105,7 @@ def metrics_table(metrics: dict[str, Any]) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table: the first column aligned to the left, the others to the right.
-
-    Raises:
-        ValueError: A row is not as long as the header.
-    """
+    """A Markdown table: the first column aligned to the left, the others to the right."""
     columns = zip(header, *rows, strict=True)
     widths = [max(2, *(len(cell) for cell in column)) for column in columns]
     rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
@@ -114,18 +114,6 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         for row in (header, *rows)
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rules, *lines[1:]])
-
-
-def _group_members(
-    mentions: int, in_kb: Sequence[bool] | np.ndarray, seen: Sequence[bool] | np.ndarray | None
-) -> dict[str, np.ndarray | None]:
-    """For each group which mentions are in it, bool [mentions]; None if that is unknown."""
-    in_kb = np.asarray(in_kb, dtype=bool)
-    known = in_kb if seen is None else np.asarray(seen, dtype=bool)
-    if not (len(in_kb) == len(known) == mentions):
-        raise ValueError(f"{mentions} ranks, {len(in_kb)} in_kb and {len(known)} seen flags")
-    parts = (None, None) if seen is None else (in_kb & known, in_kb & ~known)
-    return dict(zip(GROUPS, (np.ones(mentions, dtype=bool), in_kb, *parts)))
 
 
 def _mean(values: np.ndarray, mask: np.ndarray | None) -> float | None:

@@ -55,8 +55,8 @@ def precision_recall_curve(
 ) -> dict[str, list[float]] | None:
     """Precision and recall of NIL at up to ``points`` rising levels of recall, for JSON.
 
-    Of the thresholds that reach a level, the lowest is taken. None if no mention is NIL, or if none
-    of those that are was linked. The other arguments are those of ``best_nil_threshold``.
+    Of the thresholds that reach a level, the lowest is taken. None if no mention that was linked is
+    NIL. The other arguments are those of ``best_nil_threshold``.
     """
     _, called, hits = _operating_points(scores, gold_nil)
     if not len(hits) or not hits[-1]:

@@ -28,7 +28,7 @@ from ..reading.mention import MentionInContext
 from ..spans import gold_ids, mention_spans
 from ..system.whole_files import whole_file
 from .fit_joint import JointReport, fit_joint
-from .gold_examples import Bars, check_ids, gold_examples, linked_one_by_one
+from .gold_examples import Bars, check_ids, gold_examples, link_examples
 
 if TYPE_CHECKING:
     from ..kb.knowledge_base import KnowledgeBase
@@ -51,30 +51,22 @@ class CalibrationReport(NamedTuple):
 
     The figures are of documents that a ranking was not fitted to: five are fitted, each without a fifth
     of the documents. Of one document they are of the mentions that the ranking was fitted to.
-
-    Attributes:
-        mentions: The number of gold mentions.
-        fitted_on: Their labels, with the number of each.
-        nil_threshold: A mention is NIL if the probability that a candidate is right is below it. None:
-            no mention is.
-        recall_before: The share of mentions in the KB whose first candidate is right, by the scores.
-        recall_after: The same by the ranking.
-        nil: How well NIL mentions are found, see ``evaluation.nil_metrics``.
-        error: The expected calibration error of the probabilities.
-        sure: Of the first candidates with a probability of 90 % at least: their share of all mentions,
-            and the share of them that is right; None if there are none.
-        joint: How mentions are linked together; None if that was not fitted.
     """
 
-    mentions: int
-    fitted_on: str
+    mentions: int  # the number of gold mentions
+    fitted_on: str  # their labels, with the number of each
+    # A mention is NIL if the probability that a candidate is right is below it. None: no mention is.
     nil_threshold: float | None
-    recall_before: float
-    recall_after: float
-    nil: dict[str, Any]
-    error: float
+    recall_before: (
+        float  # the share of mentions in the KB whose first candidate is right, by scores
+    )
+    recall_after: float  # the same by the ranking
+    nil: dict[str, Any]  # how well NIL mentions are found, see ``evaluation.nil_metrics``
+    error: float  # the expected calibration error of the probabilities
+    # Of the first candidates with a probability of 90 % at least: their share of all mentions, and the
+    # share of them that is right; None if there are none.
     sure: tuple[float, float] | None
-    joint: JointReport | None = None
+    joint: JointReport | None = None  # how mentions are linked together, if that was fitted
 
 
 def calibrate_folder(
@@ -99,16 +91,13 @@ def calibrate_folder(
         **settings: Others of ``calibrate``.
 
     Raises:
-        PelError: There is no pipeline with such a linker in the folder, or what ``calibrate``
-            raises.
+        PelError: The folder has no pipeline with such a linker, or what ``calibrate`` raises.
         OSError: The folder cannot be written to.
     """
     file = Path(pipeline) / component / "cfg"
     if not file.is_file():
-        raise PelError(
-            f'{pipeline}: no folder of a pipeline with a "{component}"',
-            "give one that may be changed, such as training/model-best",
-        )
+        problem = f'{pipeline}: no folder of a pipeline with a "{component}"'
+        raise PelError(problem, "give one that may be changed, such as training/model-best")
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
     report = calibrate(nlp, corpus, component=component, **settings)
@@ -153,10 +142,9 @@ def calibrate(
     before = linker.fitted
     linker.fitted = Fitted(configured_nil_threshold=before.configured_nil_threshold)
     try:
-        report = fit(nlp, linker, examples, progress=progress)
-        return report._replace(
-            joint=fit_joint(nlp, linker, examples, progress) if jointly else None
-        )
+        report = fit(nlp, linker, examples, progress)
+        joint = fit_joint(nlp, linker, examples, progress) if jointly else None
+        return report._replace(joint=joint)
     except BaseException:
         linker.fitted = before
         raise
@@ -166,20 +154,16 @@ def fit(
     nlp: Language,
     linker: ProxyLinker,
     examples: Sequence[Example],
-    *,
     progress: Bars | None = None,
 ) -> CalibrationReport:
     """Fit the ranking and the NIL threshold of a linker to the mentions of ``gold_examples``.
 
-    Raises:
-        PelError: No candidate is right.
+    PelError if no candidate is right.
     """
     gold = _looked_at(nlp, linker, examples, progress)
     if not gold.right.any():
-        raise PelError(
-            "no candidate is right, so no ranking can be fitted",
-            "give a larger corpus, or a pipeline that is better trained",
-        )
+        problem = "no candidate is right, so no ranking can be fitted"
+        raise PelError(problem, "give a larger corpus, or a pipeline that is better trained")
     types_of_kb = Counter(entity.types for entity in linker.kb)
     linker.ranking = _fitted(gold, types_of_kb, linker.reranked)
     folds = gold.documents % _FOLDS
@@ -220,29 +204,25 @@ def fit(
 
 
 class _Gold(NamedTuple):
-    """The candidates of gold mentions as a ranking looks at them.
-
-    ``right``, bool [n, k], says which are right, ``ranks``, int64 [n], at which rank the first right one
-    was found (0: none was), and ``sole`` which candidates alone have the mention as a name.
-    ``types`` has those of the right entities, or None if the KB has none of them, and ``documents``
-    numbers the documents, int64 [n].
-    """
+    """The candidates of gold mentions as a ranking looks at them."""
 
     features: Features
-    right: np.ndarray
-    ranks: np.ndarray
-    sole: np.ndarray
-    types: Sequence[tuple[str, ...] | None]
-    documents: np.ndarray
+    right: np.ndarray  # bool [n, k], which candidates are right
+    ranks: np.ndarray  # int64 [n], at which rank the first right one was found; 0: none was
+    sole: np.ndarray  # bool [n, k], which candidates alone have the mention as a name
+    types: Sequence[
+        tuple[str, ...] | None
+    ]  # of the right entities; None if the KB has none of them
+    documents: np.ndarray  # int64 [n], the numbers of the documents
 
     def of(self, chosen: np.ndarray) -> _Gold:
         """Some of the mentions, bool [n]."""
-        features = Features(*(_chosen(column, chosen) for column in self.features))
-        return _Gold(features, *(_chosen(column, chosen) for column in self[1:]))
 
+        def of_column(column: Sequence) -> Sequence:
+            is_array = isinstance(column, np.ndarray)
+            return column[chosen] if is_array else list(compress(column, chosen))
 
-def _chosen(column: Sequence, chosen: np.ndarray) -> Sequence:
-    return column[chosen] if isinstance(column, np.ndarray) else list(compress(column, chosen))
+        return _Gold(Features(*map(of_column, self.features)), *map(of_column, self[1:]))
 
 
 class _Recorder:
@@ -255,45 +235,37 @@ class _Recorder:
     def unknown(self, labels: Iterable[str]) -> list[str]:
         return []
 
-    def on(self, kb: KnowledgeBase, labels: Sequence[str]) -> _Recorder:
-        self.kb, self.labels = kb, labels
-        return self
-
-    def ordered(self, found: Found) -> Ordered:
+    def ordered(self, kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Ordered:
         numbers = found.candidates.numbers
-        sole = sole_owners(self.kb, found.mentions, numbers[:, :TOP])
-        self.looked_at.append((features_of(self.kb, self.labels, found), numbers, sole))
+        sole = sole_owners(kb, found.mentions, numbers[:, :TOP])
+        self.looked_at.append((features_of(kb, labels, found), numbers, sole))
         return Ordered(np.tile(np.arange(numbers.shape[1]), (len(numbers), 1)))
 
 
 def _looked_at(
     nlp: Language, linker: ProxyLinker, examples: Sequence[Example], progress: Bars | None
 ) -> _Gold:
-    """Link gold mentions, each document by itself, and look at their candidates."""
-    recorder = _Recorder(linker.reranked)
-    linker.ranking = recorder
-    right, types, documents = [], [], []  # ``right`` is of all candidates
-    linked = linked_one_by_one(nlp, linker, examples, "Looking at candidates", progress)
-    for document, (example, answer) in enumerate(linked):
-        if answer is None:
-            continue
-        numbers = recorder.looked_at[-1][1]
-        for span, row in zip(mention_spans(example.reference, linker.spans_key), numbers):
-            golds = [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
-            right.append(np.isin(row, golds))
-            types.append(linker.kb.entities(golds[:1])[0].types if golds else None)
-            documents.append(document)
+    """Link gold mentions, and look at their candidates."""
+    linker.ranking = recorder = _Recorder(linker.reranked)
+    link_examples(nlp, linker, examples, progress)
     linker.ranking = None
-    looked_at, _, sole = zip(*recorder.looked_at)
-    columns = zip(*looked_at)
+    features, numbers, sole = zip(*recorder.looked_at)
     joined = (
         np.concatenate(own) if isinstance(own[0], np.ndarray) else list(chain.from_iterable(own))
-        for own in columns
+        for own in zip(*features)
     )
-    all_right = np.array(right)
-    ranks = np.where(all_right.any(axis=1), 1 + all_right.argmax(axis=1), 0)
-    right = all_right[:, :TOP]
-    return _Gold(Features(*joined), right, ranks, np.concatenate(sole), types, np.array(documents))
+    right, types, documents = [], [], []  # ``right`` is of all candidates
+    rows = chain.from_iterable(numbers)
+    for document, example in enumerate(examples):
+        for span in mention_spans(example.reference, linker.spans_key):
+            golds = [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
+            right.append(np.isin(next(rows), golds))
+            types.append(linker.kb.entities(golds[:1])[0].types if golds else None)
+            documents.append(document)
+    right = np.array(right)
+    ranks = np.where(right.any(axis=1), 1 + right.argmax(axis=1), 0)
+    sole, documents = np.concatenate(sole), np.array(documents)
+    return _Gold(Features(*joined), right[:, :TOP], ranks, sole, types, documents)
 
 
 def _fitted(gold: _Gold, types_of_kb: Mapping[tuple[str, ...], int], reranked: int) -> Ranking:
@@ -303,17 +275,11 @@ def _fitted(gold: _Gold, types_of_kb: Mapping[tuple[str, ...], int], reranked: i
 
 
 def nil_threshold_of_names(linker: ProxyLinker) -> float | None:
-    """Give a NIL threshold that rejects what resembles no name, and keeps the names of the KB.
+    """A NIL threshold that rejects what resembles no name of a linker's KB, and keeps its names.
 
     Some names of the KB are searched as mentions without a context. The best score of an entity that
     does not have the name is what a mention gets if the KB lacks its entity. A quarter of these
-    scores are below the threshold.
-
-    Args:
-        linker: A linker whose KB has its vectors.
-
-    Returns:
-        The threshold; None if the KB has too few names to tell.
+    scores are below the threshold. None if the KB has too few names to tell.
     """
     kb = linker.index
     rng = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spacy.language import Language
 from spacy.training import Example
@@ -20,9 +20,6 @@ from ..kb.records.names import normalised
 from ..pipeline.pipelines import linker_of
 from ..spans import gold_ids, mention_spans
 from .gold_examples import Bars, check_ids, gold_examples, link_examples
-
-if TYPE_CHECKING:
-    from ..pipeline.proxy_linker import ProxyLinker
 
 # What is kept of the scores. The others are the same numbers under names for training configs.
 KEPT = (
@@ -68,21 +65,6 @@ def evaluate(
     start = time.perf_counter()
     link_examples(nlp, linker, examples, progress)
     seconds = time.perf_counter() - start
-    metrics = metrics_of(linker, examples, seconds, corpus, limit)
-    return {**metrics, "linker": linker_state(nlp, component)}
-
-
-def metrics_of(
-    linker: ProxyLinker,
-    examples: Sequence[Example],
-    seconds: float,
-    corpus: Sequence[str | Path],
-    limit: int,
-) -> dict[str, Any]:
-    """Score examples that are linked already: what ``evaluate`` returns, without ``linker``.
-
-    ``seconds`` is how long linking them took.
-    """
     scores = linker.score(examples)
     return {
         **{name: value for name, value in scores.items() if name.startswith(KEPT)},
@@ -94,16 +76,12 @@ def metrics_of(
         "corpus": [str(path) for path in corpus],
         "limit": limit,
         "spans_key": linker.spans_key,
+        "linker": linker_state(nlp, component),
     }
 
 
 def read_metrics(path: Path) -> dict[str, Any]:
-    """The metrics in a file of ``pel evaluate``.
-
-    Raises:
-        PelError: The file holds no metrics of linking.
-        OSError: The file cannot be read.
-    """
+    """The metrics in a file of ``pel evaluate``; PelError if it holds none."""
     remedy = "give a file of python -m spacy pel evaluate"
     try:
         metrics = json.loads(path.read_text("utf8"))

@@ -27,39 +27,26 @@ _LEAST = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
 
 
 class JointReport(NamedTuple):
-    """What was fitted, with figures of the mentions that it was fitted to.
-
-    Attributes:
-        settings: The settings.
-        accuracy_alone: The share of mentions that are right when they are linked one by one; one
-            whose entity the KB lacks is right if it is NIL.
-        accuracy: The same, linked jointly.
-        agreement: The adjusted Rand index of clusters of mentions alone with the gold entities.
-        by_direction: The neighbours with the best accuracy, directed (True) and undirected (False);
-            none if they gain nothing.
-    """
+    """What was fitted, with figures of the mentions that it was fitted to."""
 
     settings: JointSettings
+    # The share of mentions that are right when they are linked one by one; one whose entity the KB
+    # lacks is right if it is NIL.
     accuracy_alone: float
-    accuracy: float
-    agreement: float
+    accuracy: float  # the same, linked jointly
+    agreement: float  # the adjusted Rand index of clusters of mentions alone with the gold entities
+    # The neighbours with the best accuracy, directed (True) and undirected; none if they gain nothing.
     by_direction: dict[bool, Neighbourhood]
 
 
 class GoldMentions(NamedTuple):
-    """Linked gold mentions of a corpus.
+    """Linked gold mentions of a corpus."""
 
-    Attributes:
-        mentions: The mentions, each linked by itself.
-        vectors: float32 [n, d].
-        golds: The ids of each that are right: those of the KB, or if it has none, as they were given.
-        in_kb: bool [n], whether the KB has any of them.
-    """
-
-    mentions: list[CorpusMention]
-    vectors: np.ndarray
+    mentions: list[CorpusMention]  # each linked by itself
+    vectors: np.ndarray  # float32 [n, d]
+    # The ids of each that are right: those of the KB, or if it has none, as they were given.
     golds: list[frozenset[str]]
-    in_kb: np.ndarray
+    in_kb: np.ndarray  # bool [n], whether the KB has any of them
 
     @property
     def entities(self) -> np.ndarray:
@@ -73,16 +60,9 @@ def fit_joint(
     examples: Sequence[Example],
     progress: Bars | None = None,
 ) -> JointReport:
-    """Set how a linker links mentions together; see ``fitted_joint``.
+    """Set how a linker, calibrated on the same examples, links mentions together; see ``fitted_joint``.
 
-    Args:
-        nlp: The pipeline.
-        linker: Its linker, which was calibrated on the examples.
-        examples: The gold mentions (``gold_examples``), which are linked in place.
-        progress: See ``calibrate``.
-
-    Raises:
-        PelError: No two mentions near to each other mean the same, or all do.
+    The examples (``gold_examples``) are linked in place.
     """
     with with_settings(linker, vectors=True):
         link_examples(nlp, linker, examples, progress)
@@ -92,19 +72,13 @@ def fit_joint(
 
 
 def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
-    """Fit how mentions are linked together.
+    """Fit how mentions are linked together by a linker that reranks so many candidates.
 
-    The probability that two mentions mean the same is a sigmoid of their cosine, fitted to the 8 nearest mentions of each gold mention. Then all
-    numbers of neighbours, thresholds and directions are tried. Those with the best accuracy are for
-    linking. For discovery it is those whose clusters, made of mentions alone, agree best with the
-    gold entities. Of equals the first is taken.
-
-    Args:
-        gold: The gold mentions.
-        reranked: The number of candidates that the linker reranks.
-
-    Raises:
-        PelError: As ``fit_joint`` does.
+    The probability that two mentions mean the same is a sigmoid of their cosine, fitted to the 8
+    nearest mentions of each gold mention. Then all numbers of neighbours, thresholds and directions
+    are tried. Those with the best accuracy are for linking. For discovery it is those whose clusters, made of mentions alone, agree best with the
+    gold entities. Of equals the first is taken. PelError if no two mentions near to each other mean
+    the same, or all do.
     """
     from sklearn.metrics import adjusted_rand_score  # here: it takes a second
 
@@ -137,14 +111,11 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     accuracies = {kind: accuracy(kind) for kind in tried}
     agreements = {kind: agreement(kind) for kind in tried if not kind.directed}
     by_direction = {
-        directed: max(
-            (kind for kind in tried if kind is none or kind.directed is directed),
-            key=accuracies.__getitem__,
-        )
-        for directed in (True, False)
+        way: max([none, *(kind for kind in tried if kind.directed is way)], key=accuracies.get)
+        for way in (True, False)
     }
-    linking = max(accuracies, key=accuracies.__getitem__)
-    discovery = max(agreements, key=agreements.__getitem__)
+    linking = max(accuracies, key=accuracies.get)
+    discovery = max(agreements, key=agreements.get)
     best = settings._replace(linking=linking, discovery=discovery)
     figures = accuracies[none], accuracies[linking], agreements[discovery]
     return JointReport(best, *figures, by_direction)
@@ -171,40 +142,27 @@ def _same_meaning(neighbours: Candidates, golds: Sequence[frozenset[str]]) -> tu
     pairs = zip(np.nonzero(there)[0].tolist(), neighbours.numbers[there].tolist())
     same = [not golds[a].isdisjoint(golds[b]) for a, b in pairs]
     if all(same) or not any(same):
-        raise PelError(
-            f"of {len(same):,} pairs of mentions near to each other {sum(same):,} mean the same, so "
-            "no probability can be fitted",
-            "give a larger corpus",
+        problem = (
+            f"of {len(same):,} pairs of mentions near to each other {sum(same):,} mean the same"
         )
+        raise PelError(f"{problem}, so no probability can be fitted", "give a larger corpus")
     return platt_fit(neighbours.scores[there], same)
 
 
 def right_answers(entities: np.ndarray, ids: Sequence[str], gold: GoldMentions) -> np.ndarray:
     """Which gold mentions are right, bool [n]; one whose entity the KB lacks, if it is NIL.
 
-    Args:
-        entities: int64 [n], the entity of each; -1 for NIL.
-        ids: The ids of the entities.
-        gold: The gold mentions.
+    ``entities``, int64 [n], are places in ``ids``; -1 for NIL.
     """
-    said = zip(entities.tolist(), gold.golds, gold.in_kb.tolist())
-    right = [
-        (entity >= 0 and ids[entity] in golds) if in_kb else entity < 0
-        for entity, golds, in_kb in said
-    ]
-    return np.array(right, dtype=bool)
+    said = [ids[entity] if entity >= 0 else None for entity in entities.tolist()]
+    known = zip(said, gold.golds, gold.in_kb.tolist())
+    return np.array([id in golds if in_kb else id is None for id, golds, in_kb in known], bool)
 
 
 def mention_clusters(
     neighbours: Candidates, settings: JointSettings, counted: Neighbourhood
 ) -> np.ndarray:
-    """The clusters of n mentions without any entity, int64 [n] (ArboEL, 3.5).
-
-    Args:
-        neighbours: The nearest mentions of each, and their scores.
-        settings: How scores are read.
-        counted: The neighbours that count.
-    """
+    """The clusters of n mentions without any entity, int64 [n]; see ``joint_clusters`` (ArboEL, 3.5)."""
     from ..linking.joint import joint_clusters
 
     n = len(neighbours.numbers)

@@ -125,8 +125,7 @@ def gold_passages(
 ) -> Iterator[MentionPassage]:
     """The text of an example with those mentions that have just one entity in the KB.
 
-    If some of its mentions are read in another text, because acronyms are replaced (``resolve``), it
-    is two.
+    If some mentions are read in another text, because acronyms are replaced (``resolve``), it is two.
     """
     from ..pipeline.doc_mentions import mentions_in_context  # here: torch takes seconds
 
@@ -143,11 +142,7 @@ def gold_passages(
 
 
 def drawn(passages: Sequence[MentionPassage], per_entity: int) -> list[MentionPassage]:
-    """The passages with at most so many mentions of each entity, drawn at random; 0 keeps all.
-
-    Each mention of an entity is as likely as the others. So what a word mostly means stays what it
-    mostly means.
-    """
+    """The passages with at most so many mentions of each entity, drawn at random; 0 keeps all."""
     if not per_entity:
         return list(passages)
     places = [(i, mention) for i, passage in enumerate(passages) for mention in passage.mentions]
@@ -186,10 +181,8 @@ def queries_of_learnt(kb: KnowledgeBase) -> Queries:
     mentions = kb.mentions
     sources = np.array(mentions.sources_of_rows())
     owned = (np.flatnonzero(sources == source) for source in mentions.sources)
-    drawn_rows = (
-        own[np.random.default_rng(_SEED).permutation(len(own))[:_FITTED]] for own in owned
-    )
-    rows = np.concatenate(list(drawn_rows))
+    orders = [(own, np.random.default_rng(_SEED).permutation(len(own))) for own in owned]
+    rows = np.concatenate([own[order[:_FITTED]] for own, order in orders])
     near = mentions.nearest(mentions.vectors(rows), NEAREST + _OWN)
     documents = mentions.documents()
     theirs = np.where(near.rows >= 0, documents[near.rows], -1)
@@ -203,17 +196,13 @@ def queries_of_learnt(kb: KnowledgeBase) -> Queries:
 def fitted_weight(kb: KnowledgeBase, queries: Queries) -> MentionWeight | None:
     """How much mentions count, fitted to these; None if they do not tell, because there are too few."""
     names = kb.search(queries.vectors, _NAMES, with_mentions=False)
-    found = scored_pairs(kb.vectors, queries.vectors, names, queries.near)
-    lines, numbers, *scores = found
+    lines, numbers, *scores = scored_pairs(kb.vectors, queries.vectors, names, queries.near)
     # Tables [n, k] of the candidates of each query: their scores by name, how close their mentions are,
     # and whether they are right; -inf for no candidate, and for one without mentions near.
     ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
     shape = (len(queries.golds), ranks.max(initial=0) + 1)
-    by_name, closeness, right = (
-        np.full(shape, -np.inf),
-        np.full(shape, -np.inf),
-        np.zeros(shape, bool),
-    )
+    by_name, closeness = np.full((2, *shape), -np.inf)
+    right = np.zeros(shape, bool)
     by_name[lines, ranks], closeness[lines, ranks] = scores
     right[lines, ranks] = numbers == queries.golds[lines]
     near = np.isfinite(closeness)

@@ -82,17 +82,14 @@ def learn_names(
                 progress()
         mentions = trainable_mentions(examples, kb, spans_key)
         if not mentions:
-            raise PelError(
-                f"no mention of {', '.join(map(str, corpora))} has an entity in {folder}",
-                "check that the corpus and the KB use the same identifiers",
-            )
+            problem = f"no mention of {', '.join(map(str, corpora))} has an entity in {folder}"
+            raise PelError(problem, "check that the corpus and the KB use the same identifiers")
         # Mentions as they are written, and with acronyms read as a linker reads them.
         resolved = trainable_mentions(examples, kb, spans_key, resolve_abbreviations=True)
         new = new_names(mentions + resolved, kb)
         renamed = _renamed(kb, new)
-    changes = update_entities(
-        folder, renamed, encoder, sources=[Path(name).name for name in corpora]
-    )
+    sources = [Path(name).name for name in corpora]
+    changes = update_entities(folder, renamed, encoder, sources=sources)
     return LearntNames(sum(map(len, new.values())), len(mentions), changes)
 
 
@@ -132,20 +129,11 @@ def learn_acronyms(
     """Give entities the acronyms by which texts call them.
 
     A text that defines an acronym by a long form which one entity alone has as a name gives this
-    entity the acronym (``reading.acronyms``, Schwartz and Hearst 2003). Other entities may have the
-    same acronym: in a text that does not define it the context decides. After an error the KB is as
-    it was.
-
-    Args:
-        texts: Names of documents, as ``open_documents`` takes them.
-        least: The least number of texts that define an acronym so.
-        lessons: A file for each text that defines one, as a ``lesson``.
-
-    The others are those of ``learn_names``.
-
-    Raises:
-        PelError: There is no KB, a text is missing, no text defines an acronym of the KB, the name of
-            ``lessons`` is not of PubTator, or the KB has vectors and no fitting pipeline was given.
+    entity the acronym (``reading.acronyms``, Schwartz and Hearst 2003), if ``least`` texts do so.
+    Other entities may have the same acronym: in a text that does not define it the context decides.
+    ``texts`` are names of documents, as ``open_documents`` takes them. ``lessons`` is a file for each
+    text that defines one, as a ``lesson``. For the rest see ``learn_names``. PelError also if no text
+    defines an acronym of the KB, or the name of ``lessons`` is not of PubTator.
     """
     encoder = LinkerRows(linker_of(nlp, component)) if nlp else None
     counts: Counter[tuple[str, str, int]] = Counter()  # of the texts of a source that define one so
@@ -156,7 +144,7 @@ def learn_acronyms(
             for name in texts:
                 source = f"acronyms of {Path(name).name}"
                 for raw in open_documents(name):
-                    text = raw.document(None).text
+                    text = raw.document().text
                     meant = meant_acronyms(text, kb)
                     counts.update((source, short, number) for short, (_, number) in meant.items())
                     n_texts += 1
@@ -165,10 +153,9 @@ def learn_acronyms(
                         n_lessons += 1
                     progress()
             if not counts:
-                raise PelError(
-                    f"no acronym in {', '.join(texts)} has a long form that is a name in {folder}",
-                    "give more text, or text of the field of the knowledge base",
-                )
+                names = ", ".join(texts)
+                problem = f"no acronym in {names} has a long form that is a name in {folder}"
+                raise PelError(problem, "give more text, or text of the knowledge base's field")
         totals = Counter[tuple[str, int]]()
         defined: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
         for (source, acronym, number), count in sorted(counts.items()):

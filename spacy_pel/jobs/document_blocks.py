@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..documents import DocumentStream, RawDocument
-from ..documents.document_stream import DocumentFile
+from ..documents.format import DocumentFile
 from ..errors import PelError
 from ..system.whole_files import to_disk
 from .blocks import Blocks, block_folder

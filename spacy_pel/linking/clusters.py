@@ -151,23 +151,15 @@ def _clusters(roots: np.ndarray, before: np.ndarray, entities: np.ndarray) -> Cl
 
 
 def one_edge_each(edges: np.ndarray, n: int) -> np.ndarray:
-    """The target of the edge that each node keeps, so that all reach a root.
+    """The target of the edge that each of n nodes keeps, so that all reach a root, int64 [n].
 
-    The worst edge that is kept is as good as can be, then the second worst, and so on. That is what
-    remains if the edges are looked at from the worst to the best, and one is deleted if its source
-    still reaches a root without it.
+    It is what remains if the edges are looked at from the worst to the best, and one is deleted if its
+    source still reaches a root without it. This is the algorithm of Chu and Liu, and of Edmonds. As
+    edges are compared by their places in one order, not by sums of weights, the edges that leave a
+    circle keep their places when it becomes one node. So every edge is looked at once.
 
-    This is the algorithm of Chu and Liu, and of Edmonds. As edges are compared by their places in one
-    order, not by sums of weights, the edges that leave a circle keep their places when it becomes one
-    node. So every edge is looked at once.
-
-    Args:
-        edges: int64 [E, 2], pairs of source and target, best first. Nodes from n on are roots.
-            Each source reaches one.
-        n: The number of nodes that are not roots. One that is no source is left out.
-
-    Returns:
-        int64 [n]; -1 for a node that is no source.
+    ``edges``, int64 [E, 2], are pairs of source and target, best first. Nodes from n on are roots. Each
+    source reaches one. -1 stands for a node that is no source.
     """
     growth = _Growth(edges, n)
     for node in np.unique(edges[:, 0]).tolist():

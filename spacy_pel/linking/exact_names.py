@@ -6,7 +6,6 @@ A name is exact if it equals the mention, ignoring case, blanks and punctuation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,33 +17,24 @@ from .reranking import Found, Ordered
 _ACRONYM = 5
 
 
-class SoleOwnersFirst(NamedTuple):
-    """An entity that alone has the mention as a name comes first, where nothing was fitted.
+def sole_owners_first(kb: KnowledgeBase, found: Found) -> Ordered:
+    """The entity that alone has the mention as a name first, then the others as they were.
 
-    Of mentions in abstracts that a knowledge base calls by one name alone, 97 to 98 % mean its
-    owner. Of acronyms fewer do, so for these the context decides, as for names with several owners.
+    It orders candidates where nothing was fitted. Of mentions in abstracts that a knowledge base calls
+    by one name alone, 97 to 98 % mean its owner. Of acronyms fewer do, so for these the context
+    decides, as for names with several owners.
     """
-
-    kb: KnowledgeBase
-
-    def ordered(self, found: Found) -> Ordered:
-        """The sole owner first, then the others as they were."""
-        owns = sole_owners(self.kb, found.mentions, found.candidates.numbers)
-        return Ordered(np.argsort(~owns, kind="stable"))
+    owns = sole_owners(kb, found.mentions, found.candidates.numbers)
+    return Ordered(np.argsort(~owns, kind="stable"))
 
 
 def sole_owners(
     kb: KnowledgeBase, mentions: Sequence[MentionInContext], numbers: np.ndarray
 ) -> np.ndarray:
-    """Tell which candidates alone have the mention as a name. Each name is looked up once.
+    """Tell which candidates of n mentions alone have the mention as a name, bool [n, k].
 
-    Args:
-        kb: Where the names are looked up.
-        mentions: The n mentions.
-        numbers: int64 [n, k], the entity numbers of their candidates; -1 for no candidate.
-
-    Returns:
-        Bool [n, k]; false where there is no candidate.
+    ``numbers``, int64 [n, k], are those of the candidates in the KB; -1 for no candidate. Each name
+    is looked up once.
     """
     owners = {surface: sole_owner(kb, surface) for surface in {m.surface for m in mentions}}
     # No number equals None.

@@ -29,21 +29,13 @@ _MOST = 3.0  # the largest log-ratio of a type
 
 
 class Features(NamedTuple):
-    """The features of n mentions and of their k candidates.
+    """The features of n mentions and of their k candidates."""
 
-    Attributes:
-        candidates: float32 [n, k, f].
-        mentions: float32 [n, g].
-        there: bool [n, k], whether there is such a candidate.
-        labels: The labels of the mentions.
-        types: The types of each candidate, n lists of k.
-    """
-
-    candidates: np.ndarray
-    mentions: np.ndarray
-    there: np.ndarray
-    labels: Sequence[str]
-    types: Sequence[Sequence[tuple[str, ...]]]
+    candidates: np.ndarray  # float32 [n, k, f]
+    mentions: np.ndarray  # float32 [n, g]
+    there: np.ndarray  # bool [n, k], whether there is such a candidate
+    labels: Sequence[str]  # of the mentions
+    types: Sequence[Sequence[tuple[str, ...]]]  # of the candidates, n lists of k
 
     def with_priors(self, priors: LabelPriors) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The inputs of ``models.ranker.Ranker``: one more feature of each, by what labels say."""
@@ -60,19 +52,13 @@ class Features(NamedTuple):
 
 
 class LabelPriors(NamedTuple):
-    """What a mention's label says of its entity, learnt from gold mentions.
+    """What a mention's label, in lower case, says of its entity, learnt from gold mentions."""
 
-    Attributes:
-        types: For each label, in lower case, and each type of its gold entities the log of how much
-            more often these have it than the entities of the KB. The type "" stands for entities
-            without one.
-        others: For each label the same for a type that none of its gold entities has.
-        none: For each label the log-odds that the KB lacks the entity; "" for any other label.
-    """
-
+    # For each type of its gold entities the log of how much more often these have it than the entities
+    # of the KB. The type "" stands for entities without one.
     types: Mapping[str, Mapping[str, float]]
-    others: Mapping[str, float]
-    none: Mapping[str, float]
+    others: Mapping[str, float]  # the same for a type that none of its gold entities has
+    none: Mapping[str, float]  # the log-odds that the KB lacks the entity; "" for any other label
 
     def affinity(self, label: str, types: Collection[str]) -> float:
         """How well types fit to a label; 0 for a label that is not known."""
@@ -93,10 +79,8 @@ def learnt_priors(
 ) -> LabelPriors:
     """The priors of labels.
 
-    Args:
-        labels: The labels of gold mentions.
-        types: The types of the entity of each; None if the KB lacks it.
-        of_kb: How many entities of the KB have which types.
+    Given are the labels of gold mentions, the types of the entity of each, None if the KB lacks it,
+    and how many entities of the KB have which types.
     """
     everywhere = Counter[str]()
     for own, count in of_kb.items():
@@ -115,20 +99,14 @@ def learnt_priors(
         return round(min(max(log(found / share), -_MOST), _MOST), 3)
 
     ratios = {
-        label: {type: ratio(of_label, type) for type in sorted(of_label)}
-        for label, of_label in counts.items()
+        name: {type: ratio(own, type) for type in sorted(own)} for name, own in counts.items()
     }
-    others = {
-        label: round(max(log(_PRIOR / (of_label.total() + _PRIOR)), -_MOST), 3)
-        for label, of_label in counts.items()
-    }
+    shares = {name: _PRIOR / (own.total() + _PRIOR) for name, own in counts.items()}
+    others = {name: round(max(log(share), -_MOST), 3) for name, share in shares.items()}
     overall = (missing.total() + 1) / (mentions.total() + 2)
-    none = {"": overall} | {
-        label: (missing[label] + 10 * overall) / (n + 10) for label, n in mentions.items()
-    }
-    return LabelPriors(
-        ratios, others, {label: round(log(p / (1 - p)), 3) for label, p in none.items()}
-    )
+    none = {name: (missing[name] + 10 * overall) / (n + 10) for name, n in mentions.items()}
+    odds = {name: round(log(p / (1 - p)), 3) for name, p in {"": overall, **none}.items()}
+    return LabelPriors(ratios, others, odds)
 
 
 def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Features:
@@ -141,11 +119,8 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
     it; and its score by its canonical name alone, with how far that is behind the best. Of a mention:
     what is best among its candidates, what the mention looks like, and how many texts define it.
 
-    Args:
-        kb: Where names and types are.
-        labels: The labels of the n mentions.
-        found: The mentions and their candidates, two at least, of which the first 8 are looked at.
-            Mentions of a document are looked at together.
+    Of the candidates that were found, two at least, the first 8 are looked at. Mentions of a document
+    are looked at together. ``kb`` has names and types; ``labels`` are those of the n mentions.
     """
     mentions = found.mentions
     numbers, scores = (column[:, :TOP] for column in found.candidates)
@@ -161,12 +136,9 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
     exact = exact.reshape(numbers.shape) & there
     like, like_first = _likeness(surfaces, numbers, entities)
     elsewhere = _told_elsewhere(mentions, surfaces, numbers, exact & is_sole[:, None])
-    of_record = np.array(
-        [
-            (log(len(entities[n].names)), bool(entities[n].types)) if n >= 0 else (0.0, 0.0)
-            for n in numbers.ravel().tolist()
-        ]
-    ).reshape(*numbers.shape, 2)
+    of_entities = {n: (log(len(e.names)), float(bool(e.types))) for n, e in entities.items()}
+    of_record = [of_entities.get(n, (0.0, 0.0)) for n in numbers.ravel().tolist()]
+    of_record = np.array(of_record).reshape(*numbers.shape, 2)
     prior, n_texts = _senses([m.surface for m in mentions], numbers, owners, kb)
     by_first = _first_rows(kb, found.vectors, numbers)
     again = np.full(numbers.shape, np.nan)

@@ -64,11 +64,7 @@ def log_odds_of(probabilities: np.ndarray) -> np.ndarray:
 
 
 def mention_neighbours(matrix: VectorMatrix, k: int) -> Candidates:
-    """The k nearest other mentions of each of n mentions, by the inner products of their vectors.
-
-    Numbers of mentions, int64 [n, k], -1 where there are fewer, and scores, float32 [n, k], best
-    first; equal scores by number.
-    """
+    """The k nearest other mentions of each of n mentions, by inner products; equal ones by number."""
     n = len(matrix)
     numbers = np.full((n, k), -1, dtype=np.int64)
     scores = np.full((n, k), -np.inf, dtype=np.float32)
@@ -103,11 +99,7 @@ def joint_clusters(
         settings: How scores are read.
         counted: The neighbours that count.
     """
-    graph = MentionGraph(
-        neighbours.numbers,
-        settings.log_odds(neighbours.scores),
-        entities,
-        log_odds_of(probabilities),
-    )
+    odds = settings.log_odds(neighbours.scores)
+    graph = MentionGraph(neighbours.numbers, odds, entities, log_odds_of(probabilities))
     of_counted = graph.without(counted.k, float(log_odds_of(np.float64(counted.least))))
     return (directed_clusters if counted.directed else undirected_clusters)(of_counted)

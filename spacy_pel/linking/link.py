@@ -1,11 +1,8 @@
-"""The one way from mentions to linked entities, for the pipeline and for evaluation.
-
-Mentions are encoded, their candidates searched, reranked and ordered, and NIL is decided.
-"""
+"""The one way from mentions to linked entities, for the pipeline and for evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -33,38 +30,30 @@ class Searchable(Protocol):
     ) -> Candidates: ...
 
 
-class Ordering(Protocol):
-    """Orders the candidates that were found."""
-
-    def ordered(self, found: Found) -> Ordered: ...
+# Orders the candidates that were found.
+Ordering = Callable[[Found], Ordered]
 
 
 class Links(NamedTuple):
-    """What linking says of n mentions.
+    """What linking says of n mentions."""
 
-    Attributes:
-        numbers: int64 [n, k], the entity numbers of the candidates, best first; -1 where there are
-            fewer than k.
-        scores: float32 [n, k], the retriever's scores; -inf for no candidate.
-        nil: bool [n], whether the KB lacks the mention's entity (``linking.nil``).
-        decisive: float32 [n], what the NIL threshold is compared with: the retriever's best score, or
-            with a ranking the probability that a candidate is right; -inf without a candidate.
-        rerank_scores: float32 [n, k], the logarithm of each candidate's probability among those
-            reranked; NaN for the others. None without a reranker.
-        chances: float32 [n, k], the probability that each candidate is right; NaN for those that the
-            ranking did not look at. None without a ranking.
-        vectors: float32 [n, d], the vectors of the mentions.
-        mention_rows: int64 [n, k], for the first candidates the row of the learnt mention that is
-            nearest (``KnownMentions.nearest_of``); -1 for none. None if no mentions were given.
-    """
-
-    numbers: np.ndarray
-    scores: np.ndarray
-    nil: np.ndarray
+    numbers: (
+        np.ndarray
+    )  # int64 [n, k], the entity numbers of the candidates, best first; -1 for none
+    scores: np.ndarray  # float32 [n, k], the retriever's scores; -inf for no candidate
+    nil: np.ndarray  # bool [n], whether the KB lacks the mention's entity (``linking.nil``)
+    # float32 [n], what the NIL threshold is compared with: the retriever's best score, or with a
+    # ranking the probability that a candidate is right; -inf without a candidate.
     decisive: np.ndarray
+    # float32 [n, k], the logarithm of each candidate's probability among those reranked, NaN for the
+    # others. None without a reranker.
     rerank_scores: np.ndarray | None = None
+    # float32 [n, k], the probability that each candidate is right, NaN for those that the ranking did
+    # not look at. None without a ranking.
     chances: np.ndarray | None = None
-    vectors: np.ndarray | None = None
+    vectors: np.ndarray | None = None  # float32 [n, d], of the mentions
+    # int64 [n, k], for the first candidates the row of the learnt mention that is nearest
+    # (``KnownMentions.nearest_of``), -1 for none. None if no mentions were given.
     mention_rows: np.ndarray | None = None
 
     @property
@@ -118,7 +107,7 @@ def link(
         found, rerank_scores = reranked_candidates(found, mentions, reranking, groups)
     if ordering is not None:
         looked_at = Found(mentions, found, rerank_scores, groups, vectors)
-        order, chances, in_kb = ordering.ordered(looked_at)
+        order, chances, in_kb = ordering(looked_at)
         found = Candidates(*in_order(order, *found))
         if rerank_scores is not None:
             (rerank_scores,) = in_order(order, rerank_scores)
@@ -150,17 +139,11 @@ def nearest(
     filters: Sequence[SearchFilter | None] | None = None,
     groups: np.ndarray | None = None,
 ) -> Candidates:
-    """Search the k nearest entities of each vector, best first.
+    """Search the k nearest entities of each vector, float32 [n, d], best first; see ``link``.
 
-    Args:
-        index: What is searched.
-        vectors: float32 [n, d].
-        k: The number of candidates.
-        filters: For each vector the filter of its search, or None for no filter. Vectors of the
-            same filter are searched together.
-        groups: int [n], the group of each vector. A group is searched once, with the mean of its
-            vectors and the filter of its first member. The scores of the mean vector are the means
-            of the members' scores.
+    Vectors of the same filter are searched together. A group is searched once, with the mean of its
+    vectors and the filter of its first member. The scores of the mean vector are the means of the
+    members' scores.
     """
     if groups is not None:
         _, first, members = np.unique(groups, return_index=True, return_inverse=True)
@@ -178,10 +161,7 @@ def nearest(
 
 
 def without_candidates(links: Links, rows: np.ndarray, nil_threshold: float | None) -> Links:
-    """The links, in which some of the n mentions, bool [n], have no candidate.
-
-    ``nil_threshold`` is the threshold that the links were made with.
-    """
+    """The links, made with this threshold, in which some mentions, bool [n], have no candidate."""
     none = {"numbers": -1, "scores": -np.inf, "decisive": -np.inf, "mention_rows": -1}
     none |= {"rerank_scores": np.nan, "chances": np.nan}
     columns = {name: getattr(links, name) for name in none}

@@ -1,8 +1,7 @@
-"""Where NIL is decided: whether the knowledge base lacks a mention's entity.
+"""Where NIL is decided, and nowhere else: whether the knowledge base lacks a mention's entity.
 
-This is the only place. ``link`` asks here for every mention. ``pel calibrate`` asks here for the
-figures of the threshold that it has just chosen (``evaluation.nil_metrics.best_nil_threshold``).
-Everything else reads the answer: ``Links.nil``, and ``"NIL"`` as the id of a span.
+``link`` asks here, and ``pel calibrate`` for the figures of a threshold that it has chosen. Everything
+else reads the answer: ``Links.nil``, and ``"NIL"`` as the id of a span.
 """
 
 from __future__ import annotations
@@ -35,13 +34,10 @@ class Sure(NamedTuple):
         first: np.ndarray,
         chances: np.ndarray | None,
     ) -> np.ndarray:
-        """Tell which of n mentions are NIL, bool [n].
+        """Tell which of n mentions are NIL, bool [n], where ``nil`` is what the threshold says.
 
-        Args:
-            nil: bool [n], which the threshold says are NIL.
-            mentions: The mentions.
-            first: int64 [n], the numbers of their first candidates; -1 for none.
-            chances: Float [n, k], as ``Links.chances``.
+        ``first``, int64 [n], are the numbers of their first candidates, -1 for none; ``chances`` are
+        those of ``Links``.
         """
         nil = nil.copy()
         if self.enough is not None:

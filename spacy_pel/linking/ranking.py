@@ -18,44 +18,46 @@ _SHOWN = 10  # labels in a message
 
 
 class Ranking(NamedTuple):
-    """Orders the best candidates of a mention, and says how probable each is, and that none is right.
+    """Orders the best candidates of a mention, and says how probable each is, and that none is right."""
 
-    Attributes:
-        ranker: The network.
-        priors: What a mention's label says.
-        labels: How many mentions of each label it was fitted on.
-        reranked: The number of candidates that were reranked when it was fitted; 0 if none were. It
-            applies only while the linker reranks this number.
-    """
-
-    ranker: Ranker
-    priors: LabelPriors
-    labels: Mapping[str, int]
+    ranker: Ranker  # the network
+    priors: LabelPriors  # what a mention's label says
+    labels: Mapping[str, int]  # how many mentions of each label it was fitted on
+    # The number of candidates that were reranked when it was fitted. It applies only while the linker
+    # reranks this number.
     reranked: int = 0
 
-    def on(self, kb: KnowledgeBase, labels: Sequence[str]) -> KBRanking:
-        """What orders the candidates of mentions that have these labels."""
-        return KBRanking(self, kb, labels)
+    def ordered(self, kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Ordered:
+        """The best candidates by their probabilities; equal ones, and the others, stay in order.
+
+        ``kb`` has their names and types. ``labels`` are those of the mentions.
+        """
+        given = self.probabilities(features_of(kb, labels, found))
+        if found.groups is not None:
+            given = group_means(given, found.groups)
+        chances = np.full(found.candidates.scores.shape, np.nan, dtype=np.float32)
+        chances[:, : given.shape[1] - 1] = given[:, :-1]
+        order = np.argsort(-np.nan_to_num(chances, nan=-1.0), kind="stable", axis=1)
+        (chances,) = in_order(order, chances)
+        return Ordered(order, chances, 1 - given[:, -1])
 
     def probabilities(self, features: Features) -> np.ndarray:
         """The probability of each candidate and, last, that none is right: float32 [n, k + 1].
 
         A ranking that was fitted before there were the last features does not look at them.
         """
-        n_candidate, n_mention = (
-            len(mean) - 1 for mean in (self.ranker.candidate_mean, self.ranker.mention_mean)
-        )
+        means = self.ranker.candidate_mean, self.ranker.mention_mean
+        of_candidates, of_mentions = (slice(len(mean) - 1) for mean in means)
         known = features._replace(
-            candidates=features.candidates[..., :n_candidate],
-            mentions=features.mentions[:, :n_mention],
+            candidates=features.candidates[..., of_candidates],
+            mentions=features.mentions[:, of_mentions],
         )
         return self.ranker.probabilities(*known.with_priors(self.priors))
 
     def unknown(self, labels: Iterable[str]) -> list[str]:
         """Those of the labels that no mention had that it was fitted on, ignoring case, sorted.
 
-        None of them if it knows no label at all: then labels are named in another way, and say
-        nothing about the mentions.
+        None if it knows none of the labels: then they are named in another way.
         """
         known = {label.casefold() for label in self.labels}
         labels = set(labels)
@@ -85,23 +87,3 @@ class Ranking(NamedTuple):
 
         ranker, priors = Ranker.of(data["ranker"]), LabelPriors(**data["priors"])
         return cls(ranker, priors, data["labels"], data["reranked"])
-
-
-class KBRanking(NamedTuple):
-    """A ranking of the candidates of mentions that have these labels."""
-
-    ranking: Ranking
-    kb: KnowledgeBase  # where the candidates' names and types are
-    labels: Sequence[str]
-
-    def ordered(self, found: Found) -> Ordered:
-        """The best candidates by their probabilities; equal ones, and the others, stay in order."""
-        features = features_of(self.kb, self.labels, found)
-        given = self.ranking.probabilities(features)
-        if found.groups is not None:
-            given = group_means(given, found.groups)
-        chances = np.full(found.candidates.scores.shape, np.nan, dtype=np.float32)
-        chances[:, : given.shape[1] - 1] = given[:, :-1]
-        order = np.argsort(-np.nan_to_num(chances, nan=-1.0), kind="stable", axis=1)
-        (chances,) = in_order(order, chances)
-        return Ordered(order, chances, 1 - given[:, -1])

@@ -20,23 +20,16 @@ CHUNK = 256
 
 
 class Reranker:
-    """An initialised cross-encoder with its tokenizer.
-
-    Args:
-        model: The thinc model (``architectures.crossencoder``).
-
-    Attributes:
-        reader: Makes the token ids of a mention and an entity that are read together.
-        retriever_weight: What the retriever's score is multiplied by before it is added to the
-            cross-encoder's; 0 for the cross-encoder's alone.
-        sure: If the retriever gives its best candidate at least this probability, the cross-encoder
-            does not read the mention. 1: it reads every mention.
-    """
+    """An initialised cross-encoder (``architectures.crossencoder``) with its tokenizer."""
 
     def __init__(self, model: Model):
         self.model = model
+        # Makes the token ids of a mention and an entity that are read together.
         self.reader = pair_reader(model)
+        # What the retriever's score is multiplied by before it is added to the cross-encoder's.
         self.retriever_weight: float = model.attrs["retriever_weight"]
+        # If the retriever gives its best candidate at least this probability, the cross-encoder does
+        # not read the mention. 1: it reads every mention.
         self.sure: float = model.attrs["sure"]
 
     def scores(
@@ -46,11 +39,10 @@ class Reranker:
         retriever_scores: np.ndarray,
         kb: KnowledgeBase,
     ) -> np.ndarray:
-        """Score each mention with each of its candidates.
+        """Score each mention with each of its candidates:  cross-encoder + retriever_weight * retriever.
 
-        The score is  cross-encoder + retriever_weight * retriever.  For a mention that the
-        retriever is sure of (see ``unsure``) it is the second term alone. Pairs of the same texts
-        have the same score, to the last bit.
+        For a mention that the retriever is sure of (see ``unsure``) it is the second term alone. Pairs
+        of the same texts have the same score, to the last bit.
 
         Args:
             mentions: The n mentions.
@@ -82,9 +74,8 @@ class Reranker:
     def unsure(self, retriever_scores: np.ndarray) -> np.ndarray:
         """Tell which mentions the cross-encoder reads, bool [n]; none without a candidate.
 
-        A mention is read unless the retriever is sure of its best candidate: that is, unless the
-        softmax of its weighted scores, float32 [n, k], gives that candidate a probability of ``sure``
-        or more.
+        A mention is read unless the softmax of the retriever's weighted scores, float32 [n, k], gives
+        its best candidate a probability of ``sure`` or more.
         """
         there = np.isfinite(retriever_scores)
         if self.sure == 1:
@@ -97,13 +88,10 @@ class Reranker:
     def pairs(
         self, mentions: Sequence[MentionInContext], numbers: np.ndarray, kb: KnowledgeBase
     ) -> tuple[list[TokenIds], np.ndarray]:
-        """Make the inputs of mentions with their candidates; the arguments are those of ``scores``.
+        """The distinct inputs of mentions with their candidates; the arguments are those of ``scores``.
 
-        Each mention and each entity is tokenised once. Equal pairs are one input.
-
-        Returns:
-            The distinct inputs, and for each candidate the place of its input among them: int64
-            [n, k], -1 for no candidate.
+        For each candidate the place of its input among them, int64 [n, k], comes with them; -1 for no
+        candidate. Each mention and each entity is tokenised once.
         """
         entities, columns = np.unique(numbers, return_inverse=True)
         columns = columns.reshape(numbers.shape) - (entities < 0).sum()  # -1 becomes negative

@@ -24,36 +24,26 @@ class Reranking(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What an ordering looks at.
-
-    Attributes:
-        mentions: The n mentions.
-        candidates: Their candidates, [n, k], best first by the retriever, or by the reranker.
-        rerank_scores: float32 [n, k], as ``Links.rerank_scores``; None without a reranker.
-        groups: int [n], the group of each mention, as of ``link``; None: each is one by itself.
-        vectors: float32 [n, d], the vectors of the mentions; None if they are not to be looked at.
-    """
+    """What an ordering looks at."""
 
     mentions: Sequence[MentionInContext]
+    # Those of the mentions, [n, k], best first by the retriever, or by the reranker.
     candidates: Candidates
-    rerank_scores: np.ndarray | None = None
-    groups: np.ndarray | None = None
+    rerank_scores: np.ndarray | None = None  # as ``Links.rerank_scores``
+    groups: np.ndarray | None = None  # int [n], the group of each mention, as of ``link``
+    # float32 [n, d], the vectors of the mentions; None if they are not to be looked at.
     vectors: np.ndarray | None = None
 
 
 class Ordered(NamedTuple):
-    """What names, or a learnt ranking, say of the candidates of n mentions.
+    """What names, or a learnt ranking, say of the candidates of n mentions."""
 
-    Attributes:
-        order: int64 [n, k], the places of the candidates in their new order.
-        chances: float32 [n, k], the probability of each candidate, in the new order; NaN for one that
-            was not looked at. None if nothing was fitted.
-        in_kb: float32 [n], the probability that a candidate is right, which decides about NIL. None:
-            the retriever's score decides.
-    """
-
-    order: np.ndarray
+    order: np.ndarray  # int64 [n, k], the places of the candidates in their new order
+    # float32 [n, k], the probability of each candidate, in the new order; NaN for one that was not
+    # looked at. None if nothing was fitted.
     chances: np.ndarray | None = None
+    # float32 [n], the probability that a candidate is right, which decides about NIL. None: the
+    # retriever's score decides.
     in_kb: np.ndarray | None = None
 
 
@@ -63,16 +53,10 @@ def reranked_candidates(
     reranking: Reranking,
     groups: np.ndarray | None = None,
 ) -> tuple[Candidates, np.ndarray]:
-    """Order the best candidates of each mention by their rerank scores.
+    """Order the best candidates [n, k] of each mention by their rerank scores, equal ones by ids.
 
-    The others follow in the order they had. Candidates of equal scores are ordered by their ids.
-
-    Args:
-        found: The candidates of n mentions, [n, k], best first.
-        mentions: The n mentions.
-        reranking: How they are reranked.
-        groups: int [n], the group of each mention. Mentions of a group have the same candidates;
-            each candidate gets the mean of the scores that the mentions give it.
+    The others follow in the order they had. Mentions of a group, int [n], have the same candidates;
+    each candidate gets the mean of the scores that the mentions give it.
 
     Returns:
         The candidates in their new order, and their rerank scores, float32 [n, k]: the logarithm of
@@ -96,10 +80,7 @@ def reranked_candidates(
 
 
 def group_means(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Each of the rows [n, ...] replaced by the mean of the rows of its group, int [n].
-
-    Sums are taken in float64. The dtype of the rows stays.
-    """
+    """Each of the rows [n, ...] replaced by the mean, summed in float64, of its group's, int [n]."""
     _, members, counts = np.unique(groups, return_inverse=True, return_counts=True)
     together = rows[np.argsort(members, kind="stable")]
     sums = np.add.reduceat(together, counts.cumsum() - counts, dtype=np.float64)

@@ -10,38 +10,23 @@ from typing import Any
 import numpy as np
 from thinc.api import Model
 
-from ..architectures import (
-    Tower,
-    architecture_of,
-    encoder_of,
-    entity_reader,
-    mention_reader,
-)
+from ..architectures import Tower, architecture_of, encoder_of, entity_reader, mention_reader
 from ..reading.entity_texts import EntityText
 from ..reading.mention import MentionInContext
 from ..reading.text_inputs import TextInputs, TokenIds
 
 
 class Retriever:
-    """An initialised bi-encoder, whatever its architecture.
-
-    Args:
-        model: What a function of ``architectures`` made. It has weights.
-
-    Attributes:
-        mention_tower: Gives the vectors of mentions.
-        entity_tower: Gives the vectors of entities.
-        width: The length of the vectors.
-        reads_documents: Whether a document is read once for all its mentions (``MentionReader``).
-    """
+    """An initialised bi-encoder, whatever its architecture."""
 
     def __init__(self, model: Model):
-        self.model = model
+        self.model = model  # what a function of ``architectures`` made, with weights
         self._mention_reader = mention_reader(model)
         self._entity_reader = entity_reader(model)
         self.mention_tower: Tower = model.get_ref("mention")
         self.entity_tower: Tower = model.get_ref("entity")
-        self.width: int = encoder_of(self.entity_tower).n_outputs
+        self.width: int = encoder_of(self.entity_tower).n_outputs  # the length of the vectors
+        # Whether a document is read once for all its mentions (``MentionReader``).
         self.reads_documents: bool = self._mention_reader.reads_documents
 
     def mention_inputs(self, mentions: Sequence[MentionInContext]) -> Any:
@@ -65,11 +50,7 @@ class Retriever:
         return _digest(architecture_of(self.model).settings, self.model.layers)
 
     def entity_fingerprint(self) -> str:
-        """A digest of all that decides the vectors of entities. A KB fits if it has the same one.
-
-        Two retrievers may have the same one although they read mentions differently, or with
-        different weights.
-        """
+        """A digest of all that decides the vectors of entities. A KB fits if it has the same one."""
         return _digest(architecture_of(self.model).entity_settings, [self.entity_tower])
 
 

@@ -14,7 +14,7 @@ from ..kb.copies import copy_kb
 from ..pipeline.kb_component import KB_FOLDER, KB_REFERENCE, KBComponent
 from ..pipeline.pipelines import linker_of, other_linkers
 from ..system.whole_files import whole_folder
-from .model_card import metrics_of_linker, model_card, package_name
+from .model_card import card_sections, metrics_of_linker, package_name
 
 # The names that spaCy's "package" looks for in a pipeline.
 CARD, LICENCES = "README.md", "LICENSES_SOURCES"
@@ -42,10 +42,9 @@ def assemble(
 ) -> None:
     """Write a pipeline, with its KB inside, to a folder. An existing pipeline is replaced.
 
-    The linker then uses the KB in the folder, and so does a ``kb_matcher``. Nothing in the folder
-    points out of it. After an error or an interruption, the folder is as it was.
-
-    ``kb`` is the folder of a KB with the vectors of the linker's encoder.
+    ``kb`` is the folder of a KB with the vectors of the linker's encoder. In the new folder all
+    components use the KB there. Nothing in it points out of it. After an error or an interruption, the
+    folder is as it was.
 
     Raises:
         PelError: There is no linker, a second linker uses another KB, the KB has no vectors of the
@@ -67,10 +66,9 @@ def assemble(
     _check_package(nlp.meta)
     for name, other in other_linkers(nlp, component).items():
         if other.kb.settings["checksum"] != settings["checksum"]:
-            raise PelError(
-                f'"{name}" links to another KB, {other.kb.path}, but a pipeline can hold only one',
-                f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself',
-            )
+            problem = f'"{name}" links to another KB, {other.kb.path}; a pipeline can hold only one'
+            remedy = f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself'
+            raise PelError(problem, remedy)
     kb_users = [name for name, pipe in nlp.components if isinstance(pipe, KBComponent)]
     for name in kb_users:
         config = nlp.get_pipe_config(name)
@@ -82,8 +80,8 @@ def assemble(
             inside = f"../{component}/{KB_FOLDER}"
             reference = {"absolute": None, "relative": inside, "configured": None}
             (folder / name / KB_REFERENCE).write_text(json.dumps(reference), encoding="utf8")
-        card = model_card(nlp, component, metrics, info.licences)
-        (folder / CARD).write_text(card, encoding="utf8")
+        card = filter(None, card_sections(nlp, component, metrics, info.licences))
+        (folder / CARD).write_text("\n\n".join(card) + "\n", encoding="utf8")
         if info.licences:
             (folder / LICENCES).write_text(info.licences, encoding="utf8")
 
@@ -108,13 +106,10 @@ def _check_package(meta: dict[str, Any]) -> None:
     """Raises PelError for a name or version that spaCy's "package" could not use."""
     name = package_name(meta)
     if not (name.isascii() and name.isidentifier()) or "__" in name:
-        raise PelError(
-            f"--name {meta['name']}: is no name of a package",
-            "use letters, digits and single underscores",
-        )
+        problem = f"--name {meta['name']}: is no name of a package"
+        raise PelError(problem, "use letters, digits and single underscores")
     try:
         Version(meta["version"])
     except InvalidVersion as error:
-        raise PelError(
-            f"--version {meta['version']}: is no version", "give one such as 1.0.0"
-        ) from error
+        problem = f"--version {meta['version']}: is no version"
+        raise PelError(problem, "give one such as 1.0.0") from error

@@ -45,10 +45,11 @@ def average_weights(
     linker = linker_of(nlp, component)
     retriever = linker.model
     if architecture_of(retriever).listens:
-        raise PelError(
-            "the linker reads documents with another component, whose weights are not averaged",
-            "give a linker with a spacy-pel.BiEncoder.v1 or a spacy-pel.DocumentEncoder.v1",
+        problem = (
+            "the linker reads documents with another component, whose weights are not averaged"
         )
+        remedy = "give a linker with a spacy-pel.BiEncoder.v1 or a spacy-pel.DocumentEncoder.v1"
+        raise PelError(problem, remedy)
     folder = pipeline_folder(encoder)
     if folder is not None and (folder / "meta.json").is_file():
         source = TrainedEncoder(encoder)
@@ -60,10 +61,10 @@ def average_weights(
     for towers in zip(retriever.layers, before.layers):
         own, other = map(encoder_of, towers)
         if own.description() != other.description():
-            raise PelError(
-                f'the encoder "{encoder}" has other layers or another vocabulary than the linker',
-                "give the encoder that the linker's training began with",
+            problem = (
+                f'the encoder "{encoder}" has other layers or another vocabulary than the linker'
             )
+            raise PelError(problem, "give the encoder that the linker's training began with")
         markers = [own.tokenizer.token_to_id(token) for token in (MENTION_START, MENTION_END)]
         words = own.transformer.get_input_embeddings().weight
         with torch.no_grad():

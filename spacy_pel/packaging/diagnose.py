@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 DISTRIBUTION = "spacy-pel"
 OK, NOTE, BROKEN = "ok", "note", "broken"
-# The pipeline that the project's workflow "release" makes.
-RELEASED = "en_pel_mesh_sm"
 
 
 class Finding(NamedTuple):
@@ -41,10 +38,7 @@ def diagnose(
     kb: Path | None = None,
     component: str = "proxy_linker",
 ) -> Iterator[Finding]:
-    """Check the installation, and a pipeline (a folder or name) with its KB, or with another.
-
-    What is broken is a finding, not an error.
-    """
+    """Check the installation, and a pipeline (a folder or name) with its KB, or with another."""
     yield from installation_findings()
     yield from _computing_findings()
     if pipeline is None:
@@ -101,19 +95,13 @@ def installation_findings() -> Iterator[Finding]:
         remedy = f"pip install '{DISTRIBUTION}[cpu]'"
     yield _judged(len(faiss) == 1, "faiss", found, remedy, BROKEN)
 
-    present = _version(RELEASED)  # the package for MeSH; nothing else needs it
-    remedy = f"pip install releases/{RELEASED}-*.whl in a clone, to link to MeSH"
-    yield _judged(present is not None, RELEASED, present or "not installed", remedy)
-
 
 def _computing_findings() -> Iterator[Finding]:
-    """What linking computes with: GPU, threads, bfloat16."""
+    """What linking computes with: GPU and threads."""
     import torch
 
-    from ..models.bert import has_fast_bfloat16
-
-    cuda, device = torch.version.cuda, "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda":
+    cuda = torch.version.cuda
+    if torch.cuda.is_available():
         yield Finding(OK, "gpu", f"{torch.cuda.get_device_name()}, CUDA {cuda}")
         if _version("faiss-gpu") is None:
             remedy = f"for search on the GPU: pip install '{DISTRIBUTION}[gpu]' without faiss-cpu"
@@ -129,38 +117,25 @@ def _computing_findings() -> Iterator[Finding]:
     threads = torch.get_num_threads()
     remedy = "unset OMP_NUM_THREADS, or set it to their number"
     yield _judged(threads >= cores, "threads", f"{threads} of {cores} processor cores", remedy)
-    fast = has_fast_bfloat16(device)
-    found = "in hardware" if fast else "none in hardware: mixed_precision is float32 here"
-    yield Finding(OK, "bfloat16", found)
 
 
 def kb_findings(path: Path) -> Iterator[Finding]:
-    """Whether a KB can be opened, and fits on the disk and in memory."""
+    """Whether a KB can be opened, and searched."""
     try:
         kb = KnowledgeBase.open(path)
     except PelError as error:
         yield Finding(BROKEN, "kb", error.problem, error.remedy)
         return
     with kb:
-        schema, sizes = kb.settings["schema_version"], kb.file_sizes()
-        yield Finding(OK, "kb", f"{kb.path}: {len(kb):,} entities, schema {schema}")
-        size, free = sum(sizes.values()), shutil.disk_usage(kb.path).free
-        found = f"the KB takes {_size(size)}, {_size(free)} are free"
-        yield _judged(free > size, "disk", found, "make room before the KB is changed or embedded")
+        size = f"{sum(kb.file_sizes().values()) / 2**20:,.0f} MiB"
+        found = f"{kb.path}: {len(kb):,} entities, schema {kb.settings['schema_version']}, {size}"
+        yield Finding(OK, "kb", found)
         embed = f"python -m spacy pel kb embed {kb.path} PIPELINE"
-        if not kb.has_vectors:
+        if kb.has_vectors:
+            found = f"{kb.settings['vectors']['rows']:,} of {kb.stored_dim} dimensions"
+            yield Finding(OK, "vectors", found)
+        else:
             yield Finding(BROKEN, "vectors", "none: nothing can be linked to the KB", embed)
-        else:  # they are mapped from their files
-            size = sum(size for name, size in sizes.items() if ".sqlite" not in name)
-            free = _free_memory()
-            fits = free is None or size <= free
-            rows = kb.settings["vectors"]["rows"]
-            found = f"{rows:,} of {kb.stored_dim} dimensions, {_size(size)}"
-            found += "" if fits else f", but {_size(free)} of memory are free"
-            remedy = (
-                "use a computer with more, or make them smaller: kb embed --dim, or --dtype int8"
-            )
-            yield _judged(fits, "vectors", found, remedy)
         if any(kb.path.glob(f"{CHUNKS_PREFIX}*")):
             found = "an embedding of the KB was interrupted"
             yield Finding(NOTE, "vectors", found, f"finish it: {embed}")
@@ -191,15 +166,13 @@ def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
             found = f'the KB has a row for each {kb.row_kind}, the pipeline is set to "{wanted}"'
             remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
             yield Finding(NOTE, "fit", found, remedy)
-    threshold, ranking = linker.nil_threshold, linker.ranking
-    found = "none: no probabilities"
-    if linker.fitted.old:
-        found = "probabilities, fitted with release 0.1"
+    threshold, ranking, old = linker.nil_threshold, linker.ranking, linker.fitted.old
+    found = "probabilities, fitted with release 0.1" if old else "none: no probabilities"
     if ranking is not None:
         found = f"probabilities, fitted on mentions of {ranking.fitted_on}"
     nil = "no mention is NIL" if threshold is None else f"a mention below {threshold:.3f} is NIL"
     remedy = "python -m spacy pel calibrate PIPELINE DEV"
-    yield _judged(bool(ranking or linker.fitted.old), "calibration", f"{found}; {nil}", remedy)
+    yield _judged(bool(ranking or old), "calibration", f"{found}; {nil}", remedy)
 
 
 def _version(name: str) -> str | None:
@@ -213,16 +186,3 @@ def _fits(present: str, asked: str) -> bool:
     from packaging.specifiers import SpecifierSet
 
     return SpecifierSet(asked).contains(present, prereleases=True)
-
-
-def _free_memory() -> int | None:
-    """The bytes of memory that are free or can be freed; None where the system does not tell."""
-    try:
-        found = re.search(r"^MemAvailable: *(\d+)", Path("/proc/meminfo").read_text(), re.M)
-    except OSError:
-        return None
-    return int(found[1]) * 1024 if found else None
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / 2**30:,.1f} GiB" if n_bytes >= 2**29 else f"{n_bytes / 2**20:,.0f} MiB"

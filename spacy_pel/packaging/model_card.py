@@ -41,16 +41,6 @@ No notes were given. The licences of the sources above, of the encoder that trai
 the training texts also hold for what was made of them."""
 
 
-def model_card(
-    nlp: Language, component: str, metrics_by_name: dict[str, dict[str, Any]], licences: str
-) -> str:
-    """The model card of a pipeline, as Markdown.
-
-    ``metrics_by_name`` is of ``metrics_of_linker``; ``licences`` are notes on those of what is inside.
-    """
-    return "\n\n".join(filter(None, _sections(nlp, component, metrics_by_name, licences))) + "\n"
-
-
 def package_name(meta: dict[str, Any]) -> str:
     """The name by which spaCy packages and loads the pipeline."""
     lang, name = meta["lang"], meta["name"]
@@ -62,9 +52,7 @@ def metrics_of_linker(
 ) -> dict[str, dict[str, Any]]:
     """The metrics of files of ``pel evaluate``, by the names of the files without folder and suffix.
 
-    Raises:
-        PelError: A file holds no metrics, or those of another linker or KB than the pipeline's, or
-            two files have the same name.
+    PelError if a file holds no metrics, or those of another linker or KB, or two have the same name.
     """
     state = linker_state(nlp, component) if paths else {}
     metrics_by_name: dict[str, dict[str, Any]] = {}
@@ -72,16 +60,15 @@ def metrics_of_linker(
         metrics = read_metrics(path)
         before = metrics.get("linker")
         if not isinstance(before, dict):
-            raise PelError(
-                f"{path}: does not say which linker it is for",
-                f"make it again: python -m spacy pel evaluate PIPELINE CORPUS --output {path}",
-            )
+            remedy = f"make it again: python -m spacy pel evaluate PIPELINE CORPUS --output {path}"
+            raise PelError(f"{path}: does not say which linker it is for", remedy)
         changed = [key for key in {**before, **state} if before.get(key) != state.get(key)]
         if changed:
-            raise PelError(
-                f"{path}: has figures of another {', '.join(changed)} than those of the pipeline",
-                f"evaluate it again: {_evaluate_command(metrics)} --output {path}",
+            problem = (
+                f"{path}: has figures of another {', '.join(changed)} than those of the pipeline"
             )
+            remedy = f"evaluate it again: {_evaluate_command(metrics)} --output {path}"
+            raise PelError(problem, remedy)
         if path.stem in metrics_by_name:
             raise PelError(f"{path}: is the second file of this name", "rename one of them")
         metrics_by_name[path.stem] = metrics
@@ -96,10 +83,10 @@ def _evaluate_command(metrics: dict[str, Any]) -> str:
     return " ".join(words)
 
 
-def _sections(
+def card_sections(
     nlp: Language, component: str, metrics_by_name: dict[str, dict[str, Any]], licences: str
 ) -> Iterator[str]:
-    # Imported here: torch takes seconds, and spaCy imports the commands for all of its own.
+    """The parts of the model card, in Markdown; ``metrics_by_name`` is of ``metrics_of_linker``."""
     from ..architectures import encoder_of
 
     linker = linker_of(nlp, component)
@@ -138,10 +125,11 @@ def _sections(
     yield "## Training"
     encoders = map(encoder_of, linker.model.layers)
     parameters = sum(weights.numel() for encoder in encoders for weights in encoder.parameters())
+    seen, width = len(linker.cfg["trained_entities"]), linker.retriever.width
     yield (
-        f"The retriever has {parameters:,} parameters and vectors of {linker.retriever.width} "
-        f"dimensions. {len(linker.cfg['trained_entities']):,} entities were seen in training. Other "
-        "entities are linked as well: the encoder reads their names, types and definitions."
+        f"The retriever has {parameters:,} parameters and vectors of {width} dimensions. {seen:,} "
+        "entities were seen in training. Other entities are linked as well: the encoder reads their "
+        "names, types and definitions."
     )
     corpus = nlp.config.interpolate()["corpora"]["train"]
     if corpus != nlp.default_config.interpolate()["corpora"]["train"]:
@@ -154,19 +142,16 @@ def _sections(
 
 def _limits(nlp: Language, linker: Any) -> Iterator[str]:
     before = nlp.pipe_names[: nlp.pipe_names.index(linker.name)]
-    if before:
-        finders = ", ".join(f"`{name}`" for name in before)
-        yield f"It links the mentions that come from {finders}, and no others."
-    else:
-        yield "It finds no mentions: they must be given, or found by a component before it."
+    finders = ", ".join(f"`{name}`" for name in before)
+    found = f"It links the mentions that come from {finders}, and no others."
+    none = "It finds no mentions: they must be given, or found by a component before it."
+    yield found if before else none
     known = "It knows the entities of its knowledge base, in the releases above, and no others; "
     threshold, measure = linker.nil_threshold, "probability" if linker.ranking else "score"
-    if threshold is None:
-        yield known + "every mention gets one of them."
-    else:
-        yield (
-            known + f"a mention whose best {measure} is below {threshold:.3f} is NIL: none of them."
-        )
+    nil = "every mention gets one of them."
+    if threshold is not None:
+        nil = f"a mention whose best {measure} is below {threshold:.3f} is NIL: none of them."
+    yield known + nil
     if linker.ranking:
         yield (
             "The probability of a link was fitted on the texts that it was calibrated on, on mentions "

@@ -39,9 +39,7 @@ def config_file(given: str) -> Path:
 def write_demo(folder: str | Path) -> None:
     """Copy the configs and the demo's data to a new or empty folder: the quickstart works there.
 
-    Raises:
-        PelError: There is something in the folder.
-        OSError: The folder cannot be written to.
+    PelError if there is something in the folder.
     """
     folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):

@@ -21,9 +21,11 @@ from ..kb.readers.build_from_sources import build_from_sources
 from ..kb.settings import KB_FILE
 from ..system.whole_files import whole_file
 from .assemble import assemble, check_replaceable
-from .diagnose import RELEASED
 
 logger = logging.getLogger(__name__)
+
+# The pipeline that the project's workflow "release" makes.
+RELEASED = "en_pel_mesh_sm"
 
 # The settings that were best without annotations, those of project/configs/align.cfg: a vector for
 # each name, from the states of the name's own tokens.
@@ -49,7 +51,7 @@ def start(
 ) -> KnowledgeBase:
     """Make a pipeline that marks the names of an ontology in texts and links them.
 
-    The pipeline has a ``kb_matcher``, a ``proxy_linker`` and the KB. After an error or an
+    It has a ``kb_matcher``, a ``proxy_linker`` and the KB, which is returned. After an error or an
     interruption, ``out`` is as it was. What is done is kept in a folder beside it, and the same call
     goes on from there.
 
@@ -62,8 +64,6 @@ def start(
         reading: Wraps the entities of a source, with its file name, to show progress.
         encoding: Makes a bar, as for ``embed_kb``.
         report: Called with a line about everything else that happens.
-
-    Returns the KB in the pipeline.
 
     Raises:
         PelError: ``out`` holds something that may not be replaced, no encoder is given or found, or
@@ -96,10 +96,7 @@ def start(
 
 
 def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
-    """An English pipeline that marks the names of a KB and links them, with weights and no vectors.
-
-    config: settings of the linker: its ``model``, or the ``path`` of a trained one.
-    """
+    """An English pipeline that marks the names of a KB and links them, with weights and no vectors."""
     nlp = spacy.blank("en")
     nlp.add_pipe("kb_matcher", config={"kb": str(kb)})
     nlp.add_pipe("proxy_linker", config={**config, "kb": str(kb)})
@@ -111,11 +108,9 @@ def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
 def _encoder_config(encoder: str | None) -> dict[str, Any]:
     """The settings of the linker; PelError if there is no encoder."""
     if encoder is None and pipeline_folder(RELEASED) is None:
-        raise PelError(
-            f"no encoder is given, and {RELEASED} is not installed",
-            "name one with --encoder: a BERT of Hugging Face such as "
-            "cambridgeltl/SapBERT-from-PubMedBERT-fulltext, its folder, or a trained pipeline",
-        )
+        bert = "a BERT of Hugging Face such as cambridgeltl/SapBERT-from-PubMedBERT-fulltext"
+        remedy = f"name one with --encoder: {bert}, its folder, or a trained pipeline"
+        raise PelError(f"no encoder is given, and {RELEASED} is not installed", remedy)
     encoder = encoder or RELEASED
     folder = pipeline_folder(encoder)
     if folder is not None and (folder / "meta.json").is_file():

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from ..architectures import (
     unpack_retriever,
 )
 from ..errors import PelError
-from ..linking.exact_names import SoleOwnersFirst
+from ..linking.exact_names import sole_owners_first
 from ..linking.link import Ordering, Searchable, link, without_candidates
 from ..linking.nil import Sure
 from ..linking.old_fit import OldFit
@@ -247,11 +247,14 @@ class ProxyLinker(KBComponent, TrainablePipe):
         What was fitted goes before the default. A reranker decides by itself.
         """
         if ranking := self.fitting(self.ranking):
-            return ranking.on(self.kb, [span.label_ for own in spans for span in own])
+            labels = [span.label_ for own in spans for span in own]
+            return partial(ranking.ordered, self.kb, labels)
         if self.reranked:
             return None
         old = self.fitted.old and OldFit.of(self.kb, self.fitted.old)
-        return old or (SoleOwnersFirst(self.kb) if self.sole_owners_first else None)
+        if old:
+            return old.ordered
+        return partial(sole_owners_first, self.kb) if self.sole_owners_first else None
 
     def fitting(self, fitted: FittedScore | None) -> FittedScore | None:
         """What was fitted, if it still applies: the linker reranks as many candidates as then."""

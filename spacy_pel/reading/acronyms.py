@@ -117,13 +117,15 @@ def is_long_form(short: str, long: str) -> bool:
     """
     letters, phrase = _LETTER.findall(short.casefold()), long.casefold()
     words = [match.span() for match in _WORD.finditer(long)]
-    if sum(map(str.isupper, short)) < 2 or short.casefold() in phrase:
-        return False
-    most = min(len(letters) + 5, 2 * len(letters))  # of Schwartz and Hearst
     least = 2 if len(letters) == 2 else 1
-    if not least <= len(words) <= most or not _WORD_OF_LETTERS.search(long):
-        return False
-    if not phrase.startswith(letters[0]):
+    most = min(len(letters) + 5, 2 * len(letters))  # of Schwartz and Hearst
+    if (
+        sum(map(str.isupper, short)) < 2
+        or short.casefold() in phrase
+        or not least <= len(words) <= most
+        or not _WORD_OF_LETTERS.search(long)
+        or not phrase.startswith(letters[0])
+    ):
         return False
     places, end = [0], len(phrase)
     for letter in reversed(letters[1:]):  # each as late as possible
@@ -144,10 +146,8 @@ def expanded(
     """The mentions of a text in which acronyms that stand in mentions are replaced by long forms.
 
     A mention that holds an acronym and its long form, "multiple sclerosis (MS)", stays as it is, in
-    the text as it is.
-
-    ``mentions`` are the first character of each, and the one after its last. ``long_forms`` are from
-    acronyms, which are known by their exact letters, as whole words. All are of one document.
+    the text as it is. ``long_forms`` are from acronyms, which are known by their exact letters, as
+    whole words. All mentions are of one document.
     """
     plain = [MentionInContext(text, start, end, document) for start, end in mentions]
     if not long_forms:
@@ -176,10 +176,7 @@ def at_long_forms(
     long_forms: Mapping[str, str],
     document: DocumentContext | None = None,
 ) -> list[MentionInContext]:
-    """The mentions of a text that stays as it is; the arguments are those of ``expanded``.
-
-    A mention that is an acronym is read where its long form first stands in the text.
-    """
+    """As ``expanded``, of a text that stays as it is: an acronym is read where its long form first is."""
     of_mentions = [long_forms.get(text[start:end], "") for start, end in mentions]
     first: dict[str, Offsets] = {}
     if wanted := sorted(set(filter(None, of_mentions))):
@@ -189,15 +186,14 @@ def at_long_forms(
     return [MentionInContext(text, *place, document) for place in places]
 
 
-def _finder(phrases: Iterable[str]) -> Callable[[str], Iterator[tuple[str, int, int]]]:
+def _finder(phrases: Iterable[str]) -> Callable[[str], list[tuple[str, int, int]]]:
     """What gives each phrase wherever it stands in a text, by its end. A text is read once."""
     phrases = list(phrases)
     automaton = AhoCorasick(phrases)
 
-    def find(text: str) -> Iterator[tuple[str, int, int]]:
-        text = _without_surrogates(text)
-        for number, start, end in automaton.find_matches_as_indexes(text, overlapping=True):
-            yield phrases[number], start, end
+    def find(text: str) -> list[tuple[str, int, int]]:
+        found = automaton.find_matches_as_indexes(_without_surrogates(text), overlapping=True)
+        return [(phrases[number], start, end) for number, start, end in found]
 
     return find
 

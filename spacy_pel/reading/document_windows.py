@@ -22,11 +22,7 @@ OVERLAP = 0.25
 
 
 class WindowReader:
-    """Reads mentions in windows of their documents.
-
-    A window has at most ``length`` tokens, special tokens included, and no more than the encoder has
-    positions for.
-    """
+    """Reads mentions in windows of at most ``length`` tokens, special tokens included."""
 
     reads_documents = True
 
@@ -35,12 +31,11 @@ class WindowReader:
         self._pieces = WordPieces(tokenizer)
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> WindowInputs:
-        """Cut documents into windows. Each mention is whole in one window, and is read only there.
+        """Cut documents into as few windows as possible, all of one length, that overlap.
 
-        A document is cut into as few windows as possible, all of one length, that overlap. A mention
-        is read in the window where it is farthest from the edges. If no window has the whole of it,
-        it gets a window of its own, with the mention in the middle. If it is longer than a window,
-        its beginning is read. Windows in which no mention is read are left out.
+        A mention is read in the window where it is farthest from the edges. If no window has the whole
+        of it, it gets a window of its own, with the mention in the middle. If it is longer than a
+        window, its beginning is read. Windows in which no mention is read are left out.
 
         A text is tokenised once, split where a mention begins or ends. A mention without a token
         is read from its whole window.
@@ -61,10 +56,8 @@ class WindowReader:
         return WindowInputs(windows)
 
     def _windows(self, ids: np.ndarray, spans: np.ndarray, mentions: np.ndarray) -> list[Window]:
-        """The windows of one document. ids: int32 [t]; spans: int64 [m, 2]; mentions: int64 [m].
-
-        "focus" is true in all mentions, also in those that are read in other windows.
-        """
+        """The windows of one document. ids: int32 [t]; spans: int64 [m, 2]; mentions: int64 [m]."""
+        # "focus" is on all mentions, also on those that are read in other windows.
         opened, closed = (np.bincount(edges, minlength=len(ids) + 1) for edges in spans.T)
         marked = (opened - closed).cumsum()[: len(ids)] > 0
         room = self.length - 2
@@ -85,15 +78,10 @@ class WindowReader:
 
 
 def window_bounds(n_tokens: int, spans: np.ndarray, room: int) -> np.ndarray:
-    """Choose the window of each mention.
+    """Choose the window of each mention: its first token and the one after its last, int64 [m, 2].
 
-    Args:
-        n_tokens: The number of tokens of the document.
-        spans: int64 [m, 2], the tokens of the mentions. None has more than ``room``.
-        room: The most tokens of a window, without its special tokens.
-
-    Returns:
-        int64 [m, 2], the first token of each window and the one after its last.
+    ``spans``, int64 [m, 2], are the tokens of the mentions. Neither a mention nor a window, without its
+    special tokens, has more than ``room``.
     """
     firsts, length = np.zeros(1, dtype=np.int64), n_tokens  # of the windows, and of each of them
     if n_tokens > room:

@@ -30,10 +30,9 @@ class EntityText(NamedTuple):
 
 
 class EntityReader:
-    """Turns the texts of entities into token ids.
+    """Turns the texts of entities into at most ``length`` token ids, special tokens included.
 
-    An input has at most ``length`` tokens, special tokens included. ``tree_numbers`` are what is read
-    before the name of a type, by that name.
+    ``tree_numbers`` are what is read before the name of a type, by that name.
     """
 
     def __init__(
@@ -51,10 +50,7 @@ class EntityReader:
         self._types = re.compile(rf"(?:^|(?<=, ))(?:{names})(?=, |$)")
 
     def tokens(self, entities: Sequence[EntityText]) -> list[TokenIds]:
-        """The token ids of each entity: ``[CLS] title [SEP] types [SEP] description [SEP]``.
-
-        What goes beyond ``length`` is cut off at the end.
-        """
+        """The token ids of each entity: ``[CLS] title [SEP] types [SEP] description [SEP]``, cut."""
         if self._tree_numbers:
             entities = [entity._replace(types=self._numbered(entity.types)) for entity in entities]
         tokenized = self._pieces.tokenize(part for entity in entities for part in entity)

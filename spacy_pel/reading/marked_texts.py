@@ -20,10 +20,7 @@ from .word_pieces import TokenizedText, WordPieces
 
 
 class MarkedTextReader:
-    """Reads each mention in a text of its own, between two markers.
-
-    An input has at most ``length`` tokens, special tokens included, unless the mention has more.
-    """
+    """Reads each mention in a text of its own, of ``length`` tokens unless the mention has more."""
 
     reads_documents = False
 
@@ -39,9 +36,8 @@ class MarkedTextReader:
     def tokens(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
         """The token ids of each mention: ``[CLS] left [Ms] mention [Me] right [SEP]``.
 
-        A mention is cut only if it is longer than the encoder has positions. The rest of ``length``
-        is shared evenly by the two sides of the context. What one side does not use goes to the
-        other.
+        A mention is cut only if it is longer than the encoder has positions. Both sides of the context
+        share the rest of ``length`` evenly. What one side does not use goes to the other.
 
         A text is tokenised once for all its mentions, split where a mention begins or ends. It is
         tokenised again for a mention that splits a word, as the others need that word whole.
@@ -77,15 +73,12 @@ class PairReader:
 
     The mention's side, with its [CLS] and [SEP], takes at most half of the tokens. It is the same
     for all entities. The entity's side takes the rest, and is cut at its end.
-
-    Attributes:
-        mentions: Gives the token ids of the mentions' sides.
-        entities: Gives those of the entities' sides; ``pair`` takes their [CLS] off.
     """
 
     def __init__(self, tokenizer: Tokenizer, length: int, position_limit: int):
         self.length = min(length, position_limit)
         half = self.length // 2
+        # These give the token ids of the two sides.
         self.mentions = MarkedTextReader(tokenizer, half, half).tokens
         self.entities = EntityReader(tokenizer, self.length, self.length).tokens
 

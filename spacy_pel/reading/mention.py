@@ -30,10 +30,7 @@ class TokenStates(NamedTuple):
 
 @dataclass(eq=False)
 class DocumentContext:
-    """What the mentions of one document have in common, apart from the text.
-
-    Two of them are never equal: documents with the same text may have different mentions.
-    """
+    """What the mentions of one document have in common, apart from the text. No two are equal."""
 
     token_states: TokenStates | None = None
 
@@ -41,8 +38,7 @@ class DocumentContext:
 class MentionInContext(NamedTuple):
     """A mention in the text that it is read in.
 
-    Mentions that have the document and the text in common may be read together. If the document is None
-    for all of them, the text alone tells documents apart.
+    Mentions of the same document (None: of the same text) and text may be read together.
     """
 
     text: str  # of the document; acronyms in its mentions may be replaced by their long forms
@@ -75,13 +71,10 @@ class GoldMention(NamedTuple):
 
 
 class MentionReader(Protocol[Inputs]):
-    """Turns mentions into what a mention tower reads.
+    """Turns mentions into what a mention tower reads."""
 
-    Attributes:
-        reads_documents: Whether a document is read once for all its mentions. Then each mention may
-            change the vectors of the others. Otherwise each mention costs an input of its own.
-    """
-
+    # Whether a document is read once for all its mentions. Then each mention may change the vectors of
+    # the others. Otherwise each mention costs an input of its own.
     reads_documents: bool
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> Inputs:
@@ -92,7 +85,7 @@ class MentionReader(Protocol[Inputs]):
 class DocumentSpans(NamedTuple):
     """The mentions of a document as spans of its tokens."""
 
-    tokens: TokenStates  # the states of the document's tokens
+    tokens: TokenStates
     mentions: np.ndarray  # int64 [m], the places of the mentions among those that were given
     spans: np.ndarray  # int64 [m, 2], the tokens of each: its first one and the one after its last
 
@@ -111,8 +104,7 @@ class SharedStatesReader:
     def inputs(self, mentions: Sequence[MentionInContext]) -> StatesInputs:
         """The mentions of each document, each with all tokens that it touches.
 
-        Raises:
-            PelError: No component gave the tokens of a document any states.
+        PelError if no component gave the tokens of a document any states.
         """
         members: dict[DocumentContext | None, list[int]] = {}
         for place, mention in enumerate(mentions):
@@ -120,10 +112,8 @@ class SharedStatesReader:
         documents = []
         for document, places in members.items():
             if document is None or document.token_states is None:
-                raise PelError(
-                    "the linker shares what a component before it has read, and is without it here",
-                    "load the whole pipeline, spacy.load(FOLDER)",
-                )
+                problem = "the linker shares what a component before it has read, which is not here"
+                raise PelError(problem, "load the whole pipeline, spacy.load(FOLDER)")
             tokens = document.token_states
             spans = _token_spans(tokens.offsets, [mentions[i] for i in places])
             documents.append(DocumentSpans(tokens, np.array(places), spans))

@@ -63,12 +63,7 @@ def _sentences(*parts: str | None) -> str:
 def entity_rows(
     entities: Sequence[Entity], row_kind: str, encode: EncodeEntities
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Encode the rows of entities.
-
-    Returns:
-        The vectors, float32 [b, d], in the order of the entities, and for each row the place of its
-        entity in ``entities``, int64 [b].
-    """
+    """The vectors of the rows of entities, float32 [b, d], and the place of each row's entity, int64 [b]."""
     texts = [proxy_texts(entity, row_kind) for entity in entities]
     owners = np.repeat(np.arange(len(texts)), [len(rows) for rows in texts])
     return encode([text for rows in texts for text in rows]), owners
@@ -77,12 +72,7 @@ def entity_rows(
 def encode_rows(
     kb: KnowledgeBase, numbers: Sequence[int], row_kind: str, encode: EncodeEntities
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Encode the rows of the entities of a KB with these numbers, chunk by chunk.
-
-    Yields:
-        The vectors of some entities, float32 [b, d], in the order of the numbers, and the number
-        of each row's entity, int64 [b].
-    """
+    """As ``entity_rows``, of the entities of a KB with these numbers, which are given, chunk by chunk."""
     for first in range(0, len(numbers), CHUNK):
         chunk = np.asarray(numbers[first : first + CHUNK], dtype=np.int64)
         vectors, owners = entity_rows(kb.entities(chunk), row_kind, encode)

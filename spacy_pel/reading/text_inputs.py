@@ -18,16 +18,11 @@ Batch = dict[str, np.ndarray]
 
 
 class EncoderInputs(Protocol):
-    """Inputs of a tower around a BERT. Each is one sequence of tokens, with one output or several.
+    """Inputs of a tower around a BERT. Each is one sequence of tokens, with one output or several."""
 
-    Attributes:
-        core_tokens: The most tokens of a pass where each core has passes of its own. A longer input
-            gets a pass of its own.
-        n_outputs: The number of outputs of all inputs.
-    """
-
+    # The most tokens of a pass where each core has passes of its own. A longer input has its own.
     core_tokens: int
-    n_outputs: int
+    n_outputs: int  # of all inputs
 
     def lengths(self) -> np.ndarray:
         """The number of tokens of each input, int64 [n]."""
@@ -53,7 +48,7 @@ class TokenIds(NamedTuple):
 class TextInputs(NamedTuple):
     """Inputs of one output each (``EncoderInputs``)."""
 
-    tokens: Sequence[TokenIds]  # the inputs
+    tokens: Sequence[TokenIds]
     # None, or for each input a float32 [t, d] that is added to its input embeddings. Then the
     # backward pass gives the gradient with respect to each.
     perturbations: Sequence[np.ndarray] | None = None
@@ -94,8 +89,7 @@ class WindowInputs(NamedTuple):
     """Windows (``EncoderInputs``)."""
 
     windows: Sequence[Window]
-    # A window gets a pass of its own. So its outputs are the same, to the last bit, whatever other
-    # documents are read.
+    # A window gets a pass of its own: its outputs are the same whatever other documents are read.
     core_tokens = 1
 
     @property
@@ -122,10 +116,7 @@ class WindowInputs(NamedTuple):
 
 
 def pad_texts(inputs: Sequence[TokenIds], pad_id: int, least: int = 0) -> Batch:
-    """At least one input as one batch, whose "focus" is on the tokens from start to end.
-
-    A mention that has no token of its own (blanks, for example) is in focus with its whole input.
-    """
+    """At least one input as one batch, whose "focus" is from start to end, or on all if that is empty."""
     ids, mask = pad_ids([x.ids for x in inputs], pad_id, least)
     position = np.arange(mask.shape[1])
     starts, ends = np.array([(x.start, x.end) for x in inputs]).T
@@ -135,10 +126,7 @@ def pad_texts(inputs: Sequence[TokenIds], pad_id: int, least: int = 0) -> Batch:
 
 
 def pad_ids(ids: Sequence[np.ndarray], pad_id: int, least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Token ids in one length, int64 [n, t], and bool [n, t], true where there is a token.
-
-    All have at least ``least`` tokens together, padding included.
-    """
+    """Token ids in one length, int64 [n, t], ``least`` together, and where there is a token, bool."""
     lengths = np.array([len(x) for x in ids])
     mask = np.arange(max(lengths.max(), -(-least // len(ids)))) < lengths[:, None]
     padded = np.full(mask.shape, pad_id, dtype=np.int64)
@@ -154,11 +142,9 @@ def _spread(values: Sequence[np.ndarray], mask: np.ndarray) -> np.ndarray:
 
 
 def groups_by_length(lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
-    """Group inputs by length so that little is padding; shorter inputs come first.
+    """Group inputs by their lengths, int64 [n], so that little is padding; shorter ones come first.
 
-    Args:
-        lengths: int64 [n], the number of tokens of each input.
-        max_tokens: The most tokens of a group, padding included. A group has at least one input.
+    A group has ``max_tokens`` at most, padding included, or one input.
     """
     order = np.argsort(lengths, kind="stable")
     groups, first = [], 0

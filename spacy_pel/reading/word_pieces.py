@@ -19,17 +19,12 @@ MENTION_START, MENTION_END = "[Ms]", "[Me]"
 class TokenizedText(NamedTuple):
     """A text that was tokenised in pieces."""
 
-    ids: np.ndarray  # int32 [t], the token ids
-    # From each character offset at which the text was split to the number of tokens before it.
-    token_at: dict[int, int]
+    ids: np.ndarray  # int32 [t]
+    token_at: dict[int, int]  # from each offset of a split to the number of tokens before it
 
 
 class WordPieces:
-    """A BERT tokenizer, and the ids of its special tokens, among them the markers [Ms] and [Me].
-
-    Raises:
-        PelError: The tokenizer lacks a special token.
-    """
+    """A BERT tokenizer, and the ids of its special tokens, [Ms] and [Me] too; PelError if it lacks one."""
 
     def __init__(self, tokenizer: Tokenizer):
         # "[Me]" in a text (a methyl group, say) is no marker.
@@ -38,15 +33,12 @@ class WordPieces:
         ids = {t: tokenizer.token_to_id(t) for t in (CLS, SEP, PAD, MENTION_START, MENTION_END)}
         for token, id in ids.items():
             if id is None:
-                raise PelError(
-                    f"the encoder's tokenizer has no {token} token",
-                    "choose an encoder of BERT architecture",
-                )
+                problem = f"the encoder's tokenizer has no {token} token"
+                raise PelError(problem, "choose an encoder of BERT architecture")
         self.cls, self.sep, self.pad, self.mention_start, self.mention_end = ids.values()
         self.unknown = tokenizer.token_to_id(UNK)
-        self.mask = tokenizer.token_to_id(MASK)
-        if self.mask is None:  # an encoder from scratch has none
-            self.mask = self.unknown
+        mask = tokenizer.token_to_id(MASK)
+        self.mask = self.unknown if mask is None else mask  # an encoder from scratch has none
 
     def tokenize(self, texts: Iterable[str]) -> Iterator[list[int]]:
         """The token ids of each text, without special tokens."""
@@ -72,10 +64,9 @@ class WordPieces:
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Learn a lower-casing WordPiece tokenizer with the special tokens.
+    """Learn a lower-casing WordPiece tokenizer with the special tokens, the same in any process.
 
-    The same texts give the same tokenizer, in any process. It has at most ``vocab_size`` word pieces,
-    unless the alphabet alone has more.
+    It has at most ``vocab_size`` word pieces, unless the alphabet alone has more.
     """
     from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 

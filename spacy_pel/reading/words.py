@@ -49,10 +49,7 @@ def shape_of(word: str) -> int:
 
 
 class WordReader:
-    """Reads documents word by word.
-
-    A window has at most ``length`` tokens, special tokens included.
-    """
+    """Reads documents word by word, in windows of at most ``length`` tokens, special ones included."""
 
     def __init__(self, tokenizer: Tokenizer, length: int):
         self._pieces = WordPieces(tokenizer)
@@ -98,11 +95,7 @@ class WordReader:
             first = last
 
     def _window(self, pieces: list[list[int]], features: np.ndarray, words: np.ndarray) -> Window:
-        """A window of words.
-
-        "firsts" is true at the first piece of each word. "features" has what is known of the word of
-        each piece, and of special tokens nothing.
-        """
+        """A window of words: "firsts" is on the first piece of each, "features" on all its pieces."""
         lengths = np.array([len(own) for own in pieces])
         ids = np.concatenate([[self._pieces.cls], *pieces, [self._pieces.sep]]).astype(np.int32)
         firsts = np.zeros(len(ids), dtype=bool)
@@ -115,17 +108,11 @@ class WordReader:
 def allowed_tags(
     words: np.ndarray, mentions: Sequence[Tagged], annotated: np.ndarray
 ) -> np.ndarray:
-    """The tags that may be right, for ``summed_loss``.
+    """The tags that may be right, bool [w, 1 + 2 n], for ``summed_loss``.
 
-    Args:
-        words: int64 [w, 2], the characters of the words.
-        mentions: The gold mentions; they do not overlap. A word that lies in a mention in part
-            belongs to it.
-        annotated: bool [n], which of the n labels are annotated in the document.
-
-    Returns:
-        bool [w, 1 + 2 n]. Outside the mentions "outside" is allowed, and all tags of labels that are
-        not annotated.
+    ``words``, int64 [w, 2], are their characters; one that lies in a gold mention in part belongs to it.
+    ``annotated``, bool [n], says which of the n labels the document has annotations of. Outside the
+    mentions "outside" is allowed, and all tags of labels that are not annotated.
     """
     allowed = np.zeros((len(words), 1 + 2 * len(annotated)), dtype=bool)
     allowed[:, OUTSIDE] = True
@@ -157,11 +144,8 @@ def shares_in_tokens(words: np.ndarray, tokens: np.ndarray) -> csr_array:
 def tagged_mentions(words: Sequence[np.ndarray], scores: np.ndarray) -> list[list[Tagged]]:
     """The mentions of the most probable sequence of tags of each document (Viterbi).
 
-    In a sequence "inside" follows only "begins" or "inside" of its label.
-
-    Args:
-        words: The words of each document, int64 [w, 2].
-        scores: float32 [sum of w, t], the scores of the tags of all words.
+    In a sequence "inside" follows only "begins" or "inside" of its label. ``scores``, float32 [sum of
+    w, t], are those of the tags of all words, int64 [w, 2] of each document.
     """
     lengths = np.array([len(own) for own in words], dtype=np.int64)
     longest, n_tags = int(lengths.max(initial=0)), scores.shape[1]

@@ -1,7 +1,5 @@
 """MedMentions and ZESHEL in small, in the layouts in which they are published; our own texts."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every format with entity ids is a corpus; what is linked can be trained on."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

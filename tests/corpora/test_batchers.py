@@ -1,7 +1,5 @@
 """Batches by mentions: all of them, in order or shuffled; and with several of each entity."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 
@@ -61,19 +59,6 @@ def test_batches_hold_all_mentions_and_are_full(counts, size, spans_key):
         assert all(len(batch) == size for batch in batches[:-1])
         assert all(0 < len(batch) <= size for batch in batches)
     assert ids(examples, spans_key) == before
-
-
-def test_a_document_is_copied_only_where_it_is_cut():
-    first, second = numbered(0, 2), numbered(1, 3)
-    (batch, rest) = make_mention_batcher(4)([first, second])
-    assert batch[0] is first and batch[1] is not second
-    assert rest[0].reference.text == second.reference.text
-    assert [ent.label_ for ent in rest[0].reference.ents] == ["TERM"]
-    assert len(second.reference.ents) == 3
-    # Shuffled, too, the mentions of a document in a batch stand in one copy.
-    assert list(make_mention_batcher(3, shuffle_mentions=True)([second])) == [[second]]
-    (copy,) = next(make_mention_batcher(2, shuffle_mentions=True)([second]))
-    assert len(copy.reference.ents) == 2
 
 
 def test_mentions_are_shuffled_one_by_one():

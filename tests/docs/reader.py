@@ -1,7 +1,5 @@
 """One who follows the documentation: reads a page, checks what it names, runs its code blocks in order."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

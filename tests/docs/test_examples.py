@@ -4,8 +4,6 @@ A block that needs more than the demo has an HTML comment before its fence, ``<!
 and is then checked for its commands, options and imports alone.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Linked docs without a linker, and how the tests of this room read and write files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Documents and their mentions; as tokens, in linear time, also where there are no blanks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 
@@ -13,7 +11,7 @@ from spacy.tokens import Doc
 
 from spacy_pel.documents import Document, make_doc
 from spacy_pel.documents.docs import LONGEST_RUN, tokens_of
-from spacy_pel.documents.document import Passage, mention_at
+from spacy_pel.documents.document import mention_at
 from spacy_pel.errors import PelError
 from spacy_pel.spans import split_tokens
 
@@ -35,30 +33,8 @@ def test_a_mention_is_in_its_text_without_white_space_around_it(text, start, end
     assert (mention.label, mention.ids) == ("D", ("C1",))
 
 
-def test_what_a_source_says_of_a_mention_is_compared() -> None:
-    assert mention_at("my\tMS now", 2, 6, expected="MS ").text == "MS"
-    with pytest.raises(PelError, match="reads 'RA' but the document has 'MS' at 3-5; correct the"):
-        mention_at("my MS", 3, 5, expected="RA")
-
-
-@pytest.mark.parametrize(
-    "passages, title",
-    [
-        ([(0, 3, "title"), (4, 7, "abstract")], "Flu"),
-        ([(0, 7, "title")], "Flu now"),
-        ([(0, 3, "abstract")], ""),
-        ([(4, 7, "title")], ""),
-        ([], ""),
-    ],
-)
-def test_the_title(passages: list[tuple[int, int, str]], title: str) -> None:
-    parts = tuple(Passage(start, end, {"type": kind}) for start, end, kind in passages)
-    assert Document("Flu now", passages=parts).title == title
-
-
 SHAPES: dict[str, Callable[[int], str]] = {
     "opened": lambda n: "(" * n,
-    "genitives": lambda n: "'s" * (n // 2),
     "runs of the length that is read at once": lambda n: ("(" * LONGEST_RUN + " ") * (n // 501),
 }
 

@@ -1,9 +1,6 @@
 """What is written is read back: texts, offsets, labels, ids."""
 
-from __future__ import annotations
-
 import csv
-import io
 import json
 import unicodedata
 from pathlib import Path
@@ -17,7 +14,7 @@ from spacy.tokens import Doc
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Passage
 from spacy_pel.documents.formats import FORMATS
-from spacy_pel.documents.tables import COLUMNS, csv_lines, to_dataframe
+from spacy_pel.documents.tables import COLUMNS, to_dataframe
 from spacy_pel.spans import gold_ids
 
 from .examples import KEY, QUICK, docs, linked, read, written
@@ -67,14 +64,6 @@ def test_round_trips(tmp_path: Path, format: str, suffix: str, seen, made: list[
             assert doc.user_data["id"] == (id or str(number))
         if format in ("bioc", "docbin") and "passages" in before.user_data:
             assert [list(p) for p in doc.user_data["passages"]] == before.user_data["passages"]
-
-
-@pytest.mark.parametrize("delimiter", [",", "\t"])
-def test_no_character_of_a_cell_ends_a_line(delimiter: str) -> None:
-    cells = ["a\rb", "a\nb", "a\r\nb", f"a{delimiter}b", 'a"b', ""]
-    line = csv_lines(delimiter, [cells])
-    assert line.endswith("\n") and not line.endswith("\r\n")
-    assert list(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter)) == [cells]
 
 
 @settings(QUICK, max_examples=15)  # DuckDB takes its time to start
@@ -150,7 +139,7 @@ def test_pubtator_has_title_abstract_and_ids(tmp_path: Path) -> None:
         "a_b\t0\t2\tMS\tD x\tE0\na_b\t3\t5\tis\tMENTION\tE1\na_b\t3\t8\tis x \tMENTION\t-1\n\n"
     ).replace("is x \tM", "is x\tM").replace("\t3\t8\t", "\t3\t7\t")
     (document,) = open_corpus(path).documents()
-    assert document.title == "MS"
+    assert document.passages[0] == (0, 2, {"type": "title"})
     assert [mention.ids for mention in document.mentions] == [("E0",), ("E1",), ()]
 
 

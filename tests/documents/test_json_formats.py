@@ -3,8 +3,6 @@
 That what is written for Label Studio is valid was checked with its SDK's LabelInterface.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path
@@ -123,7 +121,7 @@ def test_text_may_have_another_key_and_regions_of_html_offsets_of_their_own(tmp_
 @pytest.mark.parametrize(
     "given, message",
     [
-        (task(LABEL, data={"a": "x", "b": "y"}), "no 'text' in 'data', which has: a, b; export"),
+        (task(LABEL, data={"a": "x", "b": "y"}), "no 'text' in 'data', which has: a, b"),
         (task(result(labels=["D"], start="/p[1]")), "the region '/p.1.'-4 has no offsets in the"),
         (task(result(labels=["D"], text="hurts")), "the mention reads 'hurts' but"),
         (task(LABEL, answer("x", name="a"), answer("y", name="b")), "may be in any of a, b; name"),

@@ -1,7 +1,5 @@
 """Platt scaling against other sigmoids; the calibration error against a naive count."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

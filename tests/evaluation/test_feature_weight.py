@@ -1,7 +1,5 @@
 """The weights of features, against a fine grid of weights and against numbers made up."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """The NIL class against a search of all thresholds, and counts by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A corpus that a linker can be calibrated on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

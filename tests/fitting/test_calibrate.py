@@ -1,7 +1,5 @@
 """Calibration of a linker: what is fitted, and what a failure leaves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

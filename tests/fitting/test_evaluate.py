@@ -1,7 +1,5 @@
 """Evaluation: candidates, files, limits, any layout of corpora, and what is right by a name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is fitted for joint linking, and that it is saved and dropped with the calibration."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

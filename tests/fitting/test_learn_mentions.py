@@ -1,7 +1,5 @@
 """Annotated mentions that become rows of a KB."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -101,19 +99,6 @@ def test_new_vectors_are_those_of_learning(kb: Path, corpus: Path, tiny_nlp: Lan
     with KnowledgeBase.open(update_vectors(kb, linker, dtype="float16").path) as opened:
         np.testing.assert_allclose(opened.mentions.vectors(np.arange(3)), before, atol=1e-6)
     assert verify(kb) == []
-
-
-def test_mentions_that_another_encoder_read_are_refused(
-    kb: Path, corpus: Path, tiny_nlp: Language, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learn_mentions_of(kb, [corpus], nlp=tiny_nlp)
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.set_kb(kb)
-    monkeypatch.setattr(type(linker.retriever), "fingerprint", lambda self: "other")
-    with KnowledgeBase.open(kb) as opened:
-        assert not is_embedded(opened, linker)
-    with pytest.raises(PelError, match="another encoder read the mentions"):
-        linker.index
 
 
 def test_what_cannot_be_learnt(kb: Path, corpus: Path, tiny_nlp: Language, tmp_path: Path) -> None:

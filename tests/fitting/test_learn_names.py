@@ -1,7 +1,5 @@
 """Names that mentions have and the KB lacks, and acronyms that plain texts define."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

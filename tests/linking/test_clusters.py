@@ -1,7 +1,5 @@
 """Clusters, against the deletions and unions of the paper done one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

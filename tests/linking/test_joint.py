@@ -1,7 +1,5 @@
 """The nearest mentions, against all inner products."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

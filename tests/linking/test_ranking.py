@@ -1,7 +1,5 @@
 """The ranking: its features against plain Python, and what a ranker learns from them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -93,7 +91,7 @@ def test_senses_are_told_by_counts_and_by_canonical_names(
 def test_a_ranking_of_before_leaves_out_what_it_does_not_know(kb: KnowledgeBase) -> None:
     of_today, of_before = ranking_by_score(), ranking_by_score(sizes=(17, 9))
     given = Found(mentions_in(None), found())
-    new, old = (ranking.on(kb, LABELS).ordered(given) for ranking in (of_today, of_before))
+    new, old = (each.ordered(kb, LABELS, given) for each in (of_today, of_before))
     np.testing.assert_array_equal(new.chances, old.chances)
 
 
@@ -110,10 +108,10 @@ def test_what_others_of_the_document_mean_counts(kb: KnowledgeBase) -> None:
 def test_a_mention_is_looked_at_alike_in_any_batch(kb: KnowledgeBase) -> None:
     candidates, mentions = found(), [m._replace(text=m.text + "!") for m in mentions_in(None)]
     ranking = ranking_by_score()
-    together = ranking.on(kb, LABELS).ordered(Found(mentions, candidates))
+    together = ranking.ordered(kb, LABELS, Found(mentions, candidates))
     for i in range(len(SURFACES)):
         own = Candidates(*(column[i : i + 1] for column in candidates))
-        alone = ranking.on(kb, LABELS[i : i + 1]).ordered(Found(mentions[i : i + 1], own))
+        alone = ranking.ordered(kb, LABELS[i : i + 1], Found(mentions[i : i + 1], own))
         np.testing.assert_allclose(alone.chances[0], together.chances[i], atol=1e-6)
 
 
@@ -121,9 +119,8 @@ def test_missing_candidates_have_no_chance(kb: KnowledgeBase) -> None:
     numbers, scores = np.full((2, 20), -1), np.full((2, 20), -np.inf, np.float32)
     numbers[0, 0], scores[0, 0] = 3, 0.5
     given = Candidates(numbers, scores)
-    order, chances, in_kb = (
-        ranking_by_score(4.0, 2.0).on(kb, "AA").ordered(Found(mentions_in(None)[:2], given))
-    )
+    found = Found(mentions_in(None)[:2], given)
+    order, chances, in_kb = ranking_by_score(4.0, 2.0).ordered(kb, "AA", found)
     assert order[0, 0] == 0 and np.nansum(chances[1]) == 0
     assert in_kb.tolist() == pytest.approx([0.5, 0.0])  # 4 * 0.5 against 2
 

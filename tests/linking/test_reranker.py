@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -43,21 +41,17 @@ def naive(ranker, mention, number: int) -> float:
     return pair_score(encoder, ranker.reader.pair(left[0], right[0])).item()
 
 
-@pytest.mark.parametrize("chunk", [256, 3, 1])
-def test_scores_are_those_of_the_pairs_one_by_one(kb, chunk, monkeypatch) -> None:
+@pytest.mark.parametrize("chunk, retriever_weight", [(256, 3.0), (3, 0.0), (1, 0.0)])
+def test_scores_are_those_of_the_pairs_one_by_one(kb, chunk, retriever_weight, monkeypatch) -> None:
     monkeypatch.setattr(module, "CHUNK", chunk)
-    ranker = reranker()
+    ranker = reranker(retriever_weight=retriever_weight)
     scores = ranker.scores(MENTIONS, NUMBERS, FOUND, kb)
     expected = [[naive(ranker, m, n) for n in row] for m, row in zip(MENTIONS, NUMBERS.tolist())]
     assert scores.dtype == np.float32
-    np.testing.assert_allclose(scores, expected, atol=1e-5)
-
-
-def test_the_cross_encoders_scores_count_as_they_are_weighed(kb) -> None:
-    alone = reranker().scores(MENTIONS, NUMBERS, FOUND, kb)
-    weighed = reranker(retriever_weight=3.0).scores(MENTIONS, NUMBERS, FOUND, kb)
     there = NUMBERS >= 0
-    np.testing.assert_allclose(weighed[there], (alone + 3 * FOUND)[there], atol=1e-5)
+    weighed = np.array(expected)[there] + retriever_weight * FOUND[there]
+    np.testing.assert_allclose(scores[there], weighed, atol=1e-5)
+    assert np.isneginf(scores[~there]).all()
 
 
 def test_what_the_retriever_is_sure_of_is_not_read_again(kb, monkeypatch) -> None:

@@ -1,7 +1,5 @@
 """A BERT that pipelines are made of."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The weights of a trained linker and of its encoder before training, averaged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files that come with the package are found in a clone, and by name in a wheel."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A pipeline made from an ontology, without a training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The project's scripts are no package that is installed: they are found here."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Small files in the layout of the official downloads, made by hand."""
 
-from __future__ import annotations
-
 import gzip
 import zipfile
 from pathlib import Path

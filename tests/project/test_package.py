@@ -1,7 +1,5 @@
 """A pipeline as a package: installed, it is all there, and loads and links without a network."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The project's data are made of archives as their authors publish them; MeSH alone."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The scripts of the workflow "release": a small encoder, and a pipeline of two trained ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import distil

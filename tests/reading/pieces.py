@@ -1,7 +1,5 @@
 """A tokenizer and its word pieces, for the tests of readers."""
 
-from __future__ import annotations
-
 from tokenizers import Tokenizer
 
 from spacy_pel.reading.text_inputs import TokenIds

@@ -1,7 +1,5 @@
 """Acronyms and their long forms, against texts replaced by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -34,7 +32,6 @@ MS = {"MS": "Multiple sclerosis"}
             {"ARF": "Acute renal failure", "ESRD": "end-stage renal disease"},
         ),
         ("Multiple sclerosis (MS) is one. Mass spectrometry (MS) is another.", MS),
-        ("a mean of 2 ( P< 0.005 ) and a higher frequency range ( P< 0.005 ) .", {}),
         ("\ud800 multiple sclerosis (MS)", {"MS": "multiple sclerosis"}),  # a lone surrogate
         ("MS (multiple sclerosis), by mass spectrometry (MS).", {"MS": "multiple sclerosis"}),
         ("By mass spectrometry (MS), MS (multiple sclerosis).", {"MS": "mass spectrometry"}),
@@ -167,12 +164,9 @@ def test_of_any_text_the_letters_stand_in_the_long_form(text: str) -> None:
 
 # From a number of characters to a text of about as many.
 SHAPES: dict[str, Callable[[int], str]] = {
-    "blanks": lambda n: "Her MS (relapsed)" + " " * n + "today.",
     "blanks and a parenthesis": lambda n: "Her MS (relapsed" + " " * n + ")",
     "opened": lambda n: "multiple sclerosis " + "(" * n,
-    "closed": lambda n: "multiple sclerosis (MS" + ")" * n,
     "letters": lambda n: "a" * n + " (AB) " + "a" * n,
-    "one definition": lambda n: "multiple sclerosis (MS) " * (n // 24),
     "definitions": lambda n: "".join(f"m{i} s{i} (MS{i}) " for i in range(n // 20)),
     "a letter far away": lambda n: ("a " + "b " * (n // 4) + " (AB)" * n)[:n],
     "acronyms first": lambda n: "Her MS (" * (n // 8),

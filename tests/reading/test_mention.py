@@ -1,7 +1,5 @@
 """The mentions of documents that were read, in their tokens: against token by token."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Texts as token ids: mentions, entities and pairs, beside naive inputs (PEL, appendix A and B)."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

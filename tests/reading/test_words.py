@@ -1,7 +1,5 @@
 """Documents cut into words and windows, and the tags of words, beside a search through all."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Both linkers, over the same entities. Run by ``make test-scispacy``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

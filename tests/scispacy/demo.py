@@ -1,7 +1,5 @@
 """scispaCy's linker over the demo's knowledge base, made as its users make one of their own."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator

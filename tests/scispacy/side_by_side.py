@@ -6,8 +6,6 @@ PIPELINE: a trained "proxy_linker" whose knowledge base is the demo's, such as
 project/training/demo/model-best.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -28,15 +26,6 @@ TEXTS = (
     "A thrombus was floating in the RA.",
 )
 LINKERS = ("scispacy_linker", "proxy_linker")
-SETTINGS = (
-    {},
-    {"filter_for_definitions": False},
-    {"filter_for_definitions": True},
-    {"filter_for_definitions": False, "threshold": 0.7},
-    {"filter_for_definitions": False, "threshold": 0.05},
-    {"max_entities_per_mention": 1},
-    {"resolve_abbreviations": False, "max_entities_per_mention": 1},
-)
 
 
 def main(pipeline: Path) -> None:
@@ -47,7 +36,6 @@ def main(pipeline: Path) -> None:
     linked = {name: named_pipeline(kb, pipeline, name) for name in LINKERS}
     print_mentions(linked)
     print_attributes(linked)
-    print_settings(linked)
 
 
 def print_mentions(linked: dict[str, Language]) -> None:
@@ -96,26 +84,6 @@ def print_attributes(linked: dict[str, Language]) -> None:
             names = {"ent": ent, "linker": nlp.get_pipe(name), "cui": "C0026769"}
             answers.append(answer(expression, names))
         print_row(f"`{expression}`", *answers)
-
-
-def print_settings(linked: dict[str, Language]) -> None:
-    """The number of ids in all kb_ents, and of the mentions that have one."""
-    heads = [head for name in LINKERS for head in (f"{name}, ids", "mentions")]
-    print_row("settings", *heads, head=True)
-    for settings in SETTINGS:
-        cells = []
-        for name in LINKERS:
-            linker = linked[name].get_pipe(name)
-            before = {setting: getattr(linker, setting) for setting in settings}
-            for setting, value in settings.items():
-                setattr(linker, setting, value)
-            ents = [ent for text in TEXTS for ent in linked[name](text).ents]
-            for setting, value in before.items():
-                setattr(linker, setting, value)
-            given = [len(ent._.kb_ents) for ent in ents]
-            cells += [str(sum(given)), str(sum(n > 0 for n in given))]
-        shown = ", ".join(f"{setting} = {value}" for setting, value in settings.items())
-        print_row(shown or "default settings", *cells)
 
 
 def answer(expression: str, names: dict[str, Any]) -> str:

@@ -1,7 +1,5 @@
 """``resolve_abbreviations`` with scispaCy's own AbbreviationDetector."""
 
-from __future__ import annotations
-
 import pytest
 
 from spacy_pel.pipeline.doc_mentions import mentions_in_context
@@ -45,14 +43,6 @@ def test_a_short_form_is_encoded_as_its_long_form(marked, make_serializable) -> 
     # Those are the long forms that scispaCy's linker looks up.
     theirs = [ent._.long_form for ent in doc.ents]
     assert [getattr(form, "text", form) for form in theirs] == expected
-
-
-def test_without_the_setting_short_forms_are_read_as_they_are(marked) -> None:
-    linked = {}
-    for resolve in (True, False):
-        nlp = marked(False, "proxy_linker", resolve_abbreviations=resolve)
-        linked[resolve] = [ent._.kb_candidates for ent in nlp(TEXT).ents]
-    assert linked[True] != linked[False]
 
 
 @pytest.mark.parametrize("linker", ["scispacy_linker", "proxy_linker"])

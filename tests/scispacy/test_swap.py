@@ -1,7 +1,5 @@
 """The line ``nlp.add_pipe("scispacy_linker", ...)`` replaced: users' code runs unchanged."""
 
-from __future__ import annotations
-
 from itertools import groupby, product
 from operator import itemgetter
 from pathlib import Path

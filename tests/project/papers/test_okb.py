@@ -1,7 +1,5 @@
 """The data set of mentions out of the KB, against what one works out by hand."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -24,9 +22,9 @@ ENTITIES = [
     Entity("C1", "blood test", types=("Test",), definition="Of blood.", alt_ids=("X1",)),
     Entity("C2", "nursing", types=("Activity",), definition="Care by nurses."),
     Entity("C3", "cat", types=("Animal",), definition="A small animal."),
-    Entity("C4", "dog", types=("Animal",), parents=("C3",)),
+    Entity("C4", "dog", types=("Animal",)),
     Entity("C5", "urine test", types=("Test",)),
-    Entity("C6", "puppy", types=(), parents=("C4",)),
+    Entity("C6", "puppy"),
 ]
 TRAIN = """\
 1|t|A blood test of a cat.
@@ -79,23 +77,15 @@ def test_mentions_are_nil_and_entities_gone(kb, splits, tmp_path: Path) -> None:
     # "cat" in dev means "nursing" as well, which does not make it NIL.
     assert tuple(dev["okb"].values()) == (1, 1, 1, 1, 1)
     assert tuple(dev["whole"].values()) == (4, 4, 3 / 4, 3 / 4, 2 / 4)
-    assert report["descriptions"]["whole"] == {"described": 3 / 4, "words": 8 / 3}
     table = (out / "table.md").read_text("utf8")
     assert re.search(r"Mentions +\| +2 \| +1 \|", table)
     assert re.search(r"% entities seen in train +\| 100.0 / 100.0 \| 100.0 / 75.0 \|", table)
 
 
-@pytest.mark.parametrize(
-    ("type", "left"),
-    [
-        ("Test", {"C2", "C3", "C4", "C6"}),
-        ("dog", {"C1", "C2", "C3", "C5"}),  # a branch, by name
-        ("C3", {"C1", "C2", "C5"}),
-    ],
-)
-def test_what_a_type_is(kb, splits, tmp_path: Path, type: str, left: set[str]) -> None:
-    build_okb(kb, splits, tmp_path / "okb", [type], tolerance=1)
-    assert {entity.concept_id for entity in KnowledgeBase.open(tmp_path / "okb" / "kb")} == left
+def test_a_type_may_have_its_name_and_no_types_below_it(kb, splits, tmp_path: Path) -> None:
+    build_okb(kb, splits, tmp_path / "okb", ["Test"], tolerance=1)
+    left = {entity.concept_id for entity in KnowledgeBase.open(tmp_path / "okb" / "kb")}
+    assert left == {"C2", "C3", "C4", "C6"}
 
 
 def test_faults_are_named_and_leave_what_was_there(kb, splits, tmp_path: Path) -> None:
@@ -104,7 +94,7 @@ def test_faults_are_named_and_leave_what_was_there(kb, splits, tmp_path: Path) -
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     other = build_kb([Entity("D1", "blood test", types=("Test",))], tmp_path / "other", types=TYPES)
     for arguments, problem in (
-        ((kb, splits, out, ["Plant"]), "'Plant' is no semantic type in it, and 0 entities are"),
+        ((kb, splits, out, ["Plant"]), "'Plant' is no semantic type in it"),
         ((kb, splits, out, ["paper"]), "no entity is of paper"),
         ((kb, {"train": splits["train"]}, out, ["T1"]), "a train split and another one"),
         ((kb, splits, tmp_path / "kb", ["T1"]), "kb: exists, and is no such data set"),

@@ -1,7 +1,5 @@
 """The runner of the experiments: its tables, a run from beginning to end, and intervals."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path
