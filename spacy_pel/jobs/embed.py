@@ -119,7 +119,7 @@ def embed_kb(
                 report(f"resuming: {done:,} of {len(sizes):,} blocks done")
             initial = total - sum(sizes[name] for name in missing)
             bar = progress(total=total, initial=initial) if progress else nullcontext()
-            with bar, closing(made(missing) if missing else iter(())) as names:
+            with bar, closing(made(missing)) if missing else nullcontext(()) as names:
                 for name in names:
                     if progress:
                         bar.update(sizes[name])

@@ -1,13 +1,16 @@
 """A BERT computed by ONNX Runtime on the CPU, in float32 or with 8-bit matrix products.
 
 The graph is written operator by operator and not exported: it needs no tracing, is made in a second,
-and has the operators that ONNX Runtime computes fast.
+and has the operators that ONNX Runtime computes fast. Import this where it is needed: ONNX Runtime
+need not be installed.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import torch
+from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from ..errors import PelError
@@ -31,36 +34,27 @@ class OnnxStates:
             for each input. Attention itself stays in float32.
 
     Raises:
-        PelError: onnxruntime or onnx is not installed, the BERT is not on the CPU, or its
-            activation is not "gelu".
+        PelError: The BERT is not on the CPU, or its activation is not "gelu".
     """
 
     def __init__(self, transformer: nn.Module, *, int8: bool):
-        try:
-            import onnx  # noqa: F401
-            import onnxruntime
-        except ImportError as error:
+        device, activation = (
+            next(transformer.parameters()).device.type,
+            transformer.config.hidden_act,
+        )
+        if (device, activation) != ("cpu", "gelu"):
             raise PelError(
-                "the runtime needs ONNX Runtime",
-                'run: pip install "spacy-pel[onnx]", or set runtime = "torch"',
-            ) from error
-        problem = None
-        if (device := next(transformer.parameters()).device.type) != "cpu":
-            problem = f'ONNX Runtime is used on the CPU, not on "{device}"'
-        elif (activation := transformer.config.hidden_act) != "gelu":
-            problem = f'ONNX Runtime is used for the activation "gelu", not "{activation}"'
-        if problem:
-            raise PelError(problem, 'set runtime = "torch"')
+                'ONNX Runtime is used on the CPU, for the activation "gelu"; not on '
+                f'"{device}" for "{activation}"',
+                'set runtime = "torch"',
+            )
         self.transformer = transformer
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         # A higher level fuses each sum with the LayerNorm after it, which takes six times as long.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        self._session = onnxruntime.InferenceSession(
-            _Graph(transformer, int8).serialized(),
-            options,
-            providers=["CPUExecutionProvider"],
-        )
+        graph = _Graph(transformer, int8).serialized()
+        self._session = onnxruntime.InferenceSession(graph, options, ["CPUExecutionProvider"])
 
     def __call__(
         self,
@@ -72,9 +66,9 @@ class OnnxStates:
     ) -> Tensor:
         """The last hidden states, float32 [n, t, d]; 0 for padding and for tokens that are not wanted.
 
-        The arguments are those of ``BertEncoder.hidden_states``; added: the perturbation. Each input is computed by itself. So
-        no time is spent on padding, and its states are the same, to the last bit, whatever it is
-        batched with, also in 8 bits.
+        The arguments are those of ``BertEncoder.hidden_states``; added: the perturbation. Each input
+        is computed by itself. So no time is spent on padding, and its states are the same, to the last
+        bit, whatever it is batched with, also in 8 bits.
         """
         segments = torch.zeros_like(ids) if segments is None else segments
         wanted = mask if wanted is None else wanted
@@ -93,7 +87,8 @@ class _Graph:
     """The operators and constants of a graph. A method adds some, and names the value they compute.
 
     Inputs are ``ids`` and ``segments``, int64 [t]; ``added``, float32 [t, d] or [1, 1]; and ``wanted``,
-    int64 [w]: the places of the tokens for which the last layer is computed. The output is ``states``, float32 [w, d].
+    int64 [w]: the places of the tokens for which the last layer is computed. The output is ``states``,
+    float32 [w, d].
     """
 
     def __init__(self, transformer: nn.Module, int8: bool):
@@ -105,21 +100,23 @@ class _Graph:
 
     def serialized(self) -> bytes:
         """The whole graph."""
-        from onnx import TensorProto, helper
-
         states = self._embedded("ids", "segments", "added")
         last = self.config.num_hidden_layers - 1
         for number in range(last + 1):
             wanted = "wanted" if number == last else None
             states = self._layer(f"encoder.layer.{number}", states, wanted)
         self.nodes.append(helper.make_node("Identity", [states], ["states"]))
-        inputs = [
-            helper.make_tensor_value_info(name, TensorProto.INT64, [length])
-            for name, length in (("ids", "t"), ("segments", "t"), ("wanted", "w"))
-        ]
-        inputs.append(helper.make_tensor_value_info("added", TensorProto.FLOAT, ["a", "b"]))
-        shape = ["w", self.config.hidden_size]
-        output = helper.make_tensor_value_info("states", TensorProto.FLOAT, shape)
+        whole, real = TensorProto.INT64, TensorProto.FLOAT
+        *inputs, output = (
+            helper.make_tensor_value_info(name, type, shape)
+            for name, type, shape in (
+                ("ids", whole, ["t"]),
+                ("segments", whole, ["t"]),
+                ("wanted", whole, ["w"]),
+                ("added", real, ["a", "b"]),
+                ("states", real, ["w", self.config.hidden_size]),
+            )
+        )
         graph = helper.make_graph(self.nodes, "bert", inputs, [output], self.constants)
         versions = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
         model = helper.make_model(graph, opset_imports=versions, ir_version=_IR_VERSION)
@@ -189,16 +186,12 @@ class _Graph:
         return self._node("LayerNormalization", states, weight, bias, epsilon=epsilon)
 
     def _constant(self, array: np.ndarray) -> str:
-        from onnx import numpy_helper
-
         name = f"constant.{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
     def _node(self, operator: str, *inputs: str, outputs: list[str] | None = None, **given) -> str:
         """An operator; its first output."""
-        from onnx import helper
-
         outputs = outputs or [f"{operator}.{len(self.nodes)}"]
         self.nodes.append(helper.make_node(operator, inputs, outputs, **given))
         return outputs[0]

@@ -3,15 +3,21 @@
 Also what the worker processes of ``nlp.pipe(n_process=2)`` need.
 """
 
+from __future__ import annotations
+
 import multiprocessing
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from ..architectures import Tower, check_choice, encoder_of
+from ..errors import PelError
 from ..models.encoders import BertEncoder
-from ..models.onnx_states import OnnxStates
+
+if TYPE_CHECKING:
+    from ..models.onnx_states import OnnxStates
 
 _TOKENIZERS = "TOKENIZERS_PARALLELISM"
 _set_here: list[str] = []  # the variables that are set while the process is forked
@@ -20,7 +26,7 @@ _TORCH = {"torch-float32": False, "torch-bfloat16": True}
 
 
 class Runtime:
-    """What computes encoders, by its name.
+    """What computes encoders, by its name; PelError if there is none of this name.
 
     ONNX Runtime needs a session for an encoder. It is made when it is first needed, once in each
     process, and again if the weights change. It is not copied or pickled.
@@ -28,9 +34,6 @@ class Runtime:
     Args:
         name: "torch", in the precision that was trained in; "torch-float32" or "torch-bfloat16";
             "onnx" or "onnx-int8".
-
-    Raises:
-        PelError: There is no runtime of this name.
     """
 
     def __init__(self, name: str):
@@ -58,17 +61,25 @@ class Runtime:
                 for encoder in encoders:
                     if self.name in _TORCH:
                         encoder.mixed_precision = _TORCH[self.name]
-                        continue
-                    place = os.getpid(), id(encoder)
-                    states = self._made.get(place)
-                    if states is None or states.transformer is not encoder.transformer:
-                        states = OnnxStates(encoder.transformer, int8=self.name == "onnx-int8")
-                        self._made[place] = states
-                    encoder.computed_by = states
+                    else:
+                        encoder.computed_by = self._states(encoder)
                 yield
             finally:
                 for encoder, precision in zip(encoders, trained):
                     encoder.computed_by, encoder.mixed_precision = None, precision
+
+    def _states(self, encoder: BertEncoder) -> OnnxStates:
+        try:
+            from ..models.onnx_states import OnnxStates
+        except ImportError as error:
+            raise PelError(
+                "the runtime needs ONNX Runtime",
+                'run: pip install "spacy-pel[onnx]", or set runtime = "torch"',
+            ) from error
+        place, transformer = (os.getpid(), id(encoder)), encoder.transformer
+        if place not in self._made or self._made[place].transformer is not transformer:
+            self._made[place] = OnnxStates(transformer, int8=self.name == "onnx-int8")
+        return self._made[place]
 
     def forget(self) -> None:
         """Drop what was made of the weights: they have changed in place."""

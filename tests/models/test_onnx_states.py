@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import builtins
-
 import pytest
 import torch
 
@@ -112,24 +110,10 @@ def test_a_row_is_the_same_in_any_batch(int8: bool) -> None:
 
 
 def test_a_bert_that_it_does_not_compute_is_refused() -> None:
-    with pytest.raises(PelError, match='not "relu"; set runtime = "torch"'):
+    with pytest.raises(PelError, match='for "relu"; set runtime = "torch"'):
         OnnxStates(bert(hidden_act="relu"), int8=False)
-    with pytest.raises(PelError, match='on the CPU, not on "meta"'):
+    with pytest.raises(PelError, match='on the CPU, .* not on "meta"'):
         OnnxStates(bert().to("meta"), int8=False)
-
-
-@pytest.mark.parametrize("missing", ["onnx", "onnxruntime"])
-def test_a_missing_package_is_named(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = builtins.__import__
-
-    def without(name: str, *arguments, **named):
-        if name == missing:
-            raise ModuleNotFoundError(name)
-        return installed(name, *arguments, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(PelError, match=r'pip install "spacy-pel\[onnx\]"'):
-        OnnxStates(bert(), int8=False)
 
 
 def test_threads_may_share_it() -> None:

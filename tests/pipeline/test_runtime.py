@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,10 @@ def test_it_is_a_setting_and_not_of_the_weights(trained: Trained, tmp_path: Path
     assert spacy.load(tmp_path).get_pipe("proxy_linker").runtime.name == "onnx"
     with pytest.raises(PelError, match='unknown runtime "int8"; choose "torch", "torch-float32", '):
         loaded(trained, "int8")
+
+
+def test_without_onnx_runtime_it_says_what_to_install(trained: Trained, monkeypatch) -> None:
+    nlp = loaded(trained, "onnx")
+    monkeypatch.setitem(sys.modules, "spacy_pel.models.onnx_states", None)
+    with pytest.raises(PelError, match=r'pip install "spacy-pel\[onnx\]"'):
+        linked(nlp)
