@@ -181,16 +181,19 @@ def embed_cli(
       python -m spacy pel kb embed kb training/model-best --dim 128 --alike 0.95
       python -m spacy pel kb embed umls-2025AA training/model-best --reuse umls-2024AB
     """
-    from ..jobs.embed import update_vectors
+    from ..jobs.embed import embed_kb
+    from ..kb import KnowledgeBase
     from ..pipeline.pipelines import linker_of, load_pipeline
 
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, component)
+    with KnowledgeBase.open(folder) as kb:
+        before = kb.settings["checksum"]
     start = time.perf_counter()
     stored = {"dtype": dtype, "index": index, "dim": dim, "alike": alike, "reuse": reuse}
     where = {"engine": engine, "address": address, "nlp": nlp}
-    made = update_vectors(folder, linker, **stored, **where, progress=encoding, report=msg.info)
-    if made is None:
+    made = embed_kb(folder, linker, **stored, **where, progress=encoding, report=msg.info)
+    if made.settings["checksum"] == before:
         msg.good(f"{folder} has the vectors of this encoder already")
         return
     rows = made.settings["vectors"]["rows"]

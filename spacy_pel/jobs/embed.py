@@ -43,17 +43,20 @@ def embed_kb(
     *,
     dtype: str = "auto",
     index: str = "auto",
-    reuse: KnowledgeBase | None = None,
+    dim: int | None = None,
+    alike: float | None = None,
+    reuse: str | Path | None = None,
     engine: str = "local",
     address: str | None = None,
     nlp: Language | None = None,
     progress: Callable[..., Any] | None = None,
     report: Callable[[str], object] = logger.info,
 ) -> KnowledgeBase:
-    """Encode all entities of a KB with a linker's retriever, and open the KB again.
+    """Give a KB the vectors of a linker's retriever, unless it has them as they are asked for; open it.
 
     The linker's ``row_kind`` says which rows an entity gets. A linker that has this KB open must open
-    it again: ``linker.set_kb(path)``.
+    it again: ``linker.set_kb(path)``. Vectors that the encoder made and the KB stores in another form
+    are not computed again.
 
     Until the very end, and after any error or interruption, the KB stays as it was, and no other
     process can write to it. Blocks that are encoded are kept in its folder, in float32. The next run
@@ -64,8 +67,11 @@ def embed_kb(
         path: The folder of the KB.
         linker: A linker with weights.
         dtype: See ``kb.vector_writing.write_vectors``, also for ``index``.
-        reuse: An older KB with vectors of the same encoder. An entity whose texts are the same there
-            takes its rows from it, as they are stored.
+        index: The kind of the index.
+        dim: The length of the stored vectors, see ``kb.vector_writing.reduce_vectors``; None: whole.
+        alike: The cosine from which names share a code, see ``reduce_vectors``.
+        reuse: The folder of an older KB with vectors of the same encoder. An entity whose texts are
+            the same there takes its rows from it, as they are stored.
         engine: "local" is this computer, with one process for each GPU if it has several. "ray" is a
             Ray cluster, whose nodes must have this package and see the folder of the KB.
         address: The address of the Ray cluster. None starts Ray on this computer.
@@ -80,23 +86,70 @@ def embed_kb(
     """
     check_engine(engine)
     rows = LinkerRows(linker)
-    if reuse is not None:
-        check_reusable(reuse, rows)
+    if dim is not None and dim != rows.dim:
+        check_shorter(path, dim, rows.dim)  # before hours of work
     with KnowledgeBase.open(path) as kb:
-        settings = {
-            "encoder": rows.fingerprint,
-            "row kind": rows.row_kind,
-            "state of the KB": kb.settings["checksum"],
-            "size of blocks": proxies.CHUNK,
-            "KB to reuse": reuse.settings["checksum"] if reuse else None,
-        }
-        sizes = {
-            f"{number:06d}": min(proxies.CHUNK, len(kb) - first)
-            for number, first in enumerate(range(0, len(kb), proxies.CHUNK))
-        }
-    folder, total = _folder(kb.path), sum(sizes.values())
+        known, vectors = _is_of_encoder(kb, linker), kb.settings["vectors"]
+        is_whole = known and kb.stored_dim == kb.dim
+        usable = (
+            (is_whole or (known and kb.stored_dim == dim))
+            and _mentions_fit(kb, linker)
+            and dtype in ("auto", vectors["dtype"])
+            and index in ("auto", vectors["index"])
+        )
+        if is_whole and reuse is None and vectors["dtype"] == "float32":
+            reuse = path  # it has what the encoder would give
+    if not usable:
+        older = None if reuse is None else KnowledgeBase.open(reuse)
+        if older:
+            check_reusable(older, rows)
+        form = {"dtype": dtype, "index": index, "mentions": LinkerMentions(linker, nlp)}
+        encoder = {"dim": rows.dim, "fingerprint": rows.fingerprint, "row_kind": rows.row_kind}
+        encoded = _encoded(kb, linker, rows, older, engine, address, progress, report)
+        vectors = write_vectors(kb.path, encoded, **encoder, **form).settings["vectors"]
+    if (folder := _folder(kb.path)).exists():  # also if a run was killed at its very end
+        with writer_lock(kb.path):
+            shutil.rmtree(folder)
+    shorter = dim if dim != vectors["stored_dim"] else None
+    shared = alike if alike != vectors["alike"] else None
+    if shorter is not None or shared is not None:
+        _, share = reduce_vectors(path, shorter, shared or vectors["alike"])
+        if shorter:
+            report(f"stored in {dim} numbers, with {share:.1%} of their squared length")
+    return KnowledgeBase.open(path)
+
+
+def _folder(kb: Path) -> Path:
+    """The folder of the blocks. Of each is known how many of its entities have rows of another KB."""
+    return kb / f"{CHUNKS_PREFIX}vectors"
+
+
+def _encoded(
+    kb: KnowledgeBase,
+    linker: ProxyLinker,
+    rows: LinkerRows,
+    older: KnowledgeBase | None,
+    engine: str,
+    address: str | None,
+    progress: Callable[..., Any] | None,
+    report: Callable[[str], object],
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Vectors and the numbers of their entities, block by block. It is read under the writers' lock."""
+    settings = {
+        "encoder": rows.fingerprint,
+        "row kind": rows.row_kind,
+        "state of the KB": kb.settings["checksum"],
+        "size of blocks": proxies.CHUNK,
+        "KB to reuse": older.settings["checksum"] if older else None,
+    }
+    total = len(kb)
+    starts = range(0, total, proxies.CHUNK)
+    sizes = {f"{n:06d}": min(proxies.CHUNK, total - first) for n, first in enumerate(starts)}
+    folder = _folder(kb.path)
 
     def made(missing: list[str]) -> Iterator[str]:
+        if not missing:
+            return
         import torch
 
         gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
@@ -106,47 +159,29 @@ def embed_kb(
 
             retriever = folder / "model"  # for other processes
             retriever.write_bytes(pack_retriever(linker.retriever.model))
-        make = partial(_worker, kb.path, settings, reuse.path if reuse else None, retriever)
+        make = partial(_worker, kb.path, settings, older.path if older else None, retriever)
         if engine == "ray":
-            return ray_results(make, missing, address=address)
-        return local_results(make, missing, gpus or ["cpu"])
+            yield from ray_results(make, missing, address=address)
+        else:
+            yield from local_results(make, missing, gpus or ["cpu"])
 
-    def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:  # read under the lock of writers
-        with block_folder(folder, settings, suffix=_SUFFIX, restarting=report) as blocks:
-            missing = [name for name in sizes if blocks.finished(name) is None]
-            if len(missing) < len(sizes):
-                done = len(sizes) - len(missing)
-                report(f"resuming: {done:,} of {len(sizes):,} blocks done")
-            initial = total - sum(sizes[name] for name in missing)
-            bar = progress(total=total, initial=initial) if progress else nullcontext()
-            with bar, closing(made(missing)) if missing else nullcontext(()) as names:
-                for name in names:
-                    if progress:
-                        bar.update(sizes[name])
-            for name in sizes:
-                with np.load(blocks.path(name)) as arrays:
-                    yield arrays["vectors"], arrays["entities"]
-            if reuse:
-                reused = sum(map(blocks.finished, sizes))
-                report(f"re-used the vectors of {reused:,} of {total:,} entities")
-
-    written = write_vectors(
-        kb.path,
-        batches(),
-        dim=rows.dim,
-        fingerprint=rows.fingerprint,
-        row_kind=rows.row_kind,
-        dtype=dtype,
-        index=index,
-        mentions=LinkerMentions(linker, nlp),
-    )
-    shutil.rmtree(folder)
-    return written
-
-
-def _folder(kb: str | Path) -> Path:
-    """The folder of the blocks. Of each is known how many of its entities have rows of another KB."""
-    return Path(kb, f"{CHUNKS_PREFIX}vectors")
+    with block_folder(folder, settings, suffix=_SUFFIX, restarting=report) as blocks:
+        missing = [name for name in sizes if blocks.finished(name) is None]
+        if len(missing) < len(sizes):
+            done = len(sizes) - len(missing)
+            report(f"resuming: {done:,} of {len(sizes):,} blocks done")
+        initial = total - sum(sizes[name] for name in missing)
+        bar = progress(total=total, initial=initial) if progress else nullcontext()
+        with bar, closing(made(missing)) as names:
+            for name in names:
+                if progress:
+                    bar.update(sizes[name])
+        for name in sizes:
+            with np.load(blocks.path(name)) as arrays:
+                yield arrays["vectors"], arrays["entities"]
+        if older:
+            reused = sum(map(blocks.finished, sizes))
+            report(f"re-used the vectors of {reused:,} of {total:,} entities")
 
 
 def _worker(
@@ -222,71 +257,6 @@ def reused_rows(kb: KnowledgeBase, entities: Sequence[Entity]) -> tuple[np.ndarr
     vectors, owners = kb.rows(numbers)
     whole = np.bincount(owners, minlength=len(places)) == counts  # one may lack its rows
     return vectors[whole[owners]], places[owners[whole[owners]]]
-
-
-def update_vectors(
-    path: str | Path,
-    linker: ProxyLinker,
-    *,
-    dtype: str = "auto",
-    index: str = "auto",
-    dim: int | None = None,
-    alike: float | None = None,
-    reuse: str | Path | None = None,
-    **options: Any,
-) -> KnowledgeBase | None:
-    """Give a KB the vectors of a linker, unless it has them already in the form that is asked for.
-
-    Vectors that the encoder made and the KB stores in another form are not computed again.
-
-    Args:
-        path: The folder of the KB.
-        linker: A linker with weights.
-        dtype: The type of the stored vectors, see ``embed_kb``.
-        index: The kind of the index, see ``embed_kb``.
-        dim: The length of the stored vectors, see ``kb.vector_writing.reduce_vectors``; None: whole.
-        alike: The cosine from which names share a code, see ``reduce_vectors``.
-        reuse: The folder of an older KB whose vectors are reused, see ``embed_kb``.
-        **options: Further options of ``embed_kb``.
-
-    Returns:
-        The KB with its new vectors, or None if it had them already.
-
-    Raises:
-        PelError: See ``embed_kb`` and ``reduce_vectors``.
-    """
-    if dim is not None and dim != (whole_dim := LinkerRows(linker).dim):
-        check_shorter(path, dim, whole_dim)  # before hours of work
-    with KnowledgeBase.open(path) as present:
-        known = _is_of_encoder(present, linker)
-        vectors = present.settings["vectors"]
-        whole = known and present.stored_dim == present.dim
-        usable = (
-            (whole or (known and present.stored_dim == dim))
-            and _mentions_fit(present, linker)
-            and dtype in ("auto", vectors["dtype"])
-            and index in ("auto", vectors["index"])
-        )
-        if whole and reuse is None and vectors["dtype"] == "float32":
-            reuse = path  # it has what the encoder would give
-    made = None
-    if not usable:
-        old = None if reuse is None else KnowledgeBase.open(reuse)
-        made = embed_kb(path, linker, dtype=dtype, index=index, reuse=old, **options)
-        vectors = made.settings["vectors"]
-    elif _folder(path).exists():
-        with writer_lock(Path(path)):  # a run that was killed at its very end left its blocks
-            shutil.rmtree(_folder(path))
-    shorter = dim if dim != vectors["stored_dim"] else None
-    shared = alike if alike != vectors["alike"] else None
-    if shorter is None and shared is None:
-        return made
-    made, share = reduce_vectors(path, shorter, shared or vectors["alike"])
-    if shorter:
-        options.get("report", logger.info)(
-            f"stored in {dim} numbers, with {share:.1%} of their squared length"
-        )
-    return made
 
 
 def is_embedded(kb: KnowledgeBase, linker: ProxyLinker) -> bool:

@@ -15,7 +15,7 @@ from spacy.language import Language
 from ..architectures import pipeline_folder
 from ..errors import PelError
 from ..fitting.calibrate import nil_threshold_of_names
-from ..jobs.embed import update_vectors
+from ..jobs.embed import embed_kb
 from ..kb import Entity, KnowledgeBase
 from ..kb.readers.build_from_sources import build_from_sources
 from ..kb.settings import KB_FILE
@@ -86,7 +86,7 @@ def start(
             json.dump(states, file)
     nlp = untrained_pipeline(kb, config)
     linker = nlp.get_pipe("proxy_linker")
-    update_vectors(kb, linker, progress=encoding, report=report)
+    embed_kb(kb, linker, progress=encoding, report=report)
     linker.set_kb(kb)
     if linker.nil_threshold is None:  # a calibrated linker has its own
         linker.nil_threshold = nil_threshold_of_names(linker)

@@ -11,7 +11,7 @@ from spacy.language import Language
 from spacy_pel.errors import PelError
 from spacy_pel.fitting import learn_mentions
 from spacy_pel.fitting.learn_mentions import Queries, drawn, learn_mentions_of
-from spacy_pel.jobs.embed import is_embedded, update_vectors
+from spacy_pel.jobs.embed import embed_kb, is_embedded
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.mentions import (
@@ -96,7 +96,7 @@ def test_new_vectors_are_those_of_learning(kb: Path, corpus: Path, tiny_nlp: Lan
     with KnowledgeBase.open(kb) as opened:
         assert is_embedded(opened, linker)
         before = opened.mentions.vectors(np.arange(3))
-    with KnowledgeBase.open(update_vectors(kb, linker, dtype="float16").path) as opened:
+    with KnowledgeBase.open(embed_kb(kb, linker, dtype="float16").path) as opened:
         np.testing.assert_allclose(opened.mentions.vectors(np.arange(3)), before, atol=1e-6)
     assert verify(kb) == []
 

@@ -13,7 +13,7 @@ import pytest
 import spacy
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.embed import embed_kb, is_embedded, update_vectors
+from spacy_pel.jobs.embed import embed_kb, is_embedded
 from spacy_pel.jobs.workers import local_results
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import add_entities, remove_entities
@@ -114,21 +114,21 @@ def test_the_next_run_goes_on_where_it_broke_off(
     assert not [path for path in kb.path.iterdir() if path.is_dir()]
 
 
+@pytest.mark.parametrize("change", ["KB to reuse", "row kind"])
 def test_other_blocks_are_not_gone_on_with(
-    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str]
+    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str], change: str
 ) -> None:
     old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker)
-    for change in ("KB to reuse", "row kind"):
-        with pytest.raises(KeyboardInterrupt):
-            embed_kb(bare_kb.path, linker, progress=Bar(2))
-        encoded.clear()
-        lines: list[str] = []
-        if change == "row kind":
-            linker.cfg["row_kind"] = "entity"
-        reuse = old if change == "KB to reuse" else None
-        embed_kb(bare_kb.path, linker, reuse=reuse, report=lines.append)
-        assert lines[0].endswith(f"was begun with another {change}; starting again")
-        assert encoded == ([] if reuse else [entity.canonical_name for entity in ENTITIES])
+    with pytest.raises(KeyboardInterrupt):
+        embed_kb(bare_kb.path, linker, progress=Bar(2))
+    encoded.clear()
+    lines: list[str] = []
+    if change == "row kind":
+        linker.cfg["row_kind"] = "entity"
+    reuse = old.path if change == "KB to reuse" else None
+    embed_kb(bare_kb.path, linker, reuse=reuse, report=lines.append)
+    assert lines[0].endswith(f"was begun with another {change}; starting again")
+    assert encoded == ([] if reuse else [entity.canonical_name for entity in ENTITIES])
 
 
 KILLED = """
@@ -215,7 +215,7 @@ def test_unknown_settings_are_refused_before_anything_is_encoded(
     linker, bare_kb: KnowledgeBase, encoded: list[str], settings: dict[str, object]
 ) -> None:
     with pytest.raises(PelError, match="choose"):
-        update_vectors(bare_kb.path, linker, **settings)
+        embed_kb(bare_kb.path, linker, **settings)
     assert encoded == []
 
 
@@ -228,7 +228,7 @@ def test_an_older_kb_gives_the_rows_of_what_did_not_change(
     build_kb(new, tmp_path / "new")
     encoded.clear()
     lines: list[str] = []
-    kb = embed_kb(tmp_path / "new", linker, reuse=old, report=lines.append)
+    kb = embed_kb(tmp_path / "new", linker, reuse=old.path, report=lines.append)
     assert encoded == ["fever", "pyrexia", *changed.names]
     assert lines == ["re-used the vectors of 5 of 7 entities"]
     assert_rows_of(kb, new, linker)
@@ -240,11 +240,11 @@ def test_what_is_refused(linker, bare_kb: KnowledgeBase, tmp_path: Path) -> None
     with pytest.raises(PelError, match="has no weights; train it"):
         embed_kb(bare_kb.path, spacy.blank("en").add_pipe("proxy_linker"))
     with pytest.raises(PelError, match="has no vectors that could be re-used"):
-        embed_kb(bare_kb.path, linker, reuse=bare_kb)
+        embed_kb(bare_kb.path, linker, reuse=bare_kb.path)
     old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker)
     linker.cfg["row_kind"] = "entity"
     with pytest.raises(PelError, match="those of another encoder or row kind"):
-        embed_kb(bare_kb.path, linker, reuse=old)
+        embed_kb(bare_kb.path, linker, reuse=old.path)
 
 
 @pytest.mark.slow

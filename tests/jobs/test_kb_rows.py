@@ -73,5 +73,5 @@ def test_used_again_a_row_is_what_it_was(
 ) -> None:
     """Not rounded a second time."""
     old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker, dtype=dtype)
-    kb = embed_kb(bare_kb.path, linker, dtype=dtype, reuse=old)
+    kb = embed_kb(bare_kb.path, linker, dtype=dtype, reuse=old.path)
     np.testing.assert_allclose(rows_of(kb)[0], rows_of(old)[0], rtol=1e-6)
