@@ -157,21 +157,6 @@ def test_vectors_kept_otherwise_are_not_encoded_again(
     assert len(encoded) == 17 and stored(kb)["dtype"] == "float32"
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["--engine", "slurm"], 'unknown engine "slurm"; choose one of local, ray'),
-        (["--reuse", "nowhere"], "no knowledge base here"),
-        (["--dtype", "nonsense"], "choose auto, float32"),
-        (["--component", "entity_ruler"], 'no linker "entity_ruler" among its components (entity_'),
-    ],
-)
-def test_embed_says_what_is_wrong(run, bare_kb, tiny_folder: Path, options, message) -> None:
-    before = contents(bare_kb.path)
-    assert message in run("kb", "embed", bare_kb.path, tiny_folder, *options, code=1)
-    assert contents(bare_kb.path) == before
-
-
 def test_the_pipeline_goes_on_with_a_reduced_kb(
     run, kb: Path, bare_kb: KnowledgeBase, tiny_folder: Path
 ) -> None:

@@ -19,7 +19,7 @@ from spacy_pel.errors import PelError
 from .link_examples import TEXT, breaking_after, failing_elsewhere
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv", "xml", "parquet", "spacy"])
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "spacy"])
 def test_it_goes_on_where_it_was_broken_off(
     run, tiny_folder: Path, twelve: Path, out: Path, monkeypatch, suffix: str
 ) -> None:

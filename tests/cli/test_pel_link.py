@@ -26,36 +26,6 @@ from ..fitting.calibration_corpus import write_repeated_corpus
 from .link_examples import GIVEN, TEXT, breaking_after, failing_at, records
 
 
-def test_a_record_is_what_the_pipeline_says(
-    run, tiny_folder: Path, tiny_nlp: Language, text: Path, out: Path
-) -> None:
-    output = run("link", tiny_folder, text, "--output", out, "--candidates", 3)
-    assert "Linked 4 mentions of 3 documents" in output
-    expected = []
-    for line in (TEXT, "Nothing here.", "MS or RA?"):
-        mentions = [
-            {
-                "start": ent.start_char,
-                "end": ent.end_char,
-                "text": ent.text,
-                "label": "TERM",
-                "id": ent._.kb_id,
-                "name": ent._.kb_candidates[0]["name"],
-                "types": list(tiny_nlp.get_pipe("proxy_linker").kb[ent._.kb_id].types),
-                "score": pytest.approx(ent._.kb_score, abs=1e-5),
-                "probability": None,
-                "candidates": [
-                    {**candidate, "score": pytest.approx(candidate["score"], abs=1e-5)}
-                    for candidate in ent._.kb_candidates[:3]
-                ],
-            }
-            for ent in tiny_nlp(line).ents
-        ]
-        expected.append({"text": line, "mentions": mentions})
-    assert records(out) == expected
-    assert [path.name for path in out.parent.iterdir()] == [out.name]
-
-
 def test_streams_blocks_and_formats_by_name(run, tiny_folder: Path, text: Path, out: Path) -> None:
     run("link", tiny_folder, text, "-o", out)
     again, folder = out.with_name("2.jsonl"), out.with_name("linked")
@@ -78,9 +48,7 @@ def test_streams_blocks_and_formats_by_name(run, tiny_folder: Path, text: Path, 
     [
         (["-o", "x.jsonl", "--engine", "ray"], "with a slash, as in: --output x.jsonl/"),
         (["-o", "x.jsonl", "--address", "auto"], "are for a Ray cluster; add --engine ray"),
-        (["-o", "x/"], "the format to write is not known; end the name in one of"),
         (["-o", "../o.csv"], "is a folder or a device; give the path of a file"),
-        (["-o", "o.jsonl"], "is what is read, or in its folder; write it somewhere else"),
     ],
 )
 def test_what_an_output_needs(

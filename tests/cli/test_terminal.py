@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 import warnings
 
 import pytest
@@ -67,22 +66,6 @@ def test_a_log_gets_a_line_now_and_then(capsys, monkeypatch: pytest.MonkeyPatch)
     assert 20 < len(lines) < 40 and "\r" not in log
     assert lines[-1].startswith("Encoding: 100%, 1000 of 1000 entities")
     assert all(line.endswith(", x]") for line in lines)
-
-
-def test_messages_stand_between_the_lines(capsys) -> None:
-    with progress_bar(desc="Linking", total=2) as bar:
-        bar.update()
-        bar.write("Skipped one", file=sys.stderr)
-        bar.update()
-    first, second = capsys.readouterr().err.splitlines()
-    assert first == "Skipped one" and second.startswith("Linking: 100%, 2 of 2")
-
-
-def test_a_bar_begins_with_the_first_item(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    bar = counted(iter(()), "Reading")
-    assert capsys.readouterr().err == ""
-    assert list(bar) == [] and "Reading" in capsys.readouterr().err
 
 
 def test_rounded_shares_are_no_more_than_the_total(capsys) -> None:

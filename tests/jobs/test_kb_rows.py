@@ -19,18 +19,6 @@ from .conftest import rows_of
 ROUNDING = {"float32": 1e-5, "float16": 1e-3, "int8": 1e-2}
 
 
-def test_rows_of_a_linker(linker) -> None:
-    rows, retriever = LinkerRows(linker), linker.retriever
-    assert (rows.fingerprint, rows.row_kind) == (retriever.entity_fingerprint(), "name")
-    given = [ENTITIES[5], ENTITIES[6], ENTITIES[0]]
-    vectors, owners = rows.rows(given)
-    assert owners.tolist() == [0, 0, 0, 1, 2, 2, 2]
-    texts = [text for entity in given for text in proxy_texts(entity, "name")]
-    np.testing.assert_array_equal(vectors, retriever.entity_vectors(texts))
-    vectors, owners = rows.rows([])
-    assert vectors.shape == (0, 32) and owners.shape == (0,)
-
-
 @pytest.fixture(params=ROUNDING)
 def changed_kb(request, linker, bare_kb: KnowledgeBase) -> KnowledgeBase:
     """A changed KB: C02 removed, C03 updated, C00 and C08 added."""

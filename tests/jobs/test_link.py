@@ -43,18 +43,6 @@ def test_a_file_and_a_stream_hold_what_docs_give(tiny_nlp: Language, case_notes:
     assert stream.getvalue() == output.read_bytes()
 
 
-def test_all_bytes_are_told_of_a_run_that_goes_on(tiny_nlp: Language, case_notes: Path) -> None:
-    output = case_notes.with_name("linked.jsonl")
-    linking = Linking(tiny_nlp, batch_size=1)
-    with pytest.raises(KeyboardInterrupt):
-        link_files(linking, case_notes, output, progress=Told(break_at=3))
-    assert not output.exists()
-    told = Told()
-    assert link_files(linking, case_notes, output, progress=told).documents == 5
-    assert told.lines == ["Going on after 2 documents that were linked before"]
-    assert told.bytes == pytest.approx(case_notes.stat().st_size)
-
-
 def linked_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that are linked from now on."""
     linked: list[str] = []
@@ -77,17 +65,9 @@ def test_blocks_are_what_a_single_file_holds(
     link_files(choices.opened(), notes / "a.jsonl", single)
     assert b"".join(files(out).values()) == single.read_bytes()
     assert told.bytes == pytest.approx((notes / "a.jsonl").stat().st_size)
-
-
-def test_each_block_of_a_table_is_a_table(choices: LinkingChoices, notes: Path, out: Path) -> None:
-    import duckdb
-
-    link_to_folder(choices, notes, out, output_format="parquet")
-    query = f"SELECT document FROM '{out}/*.parquet' ORDER BY ALL"
-    assert [row[0] for row in duckdb.sql(query).fetchall()] == [*(f"a{n}" for n in range(5)), "b0"]
-    link_to_folder(choices, notes, out.with_name("csv"), output_format="csv")
-    heads = {path.read_text().splitlines()[0] for path in out.with_name("csv").glob("*.csv")}
-    assert len(heads) == 1 and heads.pop().startswith("document,start,end")
+    tables = out.with_name("tables")  # each block is one
+    link_to_folder(choices, notes, tables, output_format="csv")
+    assert {len(rows.splitlines()) for rows in files(tables).values()} == {2, 3}
 
 
 def test_what_stands_there_is_left_out_unless_it_has_changed(
@@ -132,39 +112,6 @@ def test_a_bad_document(choices: LinkingChoices, notes: Path, out: Path) -> None
         link_to_folder(choices, notes, out)
 
 
-def test_a_component_that_fails_is_told_of_once(
-    choices: LinkingChoices, notes: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(linker: ProxyLinker, docs: list, predict=ProxyLinker.predict):
-        if any("Case 3" in doc.text for doc in docs):
-            raise RuntimeError("odd")
-        return predict(linker, docs)
-
-    monkeypatch.setattr(ProxyLinker, "predict", broken)
-    told, skipping = Told(), choices._replace(on_error=OnError.skip, batch_size=8)
-    assert link_to_folder(skipping, notes, out, progress=told).documents == 5
-    (line,) = told.lines
-    assert "document 4" in line and "line 4: a component fails at it: RuntimeError: odd" in line
-    assert told.bytes < told.total
-
-
-@pytest.mark.parametrize(
-    "input, change, problem",
-    [
-        ("-", {}, "-: is no file or folder of files; give one, or name a file"),
-        ("notes", {"jointly": True}, "linked jointly is one file"),
-        ("notes", {"pipeline": "nowhere"}, "nowhere: cannot be loaded"),
-    ],
-)
-def test_what_cannot_be_linked_to_a_folder(
-    choices: LinkingChoices, notes: Path, out: Path, input: str, change: dict, problem: str
-) -> None:
-    given = str(notes) if input == "notes" else input
-    with pytest.raises(PelError, match=problem):
-        link_to_folder(choices._replace(**change), given, out)
-    assert not out.exists()
-
-
 def test_what_cannot_be_written(choices: LinkingChoices, notes: Path, out: Path) -> None:
     before, linking, note = files(notes), choices.opened(), notes / "a.jsonl"
     with pytest.raises(PelError, match="format to write is not known; end the name in one of"):
@@ -174,6 +121,10 @@ def test_what_cannot_be_written(choices: LinkingChoices, notes: Path, out: Path)
     for link, how in ((link_files, linking), (link_to_folder, choices)):
         with pytest.raises(PelError, match="is what is read"):
             link(how, notes, notes, output_format="jsonl")
+    with pytest.raises(PelError, match="-: is no file or folder of files; give one, or name a"):
+        link_to_folder(choices, "-", out)
+    with pytest.raises(PelError, match="linked jointly is one file"):
+        link_to_folder(choices._replace(jointly=True), notes, out)
     (out / "mine").mkdir(parents=True)
     with pytest.raises(PelError, match="holds other files"):
         link_to_folder(choices, notes, out)

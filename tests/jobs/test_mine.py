@@ -108,13 +108,6 @@ def test_a_run_that_was_interrupted_goes_on(
     assert broken.read_bytes() == whole.read_bytes()
 
 
-def test_nothing_is_found(search: MentionSearch, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("Nothing.\n")
-    result = mine_mentions(search, [str(tmp_path / "a.txt")], tmp_path / "a.parquet")
-    assert (result.documents, result.kept, result.judged) == (1, 0, 0)
-    assert rows_in(tmp_path / "a.parquet") == []
-
-
 def test_what_is_refused(search: MentionSearch, notes: Path) -> None:
     with pytest.raises(PelError, match="mentions are written as Parquet; end its name in .parquet"):
         mine_mentions(search, [str(notes)], notes.with_name("a.jsonl"))

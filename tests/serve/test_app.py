@@ -53,20 +53,6 @@ def test_search(client: TestClient) -> None:
     assert found(q="nothing of it") == found(q='"*') == []
 
 
-@pytest.mark.parametrize("query", [{}, {"q": ""}, {"q": "a" * 201}, {"q": "a", "limit": 0},
-                                   {"q": "a", "limit": 101}, {"q": "a", "limit": "x"}])  # fmt: skip
-def test_a_wrong_search(client: TestClient, query: dict) -> None:
-    answer = client.get("/search", params=query)
-    assert answer.status_code == 422 and isinstance(answer.json()["detail"], str)
-
-
-def test_other_addresses_and_methods(client: TestClient) -> None:
-    for address in ("/nothing", "/page/../app.py", "/page/%2e%2e/app.py"):
-        answer = client.get(address)
-        assert (answer.status_code, answer.json()) == (404, {"detail": "Not Found"})
-    assert client.get("/link").status_code == 405
-
-
 @pytest.mark.parametrize(
     "host, status",
     [

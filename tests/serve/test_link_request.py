@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -109,15 +108,9 @@ MENTION = {"start": 0, "end": 2}
         ),
         ([{**DOCUMENT, "mentions": [{"start": 8, "end": 10}]}], "not in the 9 characters"),
         ([{**DOCUMENT, "mentions": [{"start": 2, "end": 3}]}], "blank"),
-        ([{**DOCUMENT, "mentions": [{"start": 2, "end": 2}]}], "the mention 2-2 is not in"),
         ([{**DOCUMENT, "mentions": [{"start": -1, "end": 2}]}], "mentions[0].start"),
-        ([{**DOCUMENT, "mentions": [{"start": 0.0, "end": 2}]}], "mentions[0].start"),
-        ([{**DOCUMENT, "mentions": [{"start": True, "end": 2}]}], "mentions[0].start"),
         ([{**DOCUMENT, "mention": []}], "documents[0].mention"),
         ([{"text": 3}, {}], "documents[0].text: Input should be a valid string (and 1 more)"),
-        ([{"text": None}], "documents[0].text"),
-        (["MS"], "documents[0]"),
-        ("MS", "documents"),
         (None, "documents"),
     ],
 )
@@ -129,9 +122,7 @@ def test_a_wrong_request(client: TestClient, documents: Any, reason: str) -> Non
     ("body", "status"),
     [
         (b"", 422),
-        (b"null", 422),
         (b"{", 400),
-        (b'{"documents": [{"text": "MS"}]} MS', 400),
         (bytes(range(256)), 400),
         (b"[" * 40_000, 400),
         (b'{"documents": [{"text": "\\ud800"}]}', 422),
@@ -145,11 +136,6 @@ def test_a_wrong_request(client: TestClient, documents: Any, reason: str) -> Non
 def test_a_body_that_is_no_request(client: TestClient, body: bytes, status: int) -> None:
     answer = client.post("/link", content=body, headers={"content-type": "application/json"})
     problem(answer, status)
-
-
-def test_a_body_that_does_not_say_it_is_json(client: TestClient) -> None:
-    body = json.dumps({"documents": [DOCUMENT]})
-    problem(client.post("/link", content=body, headers={"content-type": "text/plain"}), 422)
 
 
 def test_a_body_in_pieces_is_limited_too(client: TestClient) -> None:

@@ -26,9 +26,3 @@ def test_answers_come_in_order_and_each_thread_begins_and_ends() -> None:
     assert not worked & {thread.ident for thread in threading.enumerate()}
     with pytest.raises(ZeroDivisionError):
         in_threads(lambda x: 1 // x, [2, 1, 0, 3], 3, begin)
-
-
-@pytest.mark.parametrize("n_threads, items", [(1, [1, 2]), (4, [1])])
-def test_one_thread_is_the_one_that_called(n_threads: int, items: list[int]) -> None:
-    threads = in_threads(lambda _: threading.get_ident(), items, n_threads, lambda: 1 / 0)
-    assert set(threads) == {threading.get_ident()}
