@@ -48,21 +48,19 @@ pel.add_typer(kb, name="kb")
 change = _app("Add, update, merge or remove entities of a knowledge base.")
 kb.add_typer(change, name="change")
 
+Text, Texts = str | None, list[str] | None
+File, Files = Path | None, list[Path] | None
 Pipeline = Annotated[str, Argument(help="Folder or name of a trained pipeline")]
 Component = Annotated[str, Option(help="Name of the linker in the pipeline")]
 KB = Annotated[Path, Argument(metavar="KB", help="Folder of a knowledge base")]
-OtherKB = Annotated[Path | None, Option("--kb", help="KB to use [default: the pipeline's own]")]
-SpansKey = Annotated[
-    str | None, Option(help="Link doc.spans[KEY] [default: as the pipeline is set]")
-]
+OtherKB = Annotated[File, Option("--kb", help="KB to use [default: the pipeline's own]")]
+SpansKey = Annotated[Text, Option(help="Link doc.spans[KEY] [default: as the pipeline is set]")]
 Force = Annotated[bool, Option("--force", "-f", help="Replace the pipeline in OUT")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON")]
 Engine = Annotated[str, Option(help="local: this computer; ray: a Ray cluster")]
-Address = Annotated[str | None, Option(help="Address of the Ray cluster [default: this computer]")]
-Sources = Annotated[
-    list[Path],
-    Argument(metavar="SOURCE... OUT", help="Files or folders to read; last, the folder to make"),
-]
+Address = Annotated[Text, Option(help="Address of the Ray cluster [default: this computer]")]
+_SOURCES = "Files or folders to read; last, the folder to make"
+Sources = Annotated[list[Path], Argument(metavar="SOURCE... OUT", help=_SOURCES)]
 
 
 def command(

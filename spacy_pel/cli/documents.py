@@ -14,7 +14,19 @@ from ..documents.formats import suffixes
 from ..errors import PelError
 from ..jobs.document_blocks import LinkProgress, OnError
 from ..system.printable import printable
-from .apps import KB, Address, Component, Engine, OtherKB, Pipeline, SpansKey, command, pel
+from .apps import (
+    KB,
+    Address,
+    Component,
+    Engine,
+    OtherKB,
+    Pipeline,
+    SpansKey,
+    Text,
+    Texts,
+    command,
+    pel,
+)
 from .terminal import msg, progress_bar, reading_names, say
 
 STDOUT = "-"
@@ -22,13 +34,13 @@ _BAR = "{desc}: {percentage:3.0f}% |{bar}|{postfix} [{elapsed}<{remaining}]"
 _BAR_WITHOUT_TOTAL = "{desc}:{postfix} [{elapsed}]"
 _KEPT = "what is {} is kept beside the output, and the same command goes on from there"
 
-From = Annotated[str | None, Option("--from", help="Format of the input [default: by its name]")]
-To = Annotated[str | None, Option("--to", help="Format of the output [default: by its name]")]
+_INPUT = "Files and folders, as pel link reads them"
+_XREF = "Also write codes in it (ICD10CM); may be repeated"
+From = Annotated[Text, Option("--from", help="Format of the input [default: by its name]")]
+To = Annotated[Text, Option("--to", help="Format of the output [default: by its name]")]
 BatchSize = Annotated[int, Option(min=1, help="Documents linked at a time")]
 Processes = Annotated[int, Option(min=1, help="Processes to use")]
-AtBadDocument = Annotated[
-    OnError, Option(help="At a bad document: end the run, or report it and go on without it")
-]
+AtBadDocument = Annotated[OnError, Option(help="At a bad document: end the run, or go on")]
 
 
 @command(pel, "link", after_all=_KEPT.format("linked"))
@@ -54,23 +66,16 @@ def link_cli(
     kb: OtherKB = None,
     spans_key: SpansKey = None,
     batch_size: BatchSize = 128,
-    n_process: Annotated[
-        int | None, Option(min=1, help="Processes to use [default: 1; Ray: one a core, or a GPU]")
-    ] = None,
+    n_process: Annotated[int, Option(min=0, help="Processes; 0: 1, or Ray's cores or GPUs")] = 0,
     engine: Engine = "local",
     address: Address = None,
     copy_kb: Annotated[
-        str | None, Option(help="Copy the KB to this folder of each node, such as '$TMPDIR/kb'")
+        Text, Option(help="Folder of each node to copy the KB to: $TMPDIR/kb")
     ] = None,
     candidates: Annotated[int, Option(min=1, help="Candidates written for each mention")] = 5,
-    xref: Annotated[
-        list[str] | None,
-        Option(metavar="VOCABULARY", help="Also write codes in it (ICD10CM); may be repeated"),
-    ] = None,
+    xref: Annotated[Texts, Option(metavar="VOCABULARY", help=_XREF)] = None,
     on_error: AtBadDocument = OnError.stop,
-    jointly: Annotated[
-        bool, Option("--jointly", help="Mentions that are alike get one entity; see pel calibrate")
-    ] = False,
+    jointly: Annotated[bool, Option("--jointly", help="Mentions alike get one entity")] = False,
     component: Component = "proxy_linker",
 ) -> None:
     """Link the mentions of documents to entities.
@@ -121,7 +126,12 @@ def link_cli(
     choices = LinkingChoices(pipeline, component, kb, spans_key, *work, on_error, jointly)
     formats = {"input_format": from_, "output_format": to}
     if output.endswith(("/", os.sep)):
-        cluster = {"engine": engine, "address": address, "workers": n_process, "copy_to": copy_kb}
+        cluster = {
+            "engine": engine,
+            "address": address,
+            "workers": n_process or None,
+            "copy_to": copy_kb,
+        }
         with LinkBar() as bar:
             counts = link_to_folder(choices, input, output, **formats, progress=bar, **cluster)
     elif is_ray:
@@ -158,13 +168,10 @@ def link_cli(
 @command(pel, "discover", after_all=_KEPT.format("read"))
 def discover_cli(
     pipeline: Pipeline,
-    input: Annotated[list[str], Argument(help="Files and folders, as pel link reads them")],
+    input: Annotated[list[str], Argument(help=_INPUT)],
     output: Annotated[Path, Argument(help="The JSONL file to write")],
     from_: From = None,
-    linked: Annotated[
-        bool, Option("--linked", help="pel link wrote the input: its ids and NIL are kept")
-    ] = False,
-    least_mentions: Annotated[int, Option(min=1, help="Least mentions of a proposal")] = 1,
+    linked: Annotated[bool, Option("--linked", help="Keep ids and NIL of the input")] = False,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
     batch_size: BatchSize = 128,
@@ -194,9 +201,8 @@ def discover_cli(
     nlp = load_pipeline(pipeline)
     linker_of(nlp, component, kb=kb, spans_key=spans_key)
     linking = Linking(nlp, component, batch_size, n_process, on_error, keep_ids=linked)
-    given = {"input_format": from_, "least_mentions": least_mentions}
     with LinkBar() as bar:
-        report = discover(linking, input, output, **given, progress=bar)
+        report = discover(linking, input, output, input_format=from_, progress=bar)
     mentions, documents = report.linked.mentions, report.linked.documents
     say(f"Read {mentions:,} mentions of {documents:,} documents", err=True)
     msg.good(f"{report.proposals:,} proposals: {output}; to look at them, open {report.page}")
@@ -205,9 +211,7 @@ def discover_cli(
 @command(pel, "mentions", after_all=_KEPT.format("found"))
 def mentions_cli(
     folder: KB,
-    texts: Annotated[
-        list[str], Argument(metavar="TEXT...", help="Files and folders, as pel link reads them")
-    ],
+    texts: Annotated[list[str], Argument(metavar="TEXT...", help=_INPUT)],
     output: Annotated[Path, Argument(metavar="OUT", help="File to write (.parquet)")],
     aliases: Annotated[bool, Option("--aliases", help="Also look for aliases")] = False,
     per_entity: Annotated[int, Option(min=1, help="Most mentions kept of an entity")] = 16,

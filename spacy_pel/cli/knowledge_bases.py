@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +19,12 @@ from .apps import (
     AsJson,
     Component,
     Engine,
+    File,
+    Files,
     Pipeline,
     Sources,
+    Text,
+    Texts,
     change,
     command,
     kb,
@@ -31,31 +36,24 @@ if TYPE_CHECKING:
     from ..kb.change import ChangeCounts
 
 ALL = "all"
+_CORPORA = 'As of "pel evaluate"; with --acronyms any texts'
 _NAMES = "\n".join(f"  {name:8}{what}" for name, (what, _) in ONTOLOGIES.items())
 
 
 @command(kb, "build")
 def build_cli(
     paths: Sources,
-    mapping: Annotated[list[Path] | None, Option(help="SSSOM table; may be repeated")] = None,
+    mapping: Annotated[Files, Option(help="SSSOM table; may be repeated")] = None,
     by_xref: Annotated[bool, Option("--by-xref", help="Also join by cross-references")] = False,
-    retired: Annotated[
-        list[Path] | None, Option(help="Table of old ids and those of today; may be repeated")
-    ] = None,
-    format: Annotated[
-        str | None, Option(help=f"{', '.join(format_names())} [default: detected from the files]")
-    ] = None,
-    column: Annotated[
-        list[str] | None, Option(metavar="FIELD=COLUMN", help="Of a table; may be repeated")
-    ] = None,
+    retired: Annotated[Files, Option(help="Table of old and new ids; may be repeated")] = None,
+    format: Annotated[Text, Option(help=f"{', '.join(format_names())} [default: detected]")] = None,
+    column: Annotated[Texts, Option(metavar="FIELD=COLUMN", help="Of a table; repeatable")] = None,
     preset: Annotated[str, Option(help="Recipe for UMLS: full or st21pv")] = "full",
-    language: Annotated[list[str] | None, Option(help="UMLS: languages (LAT); or all")] = None,
-    vocabulary: Annotated[list[str] | None, Option(help="UMLS: vocabularies (SAB); or all")] = None,
-    type: Annotated[list[str] | None, Option(help="Types to keep; may be repeated")] = None,
-    without_type: Annotated[list[str] | None, Option(help="Types to leave out; likewise")] = None,
-    include_suppressed: Annotated[
-        bool, Option("--include-suppressed", help="UMLS: keep suppressed rows")
-    ] = False,
+    language: Annotated[Texts, Option(help="UMLS: languages (LAT); or all")] = None,
+    vocabulary: Annotated[Texts, Option(help="UMLS: vocabularies (SAB); or all")] = None,
+    type: Annotated[Texts, Option(help="Types to keep; may be repeated")] = None,
+    without_type: Annotated[Texts, Option(help="Types to leave out; likewise")] = None,
+    suppressed: Annotated[bool, Option("--include-suppressed", help="Of UMLS: keep them")] = False,
 ) -> None:
     """Build a KB from ontologies.
 
@@ -88,7 +86,7 @@ def build_cli(
     chosen = {
         name: None if ALL in values else tuple(values) for name, values in filters.items() if values
     }
-    recipe = recipe._replace(**chosen, suppressed=recipe.suppressed or include_suppressed)
+    recipe = recipe._replace(**chosen, suppressed=recipe.suppressed or suppressed)
     types = {"types": chosen.get("types") or [], "without_types": without_type or []}
     options = ReadOptions(umls=recipe, columns=_columns(column or []))
     joined = {"mappings": mapping or [], "by_xref": by_xref, "retired": retired or []}
@@ -156,7 +154,7 @@ def embed_cli(
     folder: KB,
     pipeline: Pipeline,
     component: Component = "proxy_linker",
-    reuse: Annotated[Path | None, Option(help="An older KB; what is unchanged is copied")] = None,
+    reuse: Annotated[File, Option(help="An older KB; what is unchanged is copied")] = None,
     dtype: Annotated[str, Option(help="Type of vectors: float32, float16, int8 or auto")] = "auto",
     index: Annotated[str, Option(help="Kind of the index: exact, approximate or auto")] = "auto",
     dim: Annotated[int | None, Option(help="Numbers in which a vector is stored")] = None,
@@ -204,7 +202,7 @@ def embed_cli(
 
 
 Entities = Annotated[Path, Argument(metavar="SOURCE", help='What "kb build" reads, or a KB')]
-Encoder = Annotated[str | None, Option("--pipeline", help="What made the KB's vectors, if any")]
+Encoder = Annotated[Text, Option("--pipeline", help="What made the KB's vectors, if any")]
 _CHANGES = {
     "add": """Add entities to a KB.
 
@@ -240,12 +238,12 @@ def _add_change(kind: str, help: str) -> None:
     def change_cli(
         folder: KB,
         source: Entities,
-        mapping: Annotated[Path | None, Option(help="merge: SSSOM table of ids")] = None,
+        mapping: Annotated[File, Option(help="merge: SSSOM table of ids")] = None,
         pipeline: Encoder = None,
         component: Component = "proxy_linker",
-        format: Annotated[str | None, Option(help='Format of SOURCE, as for "kb build"')] = None,
+        format: Annotated[Text, Option(help='Format of SOURCE, as for "kb build"')] = None,
     ) -> None:
-        from ..jobs.change_kb import change_from_source
+        from ..jobs.kb_rows import change_from_source
         from ..kb import KnowledgeBase
         from ..pipeline.pipelines import linker_of, load_pipeline
 
@@ -255,9 +253,8 @@ def _add_change(kind: str, help: str) -> None:
         linker = linker_of(load_pipeline(pipeline), component) if pipeline else None
         start = time.perf_counter()
         given = {"linker": linker, "format": format, "mapping": mapping}
-        with progress_bar(desc="Reading", unit=" entities") as bar:
-            counts = change_from_source(kind, folder, source, **given, progress=bar.update)
-        _report(folder, counts, start)
+        shown = partial(counted, desc="Reading")
+        _report(folder, change_from_source(kind, folder, source, **given, progress=shown), start)
 
 
 for _kind, _help in _CHANGES.items():
@@ -267,8 +264,8 @@ for _kind, _help in _CHANGES.items():
 @command(change, "remove")
 def remove_cli(
     folder: KB,
-    ids: Annotated[list[str] | None, Argument(metavar="[ID]...", help="Concept ids")] = None,
-    file: Annotated[Path | None, Option(help="File with one id a line")] = None,
+    ids: Annotated[Texts, Argument(metavar="[ID]...", help="Concept ids")] = None,
+    file: Annotated[File, Option(help="File with one id a line")] = None,
 ) -> None:
     """Remove entities from a KB, and their vectors.
 
@@ -279,10 +276,11 @@ def remove_cli(
       python -m spacy pel kb change remove kb C0000005 C0000039
       python -m spacy pel kb change remove kb --file ids.txt
     """
-    from ..jobs.change_kb import read_ids
     from ..kb.change import remove_entities
+    from ..system.lines import numbered_lines
 
-    given = [*(ids or ()), *(read_ids(file) if file else ())]
+    lines = [line.strip() for _, line in numbered_lines(file)] if file else []
+    given = [*(ids or ()), *filter(None, lines)]
     if not given:
         raise PelError("no ids to remove", "give them, or --file with one a line")
     start = time.perf_counter()
@@ -292,22 +290,17 @@ def remove_cli(
 @command(kb, "learn")
 def learn_cli(
     folder: KB,
-    corpora: Annotated[
-        list[str],
-        Argument(metavar="CORPUS...", help='As of "pel evaluate"; with --acronyms any texts'),
-    ],
+    corpora: Annotated[list[str], Argument(metavar="CORPUS...", help=_CORPORA)],
     pipeline: Encoder = None,
     component: Component = "proxy_linker",
-    spans_key: Annotated[str | None, Option(help="Give any word here if mentions overlap")] = None,
+    spans_key: Annotated[Text, Option(help="Give any word here if mentions overlap")] = None,
     mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
     acronyms: Annotated[bool, Option("--acronyms", help="Learn acronyms of plain texts")] = False,
     least: Annotated[int, Option(min=1, help="--acronyms: least texts that define one")] = 1,
-    lessons: Annotated[Path | None, Option(help="--acronyms: a file of lessons to write")] = None,
+    lessons: Annotated[File, Option(help="--acronyms: a file of lessons to write")] = None,
     per_entity: Annotated[int, Option(min=0, help="--mentions: most of an entity; 0: all")] = 64,
     limit: Annotated[int, Option(min=0, help="--mentions: documents of a file; 0: all")] = 0,
-    fit: Annotated[
-        str | None, Option(help="--mentions: other documents, to fit their weight")
-    ] = None,
+    fit: Annotated[Text, Option(help="--mentions: other documents, to fit their weight")] = None,
 ) -> None:
     """Learn names, or whole mentions, from annotated documents, or acronyms from plain text.
 
@@ -393,7 +386,7 @@ _EXAMPLES = 5  # ids of a kind of change
 @command(kb, "info")
 def info_cli(
     folder: KB,
-    name: Annotated[str | None, Argument(metavar="[NAME]", help="Words of a name or an id")] = None,
+    name: Annotated[Text, Argument(metavar="[NAME]", help="Words of a name or an id")] = None,
     as_json: AsJson = False,
     limit: Annotated[int, Option(min=1, help="Number of entities to find")] = 10,
 ) -> None:
@@ -437,7 +430,7 @@ def _readable(value: Any) -> str:
 def diff_cli(
     old: Annotated[Path, Argument(help="Folder of a KB")],
     new: Annotated[Path, Argument(help="Folder of a later one")],
-    output: Annotated[Path | None, Option(help="JSONL file, with a line for each change")] = None,
+    output: Annotated[File, Option(help="JSONL file, with a line for each change")] = None,
 ) -> None:
     """Show what changed from one KB to another.
 

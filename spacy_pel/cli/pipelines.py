@@ -19,11 +19,14 @@ from ..errors import PelError
 from .apps import (
     AsJson,
     Component,
+    File,
+    Files,
     Force,
     OtherKB,
     Pipeline,
     Sources,
     SpansKey,
+    Text,
     command,
     end_if_told,
     pel,
@@ -45,10 +48,7 @@ _COLOURS = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "BROKEN": typ
 )
 def start_cli(
     paths: Sources,
-    encoder: Annotated[
-        str | None,
-        Option(help="A BERT, or a pipeline with a linker [default: en_pel_mesh_sm, if installed]"),
-    ] = None,
+    encoder: Annotated[Text, Option(help="BERT or pipeline [default: en_pel_mesh_sm]")] = None,
     force: Force = False,
 ) -> None:
     """Make a pipeline that links to your ontology.
@@ -87,17 +87,13 @@ def assemble_cli(
     pipeline: Pipeline,
     kb: Annotated[Path, Argument(metavar="KB", help="Folder of a KB with the pipeline's vectors")],
     out: Out,
-    metrics: Annotated[
-        list[Path] | None, Option(help='File of "pel evaluate", for the card; may be repeated')
-    ] = None,
-    licenses: Annotated[
-        Path | None, Option(help="Text file: licences of the KB's sources, the texts, the weights")
-    ] = None,
-    name: Annotated[str | None, Option(help="Name of the package")] = None,
-    version: Annotated[str | None, Option(help="Version of the package")] = None,
-    description: Annotated[str | None, Option(help="What the pipeline is for")] = None,
-    license: Annotated[str | None, Option(help="Licence of the package")] = None,
-    author: Annotated[str | None, Option(help="Who made the pipeline")] = None,
+    metrics: Annotated[Files, Option(help='File of "pel evaluate"; may be repeated')] = None,
+    licenses: Annotated[File, Option(help="Licences of sources, texts and weights (text)")] = None,
+    name: Annotated[Text, Option(help="Name of the package")] = None,
+    version: Annotated[Text, Option(help="Version of the package")] = None,
+    description: Annotated[Text, Option(help="What the pipeline is for")] = None,
+    license: Annotated[Text, Option(help="Licence of the package")] = None,
+    author: Annotated[Text, Option(help="Who made the pipeline")] = None,
     force: Force = False,
     component: Component = "proxy_linker",
 ) -> None:
@@ -132,13 +128,9 @@ def assemble_cli(
 @command(pel, "average")
 def average_cli(
     pipeline: Pipeline,
-    encoder: Annotated[
-        str, Argument(help="What the training began with: a BERT, or a pipeline with a linker")
-    ],
+    encoder: Annotated[str, Argument(help="BERT or pipeline that the training began with")],
     out: Out,
-    share: Annotated[
-        float, Option(min=0.0, max=1.0, help="How much trained weights count; ENCODER's the rest")
-    ] = 0.5,
+    share: Annotated[float, Option(min=0.0, max=1.0, help="Weight of the trained linker")] = 0.5,
     force: Force = False,
     component: Component = "proxy_linker",
 ) -> None:
@@ -167,7 +159,7 @@ def average_cli(
 
 @command(pel, "doctor", no_args_is_help=False)
 def doctor_cli(
-    pipeline: Annotated[str | None, Argument(help="Folder or name of a trained pipeline")] = None,
+    pipeline: Annotated[Text, Argument(help="Folder or name of a trained pipeline")] = None,
     kb: OtherKB = None,
     component: Component = "proxy_linker",
     as_json: AsJson = False,
@@ -306,13 +298,11 @@ _bars = partial(progress_bar, unit=" documents")
 def evaluate_cli(
     pipeline: Pipeline,
     corpus: Corpora,
-    output: Annotated[Path | None, Option("--output", "-o", help="JSON file to write")] = None,
+    output: Annotated[File, Option("--output", "-o", help="JSON file to write")] = None,
     kb: OtherKB = None,
     limit: Limit = 0,
     spans_key: SpansKey = None,
-    rerank: Annotated[
-        int | None, Option(min=0, help="Candidates that the reranker reads; 0 turns it off")
-    ] = None,
+    rerank: Annotated[int | None, Option(min=0, help="Candidates reranked; 0: none")] = None,
     component: Component = "proxy_linker",
 ) -> None:
     """Score linking on gold mentions.
@@ -364,9 +354,7 @@ def calibrate_cli(
     limit: Limit = 0,
     spans_key: SpansKey = None,
     component: Component = "proxy_linker",
-    jointly: Annotated[
-        bool | None, Option(help="Fit how mentions are linked together [default: if it was before]")
-    ] = None,
+    jointly: Annotated[bool | None, Option(help="Fit joint linking [default: as before]")] = None,
 ) -> None:
     """Tune NIL and probabilities on dev.
 
@@ -437,9 +425,7 @@ def serve_cli(
     port: Annotated[int, Option(min=0, max=65535, help="Port; 0 takes any that is free")] = 8000,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
-    entity_url: Annotated[
-        str | None, Option(help='URL of an entity, with "{id}" in the place of its id')
-    ] = None,
+    entity_url: Annotated[Text, Option(help='URL of an entity, with "{id}" for its id')] = None,
     candidates: Annotated[int, Option(min=1, help="Candidates given for each mention")] = 5,
     max_body: Annotated[int, Option(min=1, help="Largest size of a request, in bytes")] = 1_048_576,
     max_documents: Annotated[int, Option(min=1, help="Most documents of a request")] = 64,

@@ -16,7 +16,7 @@ import typer
 from tqdm import tqdm
 from wasabi import Printer
 
-from ..system.printable import printable
+from ..system.printable import PrintableFormatter, printable
 
 T = TypeVar("T")
 
@@ -48,16 +48,11 @@ class _Messages(Printer):
 msg = _Messages()
 
 
-class _PrintableLog(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
-
-
 @contextmanager
 def log_on_stderr() -> Iterator[None]:
     """Within the block, what the package logs is printed on stderr: warnings, if not told more."""
     logger, handler = logging.getLogger("spacy_pel"), logging.StreamHandler()
-    handler.setFormatter(_PrintableLog())
+    handler.setFormatter(PrintableFormatter())
     logger.addHandler(handler)
     try:
         yield

@@ -1,8 +1,7 @@
 """Finished blocks of a long job, one file each: what stands there is not made again.
 
-A job is cut into blocks: documents or entities that follow one another. Each block becomes one file,
-which appears whole. A run that was killed loses no more than the blocks under way. The next run makes
-only what is missing. A job that makes a single file joins its blocks at the end.
+A block is documents or entities that follow one another. Its file appears whole. A run that was killed
+loses no more than the blocks under way; the next one makes only what is missing.
 """
 
 from __future__ import annotations
@@ -112,16 +111,9 @@ def block_folder(
 ) -> Iterator[Blocks]:
     """A folder of blocks, for the time of a ``with`` block in which one process fills it.
 
-    Args:
-        folder: The folder, which may hold the blocks of an earlier run.
-        settings: All that decides what is in the blocks, apart from their input, as plain data.
-        restarting: Called with a line if blocks of other settings are removed. None: they are not
-            removed, and the call fails.
-
-    Raises:
-        PelError: The folder holds other files, blocks of other settings or damaged settings, or
-            another process is writing to it.
-        OSError: The folder cannot be written to.
+    ``settings`` are all that decides what is in the blocks, apart from their input. Blocks that an
+    earlier run made with others are removed, which ``restarting`` is told, or are an error if it is
+    None. PelError also if the folder holds other files, or another process is writing to it.
     """
     kept = folder / KEPT
     if folder.exists() and not kept.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -24,12 +24,12 @@ from ..system.whole_files import whole_file
 from .document_blocks import LinkedCounts, LinkProgress
 from .joint_linking import (
     CorpusMentions,
-    CorpusPart,
     clusters_of,
     corpus_mentions,
     docs_of,
     joint_settings,
     with_settings,
+    write_corpus_part,
 )
 from .link import link_blocks
 
@@ -60,7 +60,6 @@ def discover(
     output: str | Path,
     *,
     input_format: str | None = None,
-    least_mentions: int = 1,
     progress: LinkProgress = LinkProgress(),
 ) -> DiscoveryReport:
     """Propose the entities that documents mention and the KB lacks.
@@ -69,18 +68,9 @@ def discover(
     those that probably mean the same are joined. A cluster without an entity is a proposal.
     As for ``link_files``, an interrupted run goes on when it is called again.
 
-    Args:
-        linking: The pipeline, on which ``pel calibrate --jointly`` was run.
-        inputs: Files, folders of files, or "-" for stdin.
-        output: The JSONL file to write. The page is written beside it, with the suffix ".html".
-        input_format: See ``link_files``.
-        least_mentions: A proposal has at least so many mentions.
-        progress: Receives the progress of linking.
-
-    Raises:
-        PelError: The linker is not calibrated for it, the output is not named .jsonl, or what
-            ``link_files`` raises.
-        OSError: A file cannot be read or written.
+    The output is a JSONL file, and a page beside it with the suffix ".html". PelError if ``pel
+    calibrate --jointly`` was not run on the pipeline, the output is not named .jsonl, and for what
+    ``link_files`` refuses.
     """
     target = Path(output).resolve()
     if target.suffix != ".jsonl":
@@ -88,11 +78,10 @@ def discover(
     source = open_documents(inputs, input_format)
     linker = linking.linker
     joint_settings(linker)  # the error comes before the work
-    what = {"way": "discovery", "least number of mentions": least_mentions}
-    part = CorpusPart(linker)
-    write = partial(_write_proposals, linking, least_mentions, progress.say)
+    keep = partial(write_corpus_part, linker)
+    write = partial(_write_proposals, linking, progress.say)
     with with_settings(linker, overwrite=linker.overwrite and not linking.keep_ids):
-        linked = link_blocks(linking, source, target, part, write, what, progress)
+        linked = link_blocks(linking, source, target, keep, write, {"way": "discovery"}, progress)
     page = target.with_suffix(".html")
     with open(target, encoding="utf8") as lines, whole_file(page) as file:
         records = [json.loads(line) for line in lines]
@@ -101,18 +90,14 @@ def discover(
 
 
 def _write_proposals(
-    linking: Linking,
-    least_mentions: int,
-    say: Callable[[str], object],
-    parts: Sequence[Path],
-    path: Path,
+    linking: Linking, say: Callable[[str], object], parts: Sequence[Path], path: Path
 ) -> None:
     """Write the proposals of a corpus, of which all blocks are there."""
     linker = linking.linker
     settings = joint_settings(linker)
     corpus = corpus_mentions(linker, parts, path, say)
     found, _ = clusters_of(corpus.mentions, corpus.vectors, settings, settings.discovery)
-    kept = [own for own in proposals(corpus.mentions, found) if len(own.members) >= least_mentions]
+    kept = proposals(corpus.mentions, found)
     shown = [_shown(corpus.mentions, own.members) for own in kept]
     examples = _examples({place for own in shown for place in own}, corpus, parts, linking)
     with open(path, "w", encoding="utf8") as file:
@@ -122,15 +107,11 @@ def _write_proposals(
 
 
 class Proposal(NamedTuple):
-    """A cluster of mentions without an entity.
+    """A cluster of mentions without an entity."""
 
-    Attributes:
-        members: The places of its mentions in the corpus.
-        sure: How sure it is that the KB lacks what they mean: 1 less the mean probability that their
-            best candidates are right.
-    """
-
-    members: list[int]
+    members: list[int]  # the places of its mentions in the corpus
+    # How sure it is that the KB lacks what they mean: 1 less the mean probability that their best
+    # candidates are right.
     sure: float
 
 

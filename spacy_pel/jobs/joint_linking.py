@@ -141,32 +141,30 @@ def _write_links(linker: ProxyLinker, doc: Doc, links: Iterator[JointLink]) -> N
     write_joint_links(doc, own, linker.kb, linker.spans_key, linker.xrefs or ())
 
 
-class CorpusPart(NamedTuple):
-    """How a block of a corpus is written, until all blocks are seen: docs, mentions, vectors."""
+def write_corpus_part(
+    linker: ProxyLinker, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
+) -> None:
+    """Keep a block of a corpus until all blocks are seen: docs, mentions, vectors.
 
-    linker: ProxyLinker
-
-    def write_part(
-        self, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
-    ) -> None:
-        """See ``documents.format.Output``. The docs are linked while they are taken."""
-        kept, numbers, mentions = DocBin(store_user_data=True), [], []
-        vectors = [np.empty((0, self.linker.retriever.width), np.float32)]
-        with with_settings(self.linker, vectors=True):
-            for number, doc in docs:
-                own, of_own = take_mentions(doc, document_id(number, doc), spans_key)
-                kept.add(doc)
-                numbers.append(number)
-                mentions += own
-                vectors += [of_own] * bool(own)
-        with open(path, "wb") as file:
-            np.savez(
-                file,
-                docs=np.frombuffer(kept.to_bytes(), dtype=np.uint8),
-                numbers=np.array(numbers, dtype=np.int64),
-                mentions=np.frombuffer(json.dumps(mentions).encode(), dtype=np.uint8),
-                vectors=np.concatenate(vectors),
-            )
+    It is an ``Output.write_part``. The docs are linked while they are taken.
+    """
+    kept, numbers, mentions = DocBin(store_user_data=True), [], []
+    vectors = [np.empty((0, linker.retriever.width), np.float32)]
+    with with_settings(linker, vectors=True):
+        for number, doc in docs:
+            own, of_own = take_mentions(doc, document_id(number, doc), spans_key)
+            kept.add(doc)
+            numbers.append(number)
+            mentions += own
+            vectors += [of_own] * bool(own)
+    with open(path, "wb") as file:
+        np.savez(
+            file,
+            docs=np.frombuffer(kept.to_bytes(), dtype=np.uint8),
+            numbers=np.array(numbers, dtype=np.int64),
+            mentions=np.frombuffer(json.dumps(mentions).encode(), dtype=np.uint8),
+            vectors=np.concatenate(vectors),
+        )
 
 
 def write_jointly(
@@ -179,8 +177,8 @@ def write_jointly(
 ) -> None:
     """Link the mentions of a corpus together, and write the docs to a file.
 
-    ``parts`` are files of ``CorpusPart``. Memory holds the mentions and the graph of them. Their
-    vectors, and the documents, are in files.
+    ``parts`` are files of ``write_corpus_part``. Memory holds the mentions and the graph of them.
+    Their vectors, and the documents, are in files.
     """
     links = _joint_links(corpus_mentions(linker, parts, path, say), linker)
 

@@ -1,16 +1,21 @@
-"""The rows of a KB that a linker encodes: of entities and of learnt mentions."""
+"""The rows of a KB that a linker encodes, and changes of a KB that need them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.language import Language
 
 from ..errors import PelError
+from ..kb.change import ChangeCounts, add_entities, merge_entities, update_entities
 from ..kb.mentions import MentionPassage
+from ..kb.readers import open_source
+from ..kb.readers.build_from_sources import source_name
+from ..kb.readers.tables import mapping_version, read_mapping
 from ..kb.records.entity import Entity
 from ..pipeline.pipelines import read_by_upstream
 from ..reading.mention import DocumentContext, MentionInContext
@@ -81,3 +86,46 @@ class LinkerMentions:
         docs = map(self._nlp.make_doc, texts)
         read = list(read_by_upstream(self._nlp, self.linker.name, docs))
         return read_documents(self.linker.model, read)[0]
+
+
+CHANGES = {"add": add_entities, "update": update_entities, "merge": merge_entities}
+
+
+def change_from_source(
+    change: str,
+    folder: Path,
+    source: Path,
+    *,
+    linker: ProxyLinker | None = None,
+    format: str | None = None,
+    mapping: Path | None = None,
+    progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter,
+) -> ChangeCounts:
+    """Add the entities of a source to a KB, or update or merge those that it has.
+
+    The time needed depends on the size of the source, not on the size of the KB. After an error or
+    an interruption, the KB is as it was.
+
+    Args:
+        change: "add" (the KB must not have the ids), "update" (the KB must have them) or "merge"
+            (entities that it has are joined with the new ones, others are added).
+        folder: The folder of the KB.
+        source: A file or folder in a format of ``kb.readers``.
+        linker: The linker whose encoder made the vectors of the KB, if it has any.
+        format: The name of the source's format. None: its files decide.
+        mapping: For "merge": an SSSOM table from the source's ids to the KB's.
+        progress: Wraps the entities that are read, as ``tqdm``.
+
+    Raises:
+        PelError: There is no KB, the source is missing or faulty, ids are refused, the KB has
+            vectors and no fitting linker was given, or another process writes to the KB.
+    """
+    opened = open_source(source, format=format)
+    options: dict[str, Any] = {"sources": [source_name(source, opened.version)]}
+    if mapping:
+        options["mapping"] = read_mapping([mapping])
+        options["sources"].append(source_name(mapping, mapping_version(mapping)))
+    encoder = None if linker is None else LinkerRows(linker)
+    return CHANGES[change](
+        folder, progress(opened.entities), encoder, types=opened.types, **options
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -19,7 +19,7 @@ from spacy.tokens import Doc
 
 from ..documents import DocumentStream, RawDocument, format_named, format_of, open_documents
 from ..documents.docs import keep_ids
-from ..documents.format import Format, Output, TextOutput, encoded
+from ..documents.format import Format, TextOutput, encoded
 from ..documents.formats import suffixes
 from ..errors import PelError
 from ..kb.copies import local_copy
@@ -38,13 +38,14 @@ from .document_blocks import (
     refusal,
 )
 from .fingerprints import package_versions, pipeline_fingerprint
-from .joint_linking import CorpusPart, joint_settings, write_jointly
+from .joint_linking import joint_settings, write_corpus_part, write_jointly
 from .link_docs import Linking, LinkingChoices, batches, read_matcher_names
 from .workers import check_engine, ray_results
 
 # A block ends after this many documents, or bytes of them. It is what a process holds in memory, and
 # what a crash costs. After each block spaCy's memory of words is emptied.
 DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 1_000, 4 * 2**20
+WritePart = Callable[[Iterable[tuple[int, Doc]], str | None, Path], None]  # see ``Output``
 
 
 def link_files(
@@ -88,13 +89,13 @@ def link_files(
     target = Path(output).resolve()  # what a symbolic link points to is written; it stays
     if Path(input).resolve() in (target, *target.parents):
         raise PelError(f"{output}: is what is read, or in its folder", "write it somewhere else")
-    settings, join = {"format": format.name}, written.join
+    settings, write_part, join = {"format": format.name}, written.write_part, written.join
     if linking.jointly:
         joint_settings(linking.linker)  # the error comes before the work
         settings["way"] = "joint"
         join = partial(write_jointly, linking.nlp, linking.linker, written, progress.say)
-        written = CorpusPart(linking.linker)
-    return link_blocks(linking, source, target, written, join, settings, progress)
+        write_part = partial(write_corpus_part, linking.linker)
+    return link_blocks(linking, source, target, write_part, join, settings, progress)
 
 
 def link_to_folder(
@@ -159,7 +160,8 @@ def link_to_folder(
         results = partial(ray_results, make, address=address, workers=workers)
     else:
         read_matcher_names(linking.nlp)
-    job = _job(linking, format.output_with(choices.xrefs), progress, are_files=True)
+    written = format.output_with(choices.xrefs)
+    job = _job(linking, written.write_part, progress, written.join)
     progress.started(source.total)
     with block_folder(target, settings, suffix=format.suffixes[0]) as blocks:
         counts = job.run(blocks, blocks_by_file(source, str(input), *size), results)
@@ -188,7 +190,8 @@ def _node_worker(
             encoder.to(device)
     read_matcher_names(linking.nlp)
     format = format_named(settings["format"])
-    job = _job(linking, format.output_with(choices.xrefs), LinkProgress(), are_files=True)
+    written = format.output_with(choices.xrefs)
+    job = _job(linking, written.write_part, LinkProgress(), written.join)
     return keeper(Blocks(folder, format.suffixes[0]), job.write)
 
 
@@ -211,18 +214,18 @@ def link_blocks(
     linking: Linking,
     source: DocumentStream,
     target: Path,
-    written: Output,
+    write_part: WritePart,
     join: Callable[[Sequence[Path], Path], object],
     settings: dict[str, Any],
     progress: LinkProgress,
 ) -> LinkedCounts:
     """Link documents block by block, and ``join`` the blocks to a file; see ``BlockJob.to_file``.
 
-    ``written`` says how blocks are written, and ``settings`` has all that decides it, as plain data.
+    ``write_part`` writes the docs of a block, and ``settings`` has all that decides it, as plain data.
     """
     settings = {**linking_settings(linking), **settings}
     size = DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK
-    return _job(linking, written, progress).to_file(source, target, settings, size, join)
+    return _job(linking, write_part, progress).to_file(source, target, settings, size, join)
 
 
 def _link_to_stream(
@@ -245,16 +248,19 @@ def _link_to_stream(
             blocks.path(name).unlink()
 
         found = document_blocks(source, DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
-        counts = _job(linking, output, progress).run(blocks, found, when_made=pass_on)
+        counts = _job(linking, output.write_part, progress).run(blocks, found, when_made=pass_on)
     stream.write(encoded(output.tail))
     return sum(counts.values(), LinkedCounts())
 
 
 def _job(
-    linking: Linking, output: Output, progress: LinkProgress, are_files: bool = False
+    linking: Linking,
+    write_part: WritePart,
+    progress: LinkProgress,
+    join: Callable[[Sequence[Path], Path], object] | None = None,
 ) -> BlockJob:
-    """Linking blocks; ``are_files``: each is written as a file of its own, and not as a part of one."""
-    write = partial(_write, linking, output, are_files)
+    """Linking blocks; ``join`` makes a file of one that is no part of another file."""
+    write = partial(_write, linking, write_part, join)
     return BlockJob(write, linking.n_process, linking.on_error, progress)
 
 
@@ -273,8 +279,8 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
 
 def _write(
     linking: Linking,
-    output: Output,
-    is_file: bool,
+    write_part: WritePart,
+    join: Callable[[Sequence[Path], Path], object] | None,
     block: DocumentBlock,
     path: Path,
     progress: LinkProgress,
@@ -290,11 +296,11 @@ def _write(
             progress.linked(block.n_bytes / len(block.records))
 
     key = linking.linker.spans_key
-    part = path.with_name("part") if is_file else path
+    part = path.with_name("part") if join else path
     with linking.nlp.memory_zone():
-        output.write_part(counted(), key, part)
-    if is_file:
-        output.join([part], path)
+        write_part(counted(), key, part)
+    if join:
+        join([part], path)
     return LinkedCounts(len(counts), sum(counts), tuple(skipped))
 
 

@@ -62,21 +62,12 @@ class MiningResult(NamedTuple):
     skipped: tuple[str, ...]  # a message for each document that could not be read
 
 
-class _Source(NamedTuple):
-    """A document with its number in the input, and what it was read from."""
-
-    number: int
-    record: RawDocument
-    document: Document
-
-
 class MentionSearch(NamedTuple):
     """How mentions are searched and sampled.
 
     A mention gets a priority at random, from the seed and its place. The mentions of an entity with
     the lowest priorities are kept: that is a reservoir sample, in whatever order and by however
     many processes the documents are read.
-
     """
 
     kb: KnowledgeBase
@@ -93,16 +84,19 @@ class MentionSearch(NamedTuple):
         Also the number of documents that were searched, and of all mentions in them. ``first`` is the
         number of the first one in the whole input. PelError for a document that ends the run.
         """
-        sources, skipped = [], []
+        sources: dict[int, tuple[RawDocument, Document]] = {}
+        skipped = []
         for number, record in enumerate(records, first):
             try:
-                sources.append(_Source(number, record, record.document()))
+                sources[number] = record, record.document()
             except PelError as error:
                 skipped.append(refusal(number, error, self.on_error))
-        sizes = accumulate(len(source.document.text) for source in sources)
-        chunk_of = [size // _CHARACTERS_AT_ONCE for size in sizes]
-        chunks = groupby(range(len(sources)), chunk_of.__getitem__)
-        found = [self._in_chunk(sources, list(places)) for _, places in chunks]
+        texts = {number: document.text for number, (_, document) in sources.items()}
+        chunk_of = dict(
+            zip(texts, (n // _CHARACTERS_AT_ONCE for n in accumulate(map(len, texts.values()))))
+        )
+        chunks = groupby(texts, chunk_of.__getitem__)
+        found = [self._in_chunk({n: texts[n] for n in numbers}) for _, numbers in chunks]
         columns = np.concatenate([np.empty((6, 0), np.int64), *(places for places, _ in found)], 1)
         priorities = np.concatenate([np.empty(0, np.uint64), *(own for _, own in found)])
         kept = lowest_of_each(columns[-1], priorities, self.per_entity)
@@ -110,7 +104,7 @@ class MentionSearch(NamedTuple):
         numbers = np.unique(columns[-1, kept]).tolist()
         ids = {number: id for number, (id, _) in zip(numbers, self.kb.labels(numbers))}
         rows = [
-            self._row(sources[source], places, ids[places[-1]], priority)
+            self._row(*sources[source], places, ids[places[-1]], priority)
             for source, *places, priority in zip(
                 *columns[:, kept].tolist(), priorities[kept].tolist()
             )
@@ -126,15 +120,13 @@ class MentionSearch(NamedTuple):
             progress.linked(block.n_bytes / counts.documents)
         return counts
 
-    def _in_chunk(
-        self, sources: Sequence[_Source], places: list[int]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The mentions in some of the documents, and their priorities.
+    def _in_chunk(self, documents: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
+        """The mentions in documents, given by their numbers, and their priorities.
 
-        Of each mention the place of its document, its start and end, those of its window, and the
+        Of each mention the number of its document, its start and end, those of its window, and the
         number of its entity: int64 [6, n].
         """
-        pieces = Pieces([sources[place].document.text for place in places])
+        pieces = Pieces(list(documents.values()))
         first, last, names = self.names.found_in(pieces)
         firsts = self.names.bounds[names]
         is_kept = self.names.bounds[names + 1] - firsts == 1
@@ -148,21 +140,28 @@ class MentionSearch(NamedTuple):
         window_last = np.minimum(last + half, pieces.first[texts + 1] - 2)  # behind it is a break
         starts = pieces.starts[first]
         columns = [
-            np.array(places)[texts],
+            np.array(list(documents))[texts],
             starts,
             pieces.ends[last],
             pieces.starts[window_first],
             pieces.ends[window_last],
             owners,
         ]
-        documents = np.array([sources[place].number for place in places], dtype=np.uint64)[texts]
-        seeded = _mixed(documents + _mixed(np.array([self.seed], dtype=np.uint64)))
-        return np.array(columns, dtype=np.int64), _mixed(seeded + starts.astype(np.uint64))
+        columns = np.array(columns, dtype=np.int64)
+        numbers = columns[0].astype(np.uint64)
+        seeded = _mixed(numbers + _mixed(np.array([self.seed], dtype=np.uint64)))
+        return columns, _mixed(seeded + starts.astype(np.uint64))
 
-    def _row(self, source: _Source, places: Sequence[int], concept_id: str, priority: int) -> str:
+    def _row(
+        self,
+        record: RawDocument,
+        document: Document,
+        places: Sequence[int],
+        concept_id: str,
+        priority: int,
+    ) -> str:
         """The row of a mention, as JSON. "right" is None if no annotation has its characters."""
         start, end, window_start, window_end, number = places
-        _, record, document = source
         right = None
         for mention in document.mentions or ():
             if (mention.start, mention.end) == (start, end) and mention.ids:
@@ -213,20 +212,10 @@ def mine_mentions(
     A row is a document for training: "text", "id" and "mentions", as in JSONL. The text is the
     window around the mention. More columns say where it is from, and "right" whether an annotation
     of the source agrees. Rows of an entity stand together, entities in a random order. The same
-    input gives the same rows, with any number of processes. A run that was interrupted goes on
-    where it was, as ``link_files`` does.
+    input gives the same rows, with any number of processes and after any interruption.
 
-    Args:
-        texts: Names of documents, as ``open_documents`` takes them. Annotations are only used to
-            tell which mentions are right.
-        output: The file to write.
-        input_format: The format of files. None: their names decide.
-        n_process: The number of processes that search.
-
-    Raises:
-        PelError: Nothing can be read, the output is not named .parquet or is read itself, or a
-            document is bad and ``search.on_error`` is "stop".
-        OSError: A file cannot be read or written.
+    PelError if nothing can be read, the output is not named .parquet or is read itself, or a
+    document is bad and ``search.on_error`` is "stop".
     """
     target = Path(output).resolve()
     if target.suffix != ".parquet":

@@ -42,10 +42,7 @@ def local_results(
 
     With one device this process does the work. With several there is a process for each, and at most
     two items for each are under way. If the caller ends or fails, the processes end at once. For CUDA
-    devices ``make`` must be plain data, such as a ``partial``.
-
-    Raises:
-        PelError: A process ended unexpectedly. Errors of workers are raised as they are.
+    devices ``make`` must be plain data. Errors of workers are raised as they are.
     """
     if len(devices) == 1:
         yield from map(make(devices[0]), items)
@@ -121,21 +118,13 @@ def ray_results(
     address: str | None = None,
     workers: int | None = None,
 ) -> Iterator[Any]:
-    """The results of items, in any order, made on a Ray cluster.
+    """The results of items, in any order, made on a Ray cluster; ``make`` and they must be plain data.
 
-    There is one worker for each GPU of the cluster, or for each core if it has no GPU. Ray repeats the
-    work of a worker that is lost.
+    There is one worker for each GPU of the cluster, or for each core if it has no GPU; ``workers`` at
+    most. Ray repeats the work of one that is lost. Without an ``address`` it is started on this
+    computer, unless this process has it already.
 
-    Args:
-        make: See above. It and the items must be plain data.
-        items: They are taken when a worker is free.
-        address: The address of the cluster. None starts Ray on this computer. If this process has
-            started or reached Ray already, that is used.
-        workers: The most workers. None: as many as the cluster has room for.
-
-    Raises:
-        PelError: Ray is not installed or cannot be reached, it loses too many workers, or a worker
-            failed.
+    PelError if Ray is not installed or cannot be reached, loses too many workers, or one failed.
     """
     try:
         import ray

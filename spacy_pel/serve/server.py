@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 from contextlib import suppress
@@ -17,7 +16,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
 from ..jobs.link_docs import Linking, LinkingChoices
-from ..system.printable import printable
 from .app import create_app
 from .served import Limits
 from .service import LinkingService, client_at
@@ -33,18 +31,10 @@ _SIGN_OF_LIFE = 60
 _LOG = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"printable": {"()": "spacy_pel.serve.server.PrintableFormatter"}},
+    "formatters": {"printable": {"()": "spacy_pel.system.printable.PrintableFormatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "printable"}},
     "loggers": {"uvicorn": {"handlers": ["stderr"], "propagate": False}},
 }
-
-
-class PrintableFormatter(logging.Formatter):
-    """Writes errors, which may quote a request, without what could control a terminal."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The message, with its traceback."""
-        return printable(super().format(record))
 
 
 class Connection(H11Protocol):
