@@ -191,10 +191,7 @@ def _worker(
     retriever: Retriever | Path,
     device: str,
 ) -> Callable[[str], str]:
-    """What makes a block, by its name, with a retriever, or with saved weights on a device.
-
-    PelError if the KB has changed.
-    """
+    """What makes a block, by its name, with a retriever, or with saved weights on a device."""
     if isinstance(retriever, Path):
         from ..architectures import encoder_of, unpack_retriever
         from ..linking.retriever import Retriever

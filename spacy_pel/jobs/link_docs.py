@@ -72,8 +72,8 @@ class Linking:
         """The docs, linked, in their order.
 
         If a doc has mentions already, only the linker runs, and the components that it listens to.
-        If it has none, the whole pipeline runs, without other linkers. The components before the
-        linker read a long doc in parts; the linker then has the whole of it.
+        Else the whole pipeline runs, without other linkers, and those before the linker read a long
+        doc in parts.
         """
         names, key = self.nlp.pipe_names, self.linker.spans_key
         upstream = upstream_of(self.nlp, self.component)

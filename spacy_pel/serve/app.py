@@ -167,7 +167,7 @@ def create_app(
 @limited.post("/link", response_model=LinkResponse)
 async def link(asked: LinkRequest, request: Request) -> Response:
     """Link the mentions of documents. Where a document gives none, the pipeline finds them."""
-    documents = [given.document for given in asked.documents]
+    documents = [given._document for given in asked.documents]
     linked = await request.app.state.service.link(client_at(request.client), documents)
     metrics: ServerMetrics = request.app.state.metrics
     metrics.documents.inc(len(linked))

@@ -59,12 +59,7 @@ class GivenDocument(BaseModel):
         None,
         description="The mentions to link; if the list is given, even empty, no others are found",
     )
-    _document: Document = PrivateAttr()
-
-    @property
-    def document(self) -> Document:
-        """The document as ``pel link`` has it."""
-        return self._document
+    _document: Document = PrivateAttr()  # as ``pel link`` has it
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> GivenDocument:
@@ -94,12 +89,7 @@ class LinkRequest(BaseModel):
 
     @classmethod
     def read(cls, body: bytes, limits: Limits) -> LinkRequest:
-        """The request in a body.
-
-        Raises:
-            json.JSONDecodeError, UnicodeDecodeError, RecursionError: It is not JSON.
-            HTTPException: 422: It is not what is asked for, or beyond the limits.
-        """
+        """The request in a body; HTTPException (422) if it is not what is asked for."""
         parsed = json.loads(body)
         try:
             return cls.model_validate(parsed, from_attributes=True, context=limits)

@@ -20,8 +20,7 @@ class ServerMetrics:
     """
 
     def __init__(self, under_way: Callable[[], int]) -> None:
-        """Start at 0. ``under_way`` gives the number of requests under way."""
-        self._under_way = under_way
+        self._under_way = under_way  # the number of requests under way
         self._registry = registry = prometheus.CollectorRegistry()
         if folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
             MultiProcessCollector(self._registry)  # reads what is counted in all registries

@@ -40,15 +40,13 @@ _LOG = {
 class Connection(H11Protocol):
     """One connection of uvicorn, which also ends if no request comes, or its client has too many.
 
-    uvicorn ends a connection that is idle after an answer, but waits forever for a first request, and
-    for the rest of its headers. Its ``limit_concurrency`` counts idle connections, so that one client
-    could keep out all others.
+    uvicorn waits forever for a first request, and for the rest of its headers. Its
+    ``limit_concurrency`` counts idle connections, so that one client could keep out all others.
     """
 
     _end: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Take a new connection, unless the client has too many."""
         super().connection_made(transport)
         clients = [client_at(other.client) for other in self.connections]
         if clients.count(client_at(self.client)) > CONNECTIONS_OF_CLIENT:
@@ -56,7 +54,6 @@ class Connection(H11Protocol):
         self._await_request()
 
     def on_response_complete(self) -> None:
-        """Note that an answer is given. The client has to send a next request."""
         super().on_response_complete()
         self._await_request()
 

@@ -37,18 +37,13 @@ class Turns:
     """One thread, for an event loop, that clients share fairly: the one who had least is next.
 
     It is fair queueing. The items of a client stand in line at the sum of the sizes of those before
-    them, and its first where the line has come to. So a client with much to do waits for itself, and
-    not the others for it.
-
-    Args:
-        function: What is called with a list of items. It gives a result for each, or its error.
-        together: The largest sum of the sizes of items that are done together, as one list.
+    them, and its first where the line has come to. So a client with much to do waits for itself.
     """
 
     def __init__(self, function: Callable[[list[Any]], Sequence[Any]], together: int) -> None:
         self._thread = ThreadPoolExecutor(1, "model")
-        self._function = function
-        self._together = together
+        self._function = function  # gives a result for each item of a list, or its error
+        self._together = together  # the most of the sizes of the items of such a list
         # A heap: the place in line of an item, its number and size, the item, and its answer.
         self._waiting: list[tuple[int, int, int, Any, asyncio.Future]] = []
         self._numbers = count()
@@ -117,11 +112,7 @@ class LinkingService:
 
     @contextmanager
     def admitted(self, client: str) -> Iterator[None]:
-        """Count a request as under way. One client may have half of them.
-
-        Raises:
-            HTTPException: 429: The client has too many. 503: All have too many.
-        """
+        """Count a request as under way; HTTPException if the client (429) or all (503) have too many."""
         retry = "try again in a few seconds", {"retry-after": "2"}
         if self.under_way[client] >= max(1, self.limits.waiting // 2):
             raise HTTPException(429, f"you have too many requests under way; {retry[0]}", retry[1])
@@ -153,8 +144,7 @@ class LinkingService:
 
     async def look_up(self, find: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that reads the KB."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._look_ups, find, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._look_ups, find, *arguments)
 
     def entity(self, id: str) -> Entity | None:
         """The entity with this concept id, alternative id or retired id; see ``look_up``."""

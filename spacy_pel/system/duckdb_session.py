@@ -59,9 +59,8 @@ def duckdb_that_sorts(source: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection,
 def check_texts(connection: duckdb.DuckDBPyConnection, path: Path, columns: Iterable[str]) -> None:
     """Raise PelError for a Parquet file whose texts, in the columns to be read, would fill the memory.
 
-    A text that many rows have is stored once, so that 0.5 MB may hold texts of 6 GB. DuckDB makes
-    copies of the texts of 2,048 rows at a time: these may have MOST_TEXT bytes. To measure them, it
-    makes none.
+    A text that many rows have is stored once: 0.5 MB may hold texts of 6 GB. DuckDB copies the texts
+    of 2,048 rows at a time, but makes no copies to measure them.
     """
     connection.execute(f"DESCRIBE SELECT * FROM read_parquet({sql_path(path)})")
     texts = {name for name, kind, *_ in connection.fetchall() if kind == "VARCHAR"}

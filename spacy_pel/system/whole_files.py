@@ -34,12 +34,10 @@ _HERE, _EXCHANGE = -100, 2
 
 @contextmanager
 def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
-    """A file to write to. It replaces the file at the path when the block ends without an error.
+    """A file to write to ("x": UTF-8 text, "xb": bytes), put in its place when the block ends well.
 
     After an error or an interruption, the path holds what it held before. What a killed process
     left beside it is removed by the next use of the path. PelError if it is a folder or a device.
-
-    mode: "x" for UTF-8 text, "xb" for bytes.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -58,12 +56,11 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A new folder to fill. It replaces what is at the path when the block ends without an error.
+    """A new folder to fill, which is put in its place when the block ends well; see ``whole_file``.
 
-    After an error or an interruption, the path holds what it held before. On Linux it always holds
-    the old folder or the new one, also if the process is killed. Where a system cannot exchange two
-    folders, the path is empty for a moment. If the process is killed then, the next use of the path
-    puts the old folder back. It also removes the unfinished folder that a killed process left.
+    On Linux the path always holds the old folder or the new one, also if the process is killed. Where
+    a system cannot exchange two folders, it is empty for a moment. If the process is killed then, the
+    next use of the path puts the old folder back.
     """
     path = path.resolve()
     _recover(path)

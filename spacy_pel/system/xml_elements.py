@@ -18,14 +18,9 @@ def xml_elements(
 ) -> Iterator[ElementTree.Element]:
     """The elements right below the root, each when it ends. It is emptied after that.
 
-    Args:
-        longest: The most bytes of one element.
-        longest_entity: The most characters of an XML entity that the file may declare. Entities that
-            consist of others, or name files, are always refused, as they can grow without end.
-
-    Raises:
-        PelError: The XML is bad, is in an unknown encoding, declares such an entity, or has an
-            element of more bytes.
+    PelError if the XML is bad or in an unknown encoding, an element has more than ``longest`` bytes,
+    or an entity that it declares more than ``longest_entity`` characters. Entities that consist of
+    others, or name files, are always refused, as they can grow without end.
     """
     parser = ElementTree.XMLPullParser(("start", "end"))
     guard = _guard(longest_entity)

@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 import spacy
 import torch
+from spacy.cli import app
 from spacy.language import Language
+from spacy.tokens import DocBin
+from typer.testing import CliRunner
 
 from spacy_pel.architectures import TrainedEncoder, encoder_of
 from spacy_pel.architectures.crossencoder import CrossEncoder
+from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.fitting.calibrate import calibrate
 from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.kb import KnowledgeBase
@@ -74,6 +78,20 @@ def test_errors_are_told_and_write_nothing(
     assert "has no vectors" in run(*arguments, "--kb", bare_kb.path, code=1)
     assert "has no trained reranker; train one" in run(*arguments, "--rerank", 4, code=1)
     assert list(out.parent.iterdir()) == []
+
+
+def test_spacy_measures_on_a_docbin_of_gold(
+    tiny_folder: Path, tiny_nlp: Language, tmp_path: Path
+) -> None:
+    corpus, gold, file = (tmp_path / name for name in ("a.pubtator", "a.spacy", "a.json"))
+    corpus.write_text(CORPUS, encoding="utf8")
+    docs = [example.reference for example in open_corpus(corpus)(tiny_nlp)]
+    DocBin(docs=docs, store_user_data=True).to_disk(gold)
+    command = ["benchmark", "accuracy", tiny_folder, gold, "--output", file]
+    result = CliRunner().invoke(app, [str(part) for part in command])
+    assert result.exit_code == 0, result.output
+    figures = {"nel_recall_at_1", "nel_accuracy", "nel_nil_f", "nel_micro_f"}
+    assert figures <= set(json.loads(file.read_text("utf8")))
 
 
 @pytest.fixture
