@@ -109,8 +109,12 @@ def test_a_linker_finds_the_names_of_annotations(
     assert nlp.get_pipe("proxy_linker")(doc).ents[0]._.kb_id in kb
     texts = tmp_path / "texts.txt"
     texts.write_text("A right atrium (RAT).\n")
-    output = run("kb", "learn", folder, texts, "--acronyms", "--pipeline", tiny_folder)
+    lessons = tmp_path / "lessons.pubtator"
+    output = run(
+        "kb", "learn", folder, texts, "--acronyms", "--pipeline", tiny_folder, "--lessons", lessons
+    )
     assert "1 acronyms of entities in 1 texts" in output and "1 updated" in output
+    assert "1 lessons in" in output and "RAT" in lessons.read_text()
 
 
 def test_mentions_are_learnt_shown_and_forgotten(
