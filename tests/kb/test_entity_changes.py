@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
@@ -56,18 +55,6 @@ def test_only_what_differs_is_encoded(folder: Path) -> None:
     add_entities(folder, [Entity("C1", "Another")], NameRows())  # in the place of what was removed
     assert_holds(folder, [ENTITIES[0], joined(changed, more), *NEW, Entity("C1", "Another")])
     assert verify(folder) == []
-
-
-class NoRows(NameRows):
-    def rows(self, entities: list[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        return np.empty((0, self.dim)), np.empty(0, dtype=int)
-
-
-def test_an_entity_may_have_no_rows(folder: Path) -> None:
-    add_entities(folder, NEW, NoRows())
-    with KnowledgeBase.open(folder) as kb:
-        vectors, places = kb.rows([kb.number("C4"), kb.number("C1"), kb.number("B1")])
-        assert places.tolist() == [1, 1] and vectors.shape == (2, 8)
 
 
 def test_sources_types_and_mapped_ids_come_along(folder: Path) -> None:

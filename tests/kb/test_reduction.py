@@ -114,9 +114,7 @@ def test_a_refused_reduction_changes_nothing(
     assert contents(folder) == before
 
 
-def test_what_cannot_be_reduced(bare_kb: KnowledgeBase, folder: Path) -> None:
+def test_vectors_are_reduced_once(folder: Path) -> None:
     reduce_vectors(folder, WIDTH)
     with pytest.raises(PelError, match="reduced before.*kb embed"):
         reduce_vectors(folder, 2)
-    with pytest.raises(PelError, match="no vectors.*kb embed"):
-        reduce_vectors(bare_kb.path, 2)

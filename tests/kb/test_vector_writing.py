@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +98,3 @@ def test_what_cannot_be_written_leaves_the_kb_as_it_was(
     with pytest.raises(PelError, match=fault):
         write(folder, [(vectors, np.array(numbers, dtype=int))], **settings)
     assert contents(folder) == before
-
-
-def test_entities_without_vectors_are_counted(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        write(folder, [(ROWS[:2], np.array([3, 4]))])
-    assert "298 of 300 entities have no vector" in caplog.text

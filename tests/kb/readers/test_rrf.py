@@ -246,21 +246,6 @@ def test_rxnorm(tmp_path: Path) -> None:
         open_source(tmp_path.parent, format="rxnorm")
 
 
-def test_types_stand_for_their_descendants() -> None:
-    numbers = {"T033": "A2.2", "T184": "A2.2.2", "T998": "A2.20", "T051": "B"}
-    types = [SemanticType(f"name of {code}", code, number) for code, number in numbers.items()]
-    for wanted, codes in {
-        "T033": ["T033", "T184"],  # whole components: not A2.20
-        "name of T184": ["T184"],
-        "A2": ["T033", "T184", "T998"],
-        "A1.4.3": [],  # the release has none of these
-    }.items():
-        assert UmlsRecipe(types=(wanted,)).type_codes(types) == codes
-    for wanted in ("T123", "A1..2", ""):
-        with pytest.raises(PelError, match=f"no semantic type '{wanted}' in MRSTY"):
-            UmlsRecipe(types=(wanted,)).type_codes(types)
-
-
 def test_st21pv(tmp_path: Path) -> None:
     names = [
         conso("C1", "Named by a vocabulary that is not kept", preferred=True, sab="LNC"),
@@ -310,5 +295,7 @@ def test_each_choice_by_itself(tmp_path: Path) -> None:
         [entity] = read(tmp_path, **choices)
         assert (entity.names, entity.definition) == (names, text)
     assert read(tmp_path, vocabularies=()) == []
+    with pytest.raises(PelError, match="no semantic type 'T123' in MRSTY"):
+        UmlsRecipe(types=("T123",)).type_codes([])
     with pytest.raises(PelError, match=r"holds no MRSTY\.RRF"):
         read(tmp_path, types=("T047",))

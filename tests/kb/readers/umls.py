@@ -44,8 +44,7 @@ def vocabulary(sab: str, lat: str) -> str:
 
 
 def write(folder: Path, name: str, lines: list[str], kind: str = "plain") -> None:
-    """Writes a file as a release may have it: "plain", "gz", "cut" (one stream over two parts) or
-    "packed" (two parts, each a stream by itself; the first ends within a row)."""
+    """A file as a release may have it: of two parts, "cut" is one stream, "packed" a stream each."""
     text = "".join(f"{line}\n" for line in lines).encode()
     half = len(text) // 2
     packed = gzip.compress(text)

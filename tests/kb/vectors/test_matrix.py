@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from spacy_pel.errors import PelError
 from spacy_pel.kb.vectors import matrix as module
-from spacy_pel.kb.vectors.matrix import VectorMatrix, coded, mapped, written_matrix
+from spacy_pel.kb.vectors.matrix import VectorMatrix, coded, written_matrix
 
 
 @pytest.mark.parametrize("small", [0, module._SMALL])
@@ -64,13 +63,3 @@ def test_quantized_is_near_and_stays_as_it_is(rows: np.ndarray) -> None:
     np.testing.assert_array_equal(
         VectorMatrix(*coded(again, "int8")).take(np.arange(len(rows))), again
     )
-
-
-@pytest.mark.parametrize("content", [b"", b"nonsense", b"\x93NUMPY\x01\x00"])
-def test_unreadable_files(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "vectors.npy"
-    path.write_bytes(content)
-    with pytest.raises(PelError, match="vectors.npy: cannot be read; .*kb verify"):
-        mapped(path)
-    with pytest.raises(PelError, match="gone.npy: cannot be read"):
-        mapped(tmp_path / "gone.npy")
