@@ -20,23 +20,15 @@ from ..records.semantic_types import SemanticType
 from .entity_source import ReadOptions, Source, SourceFormat, file_elements
 
 BRANCHES = {
-    "A": "Anatomy",
-    "B": "Organisms",
-    "C": "Diseases",
-    "D": "Chemicals and Drugs",
+    "A": "Anatomy", "B": "Organisms", "C": "Diseases", "D": "Chemicals and Drugs",
     "E": "Analytical, Diagnostic and Therapeutic Techniques, and Equipment",
-    "F": "Psychiatry and Psychology",
-    "G": "Phenomena and Processes",
+    "F": "Psychiatry and Psychology", "G": "Phenomena and Processes",
     "H": "Disciplines and Occupations",
     "I": "Anthropology, Education, Sociology, and Social Phenomena",
-    "J": "Technology, Industry, and Agriculture",
-    "K": "Humanities",
-    "L": "Information Science",
-    "M": "Named Groups",
-    "N": "Health Care",
-    "V": "Publication Characteristics",
+    "J": "Technology, Industry, and Agriculture", "K": "Humanities", "L": "Information Science",
+    "M": "Named Groups", "N": "Health Care", "V": "Publication Characteristics",
     "Z": "Geographicals",
-}
+}  # fmt: skip
 _BRANCH_TYPES = tuple(SemanticType(name, code, code) for code, name in BRANCHES.items())
 VOCABULARY = "MSH"  # as UMLS names it
 _ID = re.compile(r"[CD]\d+")

@@ -73,16 +73,10 @@ def _class_entities(
 
 # The clauses that are read, and the attribute of fastobo's clause that holds the value.
 _VALUES = {
-    "name": attrgetter("name"),
-    "namespace": attrgetter("namespace"),
-    "alt_id": attrgetter("alt_id"),
-    "def": attrgetter("definition"),
-    "synonym": attrgetter("synonym.desc"),
-    "xref": attrgetter("xref.id"),
-    "is_a": attrgetter("term"),
-    "is_obsolete": attrgetter("obsolete"),
-    "replaced_by": attrgetter("term"),
-}
+    "name": "name", "namespace": "namespace", "alt_id": "alt_id", "def": "definition",
+    "synonym": "synonym.desc", "xref": "xref.id", "is_a": "term", "is_obsolete": "obsolete",
+    "replaced_by": "term",
+}  # fmt: skip
 # A definition or synonym up to its type and references: "text" EXACT ABBREVIATION [PMID:1]
 _QUOTED = re.compile(r'(?:def|synonym): *"(?:[^"\\]|\\.)*"(?: *(?:EXACT|BROAD|NARROW|RELATED))?')
 
@@ -173,7 +167,7 @@ def _obo_facts(clauses: str) -> tuple[str, Facts]:
     facts: Facts = {}
     for clause in frame:
         tag = clause.raw_tag()
-        if value := _VALUES[tag](clause):  # is_obsolete may be False
+        if value := attrgetter(_VALUES[tag])(clause):  # is_obsolete may be False
             facts.setdefault(tag, []).append(_unescaped(value))
     return _unescaped(frame.id), facts
 
