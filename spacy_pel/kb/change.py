@@ -146,10 +146,9 @@ def merge_entities(
     mapping: Mapping[str, str] | None = None,
     **source: Any,
 ) -> ChangeCounts:
-    """Joins entities with the KB's records of the same concept id (``merging.joined``), and adds others.
+    """Joins entities with the KB's records of the same concept id (``merging.joined``), or adds them.
 
-    ``mapping`` leads from concept ids of the entities to other ids, for example of the KB. Arguments
-    and errors are as of ``add_entities``, except that concept ids may be in the KB.
+    ``mapping`` replaces concept ids of the entities. The rest is as of ``add_entities``.
     """
     return _change(path, "merge", merged([entities], mapping), encoder, **source)
 
@@ -168,11 +167,9 @@ def learn_mentions(
     passages: Iterable[MentionPassage],
     encoder: MentionEncoder | None,
 ) -> int:
-    """Gives a KB the mentions of a source, in place of those that it had of this source.
+    """Gives a KB the mentions of a source, in place of those it had of it; returns their number.
 
-    After any error or interruption, the KB stays as it was. The number of mentions is returned.
-    PelError if there is no mention, the encoder is missing or not that of the KB, or as of
-    ``add_entities``.
+    PelError if there is no mention, or the encoder does not fit, or as of ``add_entities``.
     """
     with writing(path) as change:
         if change.settings["vectors"]:

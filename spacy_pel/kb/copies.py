@@ -59,8 +59,7 @@ def local_copy(kb: KnowledgeBase, folder: Path) -> Path:
 def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
     """Write a KB to a new folder as Parquet tables: entities, types, rows (vectors) and mentions.
 
-    The number of lines of each table that has some is returned. PelError if the folder is not empty, or
-    a file of the KB is damaged.
+    The number of lines of each is returned. PelError if the folder is not empty, or a file damaged.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PelError(f"{folder}: exists", "choose an empty or new folder")

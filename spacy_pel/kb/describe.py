@@ -119,10 +119,9 @@ class KBComparison(NamedTuple):
 def compare_kbs(
     old: Path, new: Path, output: Path | None = None, *, n_ids: int = 5
 ) -> KBComparison:
-    """Compare the entities of two KBs, given by their folders.
+    """Compare the entities of two KBs, given by their folders; PelError if one holds no whole KB.
 
-    Each change is written to the output as a line of JSON. ``n_ids`` is the number of ids to give of
-    each kind. PelError if a folder holds no whole KB.
+    Each change is written to the output as JSON. ``n_ids`` is the number of ids to give of each kind.
     """
     with KnowledgeBase.open(old) as before, KnowledgeBase.open(new) as after, ExitStack() as stack:
         file = stack.enter_context(whole_file(output)) if output else None

@@ -189,8 +189,7 @@ class KnowledgeBase:
     def named(self, name: str, exact: bool = False) -> list[Entity]:
         """The entities with this name, sorted by concept id.
 
-        Unless ``exact``, case, blanks, punctuation and Unicode compatibility form do not count. A name
-        that no entity has is looked up in American spelling.
+        Unless ``exact``, case, blanks and punctuation do not count, and British spelling is tried too.
         """
         return sorted(self.entities(self.numbers_named(name, exact)))
 
@@ -445,11 +444,7 @@ class KnowledgeBase:
 
 
 def _seen(folder: Path) -> tuple[Store, Settings, list[int]]:
-    """The database of a KB's folder, what it says of itself, and its files of vectors, held open.
-
-    A writer does not sweep files that are held, so they can be opened by name, also after a fork. It
-    may have swept some after the settings were read. Then these are read again.
-    """
+    """The database of a KB's folder, its settings, and its files of vectors, held open."""
     while True:
         store = Store(folder)
         settings = checked_settings(folder, store)

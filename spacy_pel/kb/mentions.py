@@ -168,11 +168,7 @@ class KnownMentions:
         return [source for source, _ in self._rows[2]]
 
     def documents(self) -> np.ndarray:
-        """A number of the document of each row: int64 [rows].
-
-        One id is one document, whatever sources it was learnt from. Where there is no id, the passage
-        is the document.
-        """
+        """A number of the document of each row, int64 [rows]; without an id it is the passage."""
         numbers: dict[object, int] = {}
         return np.array(
             [numbers.setdefault(key, len(numbers)) for _, key in self._rows[2]], np.int64
@@ -220,10 +216,10 @@ def scored_pairs(
     near: NearMentions,
     level: float = -np.inf,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs of a query and an entity that is found by its names, or by mentions closer than ``level``.
+    """Pairs of a query and an entity that its names find, or mentions closer than ``level``.
 
-    Of each pair it is the query, int64 [n], ascending; the number of the entity, int64 [n]; the score
-    of its names, float32 [n]; and how close its mentions are, float64 [n], -inf without any.
+    The query, ascending; the number of the entity; the score of its names, float32; the closeness of
+    its mentions, float64, -inf without any: [n].
     """
     lines, places = np.nonzero(names.numbers >= 0)
     found = names.numbers[lines, places]

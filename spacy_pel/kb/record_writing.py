@@ -91,10 +91,9 @@ class StagedRecords:
     def write(
         self, database: sqlite3.Connection, first: int, types: Iterable[SemanticType]
     ) -> tuple[Counter[str], str]:
-        """Writes the records with their look-up tables, in a transaction of a KB's database.
+        """Writes the records, the first with this number, and their look-up tables.
 
-        ``first`` is the number of the first record, and ``types`` are what the source defines. What
-        they add to the KB's counts, and a hash of all records, is returned.
+        What they add to the KB's counts, and a hash of all records, is returned.
         """
         counts = Counter(dict.fromkeys(("entities", "definitions", *COUNTED), 0))
         digest = hashlib.sha256()
@@ -149,11 +148,7 @@ def count_entity(counts: Counter[str], entity: Entity) -> None:
 
 @contextmanager
 def new_database(path: Path) -> Iterator[sqlite3.Connection]:
-    """An empty database of a KB, which is committed at the end of the block.
-
-    There is no journal, because an unfinished one is thrown away. The index of words is put in order at
-    the end.
-    """
+    """An empty database of a KB, without a journal, which is committed at the end of the block."""
     set_option = "INSERT INTO word (word, rank) VALUES (?, ?)"
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.executescript(_QUICK + SCHEMA)

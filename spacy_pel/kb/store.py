@@ -188,10 +188,9 @@ class Store:
 
 
 def connected(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection to the database of a KB: the mode is "ro" to read, or "rw" to read and write.
+    """A connection to the database of a KB; the mode is "ro", or "rw" to write.
 
-    PelError if it is no file, or has other tables, views or triggers than every KB;
-    sqlite3.DatabaseError if it cannot be read, or a change of it was interrupted.
+    PelError if it is no file, or defines anything else than every KB does.
     """
     if plain_file_size(path) is None:
         raise damaged(path, "missing")

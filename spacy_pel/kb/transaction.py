@@ -118,8 +118,7 @@ def writing(path: str | Path) -> Iterator[Writing]:
 def folder_lock(folder: Path) -> Iterator[None]:
     """Keeps other writers out of a KB folder, which is made if need be, and sweeps it at the end.
 
-    PelError if it holds something other than a KB, cannot be written to, or another process is
-    writing to it.
+    PelError if it holds something else, cannot be written to, or another process is writing to it.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     if folder.exists() and not folder.is_dir():

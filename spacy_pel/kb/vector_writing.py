@@ -183,8 +183,7 @@ def _file(
 ) -> float:
     """Writes a file of all vectors of a KB with its index; returns the share of length that was kept.
 
-    With a projection the batches are rows as they are stored. ``about`` is what the KB's settings are
-    to say of them, and ``reduce_to`` the length that the rows are to have.
+    With a projection the batches are rows as they are stored. ``about`` goes to the KB's settings.
     """
     dtype, index = about["dtype"], about["index"]
     if dtype not in ("auto", *DTYPES):

@@ -87,10 +87,9 @@ def _with_sources(entities: Iterable[Entity], path: Path) -> Iterator[Entity]:
 
 
 def with_retired(entities: Iterable[Entity], tables: Sequence[Path]) -> Iterator[Entity]:
-    """The entities, which are found by retired ids as well.
+    """The entities, which are found by retired ids as well; at the end a PelError if none has one.
 
-    A table has lines of an old id, a tab, and the id of the entity now; more columns may follow. At the
-    end a PelError, if no entity has one of the ids.
+    A table has lines of an old id, a tab, and the id of the entity now; more columns may follow.
     """
     old: defaultdict[str, list[str]] = defaultdict(list)
     for path in tables:

@@ -54,10 +54,9 @@ def _jsonl_entities(path: Path) -> Iterator[Entity]:
 
 
 def read_zeshel(path: Path, options: ReadOptions) -> Source:
-    """The documents of ``documents/<world>.json`` as entities: id, title, text as definition.
+    """The documents of ``documents/<world>.json`` as entities; the world is their source.
 
-    The definition is the first 512 words of the text, without the title that it begins with. The
-    source of each entity is the world, which is the name of the file.
+    The definition is the first 512 words of the text, without the title that it begins with.
     """
     return Source(_zeshel_entities(path))
 

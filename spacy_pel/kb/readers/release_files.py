@@ -68,8 +68,7 @@ class Release(NamedTuple):
     def entities(self, queries: Iterable[str], where: str = "TRUE") -> Iterator[Entity]:
         """The entities of facts that fulfil a condition, sorted by id; those without a name go.
 
-        The queries give facts: id, kind, text, vocabulary, cross-reference, and a place and a number
-        by which those of a kind are sorted. All but id and kind may be NULL.
+        A fact: id, kind, text, vocabulary, cross-reference, and a place and number to sort a kind by.
         """
         facts = " UNION ALL ".join(f"({query})" for query in queries)
         columns = "id, kind, text, vocabulary, xref"

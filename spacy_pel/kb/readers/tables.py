@@ -155,10 +155,9 @@ _ROOT = "MESH:C"  # the branch itself, above all diseases
 
 
 def read_medic(path: Path, options: ReadOptions) -> Source:
-    """The diseases of CTD, sorted by id. MEDIC joins diseases of MeSH with those of OMIM.
+    """The diseases of CTD, sorted by id; ids without a prefix.
 
-    Ids are without a prefix. A disease of OMIM with one id of MeSH among its alternatives gets that id,
-    so that it joins MeSH's own record. Alternative ids of other vocabularies are cross-references.
+    A disease of OMIM with one id of MeSH among its alternatives gets that id, to join MeSH's record.
     """
     skip = r"#(?! *DiseaseName\tDiseaseID\t)"  # all comments but the one that names the columns
     rows = _text_rows(path, "\t", skip, csv.QUOTE_NONE)

@@ -62,8 +62,7 @@ class Entity(NamedTuple):
 def cleaned(entity: Entity) -> Entity:
     """The entity with printable texts, and without blank or repeated names, types, ids and sources.
 
-    PelError if an id or the canonical name is blank, an id contains control characters or is "NIL", or
-    an id or a text is far too long.
+    PelError if an id or the name is unusable, or a text is far too long.
     """
     concept_id = _identifier(entity.concept_id, entity)
     name = _printable(entity.canonical_name, concept_id)

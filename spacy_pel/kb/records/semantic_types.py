@@ -71,8 +71,7 @@ class SemanticTypeNode(NamedTuple):
 class SemanticTypeTree:
     """The types of a KB, as in scispaCy's UmlsSemanticTypeTree, but without one root above all.
 
-    If the KB lacks a type, the types below it move up to the next type above it. Of a type that the KB
-    does not have there is a KeyError.
+    The types below one that the KB lacks move up. Of a type that is not there, there is a KeyError.
     """
 
     def __init__(self, types: Iterable[SemanticType]) -> None:

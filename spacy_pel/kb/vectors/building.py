@@ -81,8 +81,7 @@ def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> An
 def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) -> np.ndarray:
     """Rows, int64, ascending, that can stand for all: each row is similar to one of them of its entity.
 
-    Similar is a cosine of ``alike`` or more. They are chosen greedily, entity by entity: next is
-    always the first row that is similar to the most rows without a representative.
+    Greedily: next is the first row that is similar to the most rows without a representative.
     """
     bounds = np.flatnonzero(np.diff(row_entities, prepend=-1, append=-1))
     chosen = np.zeros(len(matrix), dtype=bool)

@@ -103,8 +103,7 @@ class FastScan:
 class InvertedFile:
     """Finds rows in lists around centres (``IndexIVFScalarQuantizer``), for more than two million rows.
 
-    A search looks at the ``probes`` lists whose centres are nearest to the query. The codes, 8 or 4
-    bits a number, stay in their file, mapped into memory.
+    A search looks at the ``probes`` nearest lists. The codes stay in their file, mapped into memory.
     """
 
     finds_entities = False

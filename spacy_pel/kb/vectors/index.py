@@ -55,8 +55,7 @@ def best_candidates(
 class VectorIndex:
     """An index of rows. A row is a vector that stands for an entity; an entity may have several.
 
-    Numbers of entities need not ascend with the order in which equal scores are to be sorted. Then the
-    rows have ranks in that order, and searches take and return numbers.
+    If equal scores are not to be sorted by number, rows have ranks in that order.
     """
 
     def __init__(
@@ -123,10 +122,9 @@ class VectorIndex:
     def best_rows_of(
         self, vectors: np.ndarray, lines: np.ndarray, numbers: np.ndarray, first: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The score and the best row of pairs of a query (its line) and an entity (its number): [n].
+        """The score and the best row of pairs of a query (its line, ascending) and an entity: [n].
 
-        Of equal rows, or if ``first`` of all, it is the first; -inf and -1 for an entity without rows.
-        Lines ascend.
+        Of equal rows it is the first; -inf and -1 for an entity without rows.
         """
         queries, (rows, places) = self._checked(vectors, 1), self.rows_of(numbers)
         if first:
@@ -180,11 +178,7 @@ class VectorIndex:
     def _exact(
         self, queries: np.ndarray, k: int, selection: RowSelection | None, owners: np.ndarray | None
     ) -> Candidates:
-        """The k best owners of rows, by a look at every row; None: each row is its own.
-
-        Products of matrices tell which rows may be among the best, however their last bits fall. Only
-        these are scored exactly.
-        """
+        """The k best owners of rows, by a look at every row; None: each row is its own."""
         found = no_candidates(len(queries), k)
         for some in (slice(i, i + _TOGETHER) for i in range(0, len(queries), _TOGETHER)):
             lines, rows = self._decisive(queries[some], k, selection, owners)

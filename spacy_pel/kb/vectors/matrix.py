@@ -142,8 +142,8 @@ def written_matrix(path: Path, blocks: Iterable[np.ndarray], dim: int, dtype: st
 def coded(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Float32 vectors [n, dim] as one of ``DTYPES``, and of int8 a scale for each, float32 [n].
 
-    A scale has 16 significant bits: its product with an int8 is exact in float32, and coding the
-    product gives the same again. PelError for a vector that float16 cannot hold.
+    A scale has 16 significant bits, so coding the product gives the same again. PelError for a vector
+    that float16 cannot hold.
     """
     if dtype != "int8":
         if dtype == "float16" and np.abs(vectors).max(initial=0) > 65504:
