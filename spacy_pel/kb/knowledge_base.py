@@ -6,7 +6,8 @@ import json
 import os
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
+from math import log
 from pathlib import Path
 from typing import NamedTuple
 
@@ -243,6 +244,31 @@ class KnowledgeBase:
         ]
         return [entity for _, entity in sorted(ranked)[:limit]]
 
+    def near(self, names: Sequence[str], k: int) -> np.ndarray:
+        """For each name the k entities that share its rarest words: int64 [n, k]; -1 for no entity.
+
+        Of a word the beginning counts, so that "diabetic" and "diabetes" are one. A word that more than
+        10,000 entities have counts only in a name that has no other.
+        """
+
+        @cache
+        def holding(query: str) -> np.ndarray:
+            found = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
+            return self._selected(found, query, _COMPARED)
+
+        near = np.full((len(names), k), -1)
+        for row, name in zip(near, names):
+            spelled = dict.fromkeys(words(american(normalised(name))))
+            queries = [f'"{word[: max(4, len(word) - 3)]}"*' for word in spelled]
+            lists = [own for own in map(holding, queries) if 0 < len(own) < _COMPARED]
+            lists = lists or [holding(" ".join(queries)) if queries else row[:0]]
+            numbers, places = np.unique(np.concatenate(lists), return_inverse=True)
+            rarity = [log(1 + len(self) / (1 + len(own))) for own in lists]
+            scores = np.bincount(places, np.repeat(rarity, list(map(len, lists))))
+            best = numbers[np.argsort(-scores, kind="stable")[:k]]
+            row[: len(best)] = best
+        return near
+
     def of_types(self, *names_or_codes: str) -> np.ndarray:
         """The numbers of the entities of these types and types below: int64, ascending.
 
@@ -402,8 +428,10 @@ class KnowledgeBase:
         return self._store.numbers(query, self.settings["change"])
 
     def _is_live(self, numbers: np.ndarray) -> np.ndarray:
-        known = (numbers >= 0) & (numbers < self._count)
-        return known & ~np.isin(numbers, self._removed)
+        known, removed = (numbers >= 0) & (numbers < self._count), self._removed
+        if len(removed):
+            known &= removed.take(removed.searchsorted(numbers), mode="clip") != numbers
+        return known
 
     def _selected(self, query: str, *parameters: object) -> np.ndarray:
         """The numbers of entities that a query selects: int64."""

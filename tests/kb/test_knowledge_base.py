@@ -29,6 +29,17 @@ def embedded(kb: KnowledgeBase) -> KnowledgeBase:
     return write_vectors(kb.path, batches, dim=4, fingerprint="abc", row_kind="entity")
 
 
+def test_entities_near_a_name_share_its_rarest_words(tmp_path: Path, monkeypatch) -> None:
+    names = ["lung cancer", "lung disease", "diabetic lung", "liver cancer", "kidney"]
+    kb = build_kb([Entity(f"E{n}", name) for n, name in enumerate(names)], tmp_path / "near")
+    asked = ["diabetes of the lungs", "cancers", "Tumour", ""]
+    assert kb.near(asked, 2).tolist() == [[2, 0], [0, 3], [-1, -1], [-1, -1]]
+    monkeypatch.setattr(
+        module, "_COMPARED", 2
+    )  # "lung" has more owners: it counts where it is alone
+    assert kb.near(["lung kidney", "lung"], 3).tolist() == [[4, -1, -1], [0, 1, -1]]
+
+
 def test_records_by_number_and_by_any_id(kb: KnowledgeBase) -> None:
     ordered = sorted(ENTITIES)
     assert list(kb) == ordered and [entity.concept_id for entity in kb] == IDS
