@@ -134,7 +134,7 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
     is_sole = np.array([len(owners[m.surface]) == 1 for m in mentions])
     exact = np.array([np.isin(row, owners[m.surface]) for m, row in zip(mentions, numbers)])
     exact = exact.reshape(numbers.shape) & there
-    like, like_first = _likeness(surfaces, numbers, entities)
+    like, like_first = trigram_likeness(surfaces, numbers, entities)
     elsewhere = _told_elsewhere(mentions, surfaces, numbers, exact & is_sole[:, None])
     of_entities = {n: (log(len(e.names)), float(bool(e.types))) for n, e in entities.items()}
     of_record = [of_entities.get(n, (0.0, 0.0)) for n in numbers.ravel().tolist()]
@@ -218,12 +218,17 @@ def _first_rows(kb: KnowledgeBase, vectors: np.ndarray | None, numbers: np.ndarr
     return scores
 
 
-def _likeness(
+def trigram_likeness(
     surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
 ) -> tuple[np.ndarray, np.ndarray]:
     """How like each mention the most similar name of a candidate is, and its first name: [n, k].
 
     All is done in arrays: there are some hundred names a mention.
+
+    Args:
+        surfaces: The n mentions, normalised.
+        numbers: int64 [n, k], the numbers of their candidates; -1 for no candidate.
+        entities: The candidates by their numbers, ascending.
     """
     like, first = np.zeros((2, numbers.size))
     there = np.flatnonzero(numbers >= 0)

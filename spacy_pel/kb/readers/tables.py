@@ -41,12 +41,12 @@ def read_table(path: Path, options: ReadOptions) -> Source:
         rows = ((f"{path}, row {n}", dict(zip(columns, row))) for n, row in enumerate(found, 1))
     else:
         check_gzip(path)  # or damage might look like other columns
-        rows = _text_rows(path, "\t" if name.endswith((".tsv", ".tsv.gz")) else ",")
+        rows = text_rows(path, "\t" if name.endswith((".tsv", ".tsv.gz")) else ",")
         _, columns = next(rows, ("", {}))
     return Source(united(_entities(rows, fields_of(columns))))
 
 
-def _text_rows(
+def text_rows(
     path: Path, delimiter: str, skip: str = r"(?!)", quoting: int = csv.QUOTE_MINIMAL
 ) -> Rows:
     """The rows of a table in text, from the first on, which names the columns.
@@ -160,7 +160,7 @@ def read_medic(path: Path, options: ReadOptions) -> Source:
     A disease of OMIM with one id of MeSH among its alternatives gets that id, to join MeSH's record.
     """
     skip = r"#(?! *DiseaseName\tDiseaseID\t)"  # all comments but the one that names the columns
-    rows = _text_rows(path, "\t", skip, csv.QUOTE_NONE)
+    rows = text_rows(path, "\t", skip, csv.QUOTE_NONE)
     _, columns = next(rows, ("", {}))
     if not {column.lstrip("# ") for column in columns} >= _MEDIC_NEEDED:
         remedy = "fetch CTD_diseases.tsv.gz from ctdbase.org again"
@@ -235,7 +235,7 @@ def mapping_version(path: Path) -> str | None:
 
 
 def _pairs(path: Path) -> Iterator[tuple[str, str]]:
-    rows = _text_rows(path, "\t", "#")
+    rows = text_rows(path, "\t", "#")
     _, columns = next(rows, ("", {}))
     for name in ("subject_id", "predicate_id", "object_id"):
         if name not in columns:
