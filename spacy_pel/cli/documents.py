@@ -1,19 +1,22 @@
-"""``pel link``, ``discover`` and ``mentions``: documents in, what is found in them out."""
+"""``pel link``, ``discover``, ``mentions`` and ``check``: texts or names in, what they mean out."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from ..documents.formats import suffixes
 from ..errors import PelError
 from ..jobs.document_blocks import LinkProgress, OnError
 from ..system.printable import printable
+from ..system.whole_files import whole_file
 from .apps import (
     KB,
     Address,
@@ -27,7 +30,7 @@ from .apps import (
     command,
     pel,
 )
-from .terminal import msg, progress_bar, reading_names, say
+from .terminal import counted, msg, progress_bar, reading_names, say
 
 STDOUT = "-"
 _BAR = "{desc}: {percentage:3.0f}% |{bar}|{postfix} [{elapsed}<{remaining}]"
@@ -254,6 +257,55 @@ def mentions_cli(
         msg.info(f"{right} of the {mined.judged:,} that are annotated are right")
     if mined.skipped:
         msg.warn(f"{len(mined.skipped):,} documents skipped")
+
+
+_NOT_RIGHT = 3  # the exit code of "pel check"; 1 and 2 are those of errors
+
+
+@command(pel, "check")
+def check_cli(
+    known: Annotated[
+        str, Argument(metavar="KB_OR_PIPELINE", help="Folder of a KB, or a trained pipeline")
+    ],
+    pairs: Annotated[
+        Path, Argument(help='Table with the columns "name" and "id" (.tsv, .csv; also .gz)')
+    ],
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", help="File (.tsv, .csv, .jsonl) [default: a table on stdout]"),
+    ] = None,
+) -> None:
+    """Say whether ids mean the names that somebody wrote beside them.
+
+    Language models invent ids that exist and mean something else, and ids retire. Each row gets a
+    verdict, what its id means, the id that its name needs, and how sure that is:
+
+    \b
+    right       the id means this name
+    unknown id  the KB does not have the id
+    retired     it is an id of before; the one of today is proposed
+    other name  the id means something else
+
+    A KB compares names by their letters. A pipeline also knows names that are written in another way.
+    The exit code is 0 if all pairs are right, 3 if some are not, and 1 after an error.
+
+    \b
+    Examples:
+      python -m spacy pel check kb curated.tsv
+      python -m spacy pel check training/model-best curated.tsv --output checked.jsonl
+    """
+    from ..jobs.check import RIGHT, check_table, opened
+
+    suffix = output.suffix.lower() if output else ".tsv"
+    if suffix not in (".tsv", ".csv", ".jsonl"):
+        raise PelError(f"{output}: not a format to write", "let it end in .tsv, .csv or .jsonl")
+    with whole_file(output) if output else nullcontext(sys.stdout) as file:
+        verdicts = check_table(opened(known), pairs, file, suffix)
+        counts = Counter(counted(verdicts, "Checking", " pairs"))
+    found = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
+    say(f"Checked {counts.total():,} pairs: {found or 'none'}", err=True)
+    if counts.total() > counts[RIGHT]:
+        raise Exit(_NOT_RIGHT)
 
 
 class LinkBar(LinkProgress):

@@ -1,0 +1,36 @@
+"""``pel check``: what it prints and writes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from spacy_pel.cli import pel
+
+
+def test_pairs_in_verdicts_out(
+    run: Callable, tiny_kb: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    pairs, out = tmp_path / "pairs.tsv", tmp_path / "out.jsonl"
+    pairs.write_text("name\tid\nMS\tC01\naspirin\tC06\n", "utf8")
+    result = CliRunner().invoke(pel, ["check", str(tiny_kb), str(pairs)])
+    assert result.exit_code == 3  # not all are right
+    assert result.stdout.splitlines()[2] == "aspirin\tC06\tother name\theadache\tC05\taspirin\t0.99"
+    assert "Checked 2 pairs: 1 right, 1 other name" in result.stderr
+    result = CliRunner().invoke(pel, ["check", str(tiny_folder), str(pairs), "-o", str(out)])
+    assert result.exit_code == 3 and not result.stdout
+    lines = map(json.loads, out.read_text("utf8").splitlines())
+    assert [line["verdict"] for line in lines] == ["right", "other name"]
+    pairs.write_text("name\tid\nMS\tC01\n", "utf8")
+    assert "Checked 1 pairs: 1 right" in run("check", tiny_kb, pairs)
+
+
+def test_what_cannot_be_checked_is_said(run: Callable, tiny_kb: Path, tmp_path: Path) -> None:
+    missing, out = tmp_path / "none.tsv", tmp_path / "out.tsv"
+    assert "let it end in .tsv" in run("check", tiny_kb, missing, "-o", "out.parquet", code=1)
+    assert "cannot be read" in run("check", tiny_kb, missing, "-o", out, code=1)
+    assert "cannot be loaded" in run("check", missing, missing, "-o", out, code=1)
+    assert not out.exists()
