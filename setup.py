@@ -16,6 +16,7 @@ VERSION = runpy.run_path(str(PACKAGE / "about.py"))["__version__"]
 REGISTERED = runpy.run_path(str(PACKAGE / "registry.py"))["REGISTERED"]
 
 SERVE = ["fastapi>=0.115", "fastapi-offline>=1.7", "uvicorn>=0.51", "prometheus-client>=0.20"]
+MCP = ["mcp>=2.0,<3"]
 ONNX = ["onnxruntime>=1.19", "onnx>=1.16"]
 TEST = [
     "pytest>=8.0",
@@ -27,6 +28,7 @@ TEST = [
     "pandas>=2.0",
     "ruff>=0.9",
     *SERVE,
+    *MCP,
     *ONNX,
 ]
 DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "L2M4M>=1.0.4"]
@@ -128,6 +130,7 @@ setup(
         "onnx": ONNX,
         "ray": ["ray[data]>=2.10,<2.64"],  # 2.64 takes away how a limit on retries is given
         "serve": SERVE,
+        "mcp": MCP,
         "docs": DOCS,
     },
     entry_points={

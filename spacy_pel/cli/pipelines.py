@@ -435,6 +435,9 @@ def serve_cli(
     max_waiting: Annotated[int, Option(min=1, help="Most requests under way at once")] = 128,
     workers: Annotated[int, Option(min=1, help="Processes that serve, each with a pipeline")] = 1,
     verify: Annotated[bool, Option("--verify", help="First check every byte of the KB")] = False,
+    mcp: Annotated[
+        bool, Option("--mcp", help="Serve a program that started this, on stdin and stdout")
+    ] = False,
     component: Component = "proxy_linker",
 ) -> None:
     """Serve a web page and an API that link texts.
@@ -444,16 +447,27 @@ def serve_cli(
     address can use the server. Restart it after the KB has changed. Ctrl-C or SIGTERM ends it, once
     requests under way are answered.
 
+    With --mcp there is no page. Language models then have two tools by the Model Context Protocol:
+    "ground" finds the ids of names, and "check" does what "pel check" does. It also serves a KB alone.
+
     \b
     Examples:
       python -m spacy pel serve training/model-best
+      python -m spacy pel serve training/model-best --mcp
       python -m spacy pel serve en_demo_proxy_linker --port 8080 \\
         --entity-url "https://uts.nlm.nih.gov/uts/umls/concept/{id}"
     """
-    for package in ("fastapi", "fastapi_offline", "prometheus_client", "uvicorn"):
+    needed = ("fastapi", "fastapi_offline", "prometheus_client", "uvicorn")
+    for package in ("mcp",) if mcp else needed:
         if find_spec(package) is None:  # not imported: it takes a second
-            remedy = 'install its extra: pip install "spacy-pel[serve]"'
+            remedy = f'install its extra: pip install "spacy-pel[{"mcp" if mcp else "serve"}]"'
             raise PelError(f"the server needs {package}", remedy)
+    if mcp:  # stdout is for its messages alone
+        from ..jobs.check import opened
+        from ..serve.mcp_tools import serve_tools
+
+        serve_tools(opened(pipeline, component, kb))
+        return
     from ..serve.served import Limits, address, is_local, listen
 
     if entity_url is not None and not (

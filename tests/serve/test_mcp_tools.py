@@ -1,0 +1,56 @@
+"""The tools as a program sees them over the Model Context Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("mcp", reason="the extra mcp is not installed")
+
+from mcp import Client, StdioServerParameters
+
+from spacy_pel.cli import pel, pipelines
+
+
+async def answers(folder: Path) -> list[Any]:
+    """What a server in another process says."""
+    command = ["-m", "spacy", "pel", "serve", str(folder), "--mcp"]
+    pairs = [{"name": "aspirin", "id": "C06"}, {"name": "MS", "id": "C01"}]
+    async with Client(StdioServerParameters(command=sys.executable, args=command)) as client:
+        return [
+            await client.list_tools(),
+            await client.call_tool("check", {"pairs": pairs}),
+            await client.call_tool("ground", {"names": ["aspirin", "MS"], "n": 1}),
+            await client.call_tool("ground", {"names": ["MS"], "n": 0}),
+            await client.call_tool("check", {"pairs": [{"id": "C01"}]}),
+        ]
+
+
+def test_a_program_checks_and_grounds(tiny_folder: Path) -> None:
+    listed, checked, grounded, *wrong = asyncio.run(answers(tiny_folder))
+    assert {tool.name for tool in listed.tools} == {"check", "ground"}
+    for tool in listed.tools:
+        arguments = tool.input_schema["properties"].values()
+        assert tool.description and all(argument["description"] for argument in arguments)
+    verdicts = checked.structured_content["result"]
+    assert [(v["verdict"], v["proposed"]) for v in verdicts] == [
+        ("other name", "C05"),
+        ("right", "C01"),
+    ]
+    assert [[m["id"] for m in own] for own in grounded.structured_content["result"]] == [
+        ["C05"],
+        ["C01"],
+    ]
+    for answer in wrong:
+        assert answer.is_error and "validation error" in answer.content[0].text
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines, "find_spec", lambda name: None)
+    result = CliRunner().invoke(pel, ["serve", "pipeline", "--mcp"])
+    assert result.exit_code == 1 and 'pip install "spacy-pel[mcp]"' in result.stderr
