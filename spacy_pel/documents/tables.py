@@ -129,11 +129,12 @@ def _csv_text(
     for mention in linked_mentions(doc, spans_key):
         codes = ("|".join(mention.get("xrefs", {}).get(name, ())) for name in vocabularies)
         mention |= {"document": document_id(number, doc), "types": "|".join(mention["types"])}
-        lines.append(_csv_line(delimiter, [*(mention[column] for column in COLUMNS), *codes]))
+        lines.append(csv_line(delimiter, [*(mention[column] for column in COLUMNS), *codes]))
     return "".join(lines)
 
 
-def _csv_line(delimiter: str, row: Sequence[Any]) -> str:
+def csv_line(delimiter: str, row: Iterable[Any]) -> str:
+    """A row as a line that ends in a line feed."""
     file = io.StringIO(newline="")
     # Python before 3.13 quotes a "\r" in a cell only if lines end in one; unquoted it ends a line.
     csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
@@ -141,7 +142,7 @@ def _csv_line(delimiter: str, row: Sequence[Any]) -> str:
 
 
 def _csv_output(delimiter: str, vocabularies: Sequence[str]) -> TextOutput:
-    head = _csv_line(delimiter, [*COLUMNS, *vocabularies])
+    head = csv_line(delimiter, [*COLUMNS, *vocabularies])
     return TextOutput(partial(_csv_text, delimiter, vocabularies), head)
 
 

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ..documents.tables import csv_lines
+from ..documents.tables import csv_line
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.readers.tables import text_rows
@@ -121,14 +121,12 @@ def check_table(source: Source, table: Path, out: IO[str], suffix: str = ".tsv")
         problem = f"{table}: line 1 names no columns 'name' and 'id', but: {', '.join(head)}"
         raise PelError(problem, "name the two columns so")
     if as_table := suffix != ".jsonl":
-        line = partial(csv_lines, "," if suffix == ".csv" else "\t")
-        out.write(line([list(head | dict.fromkeys(Verdict.__annotations__))]))
+        line = partial(csv_line, "," if suffix == ".csv" else "\t")
+        out.write(line(head | dict.fromkeys(Verdict.__annotations__)))
     read, asked = tee(row for _, row in rows)
     for row, verdict in zip(read, check(source, ((row["name"], row["id"]) for row in asked))):
         full = row | vars(verdict)
-        out.write(
-            line([list(full.values())]) if as_table else f"{json.dumps(full, ensure_ascii=False)}\n"
-        )
+        out.write(line(full.values()) if as_table else f"{json.dumps(full, ensure_ascii=False)}\n")
         yield verdict.verdict
 
 
