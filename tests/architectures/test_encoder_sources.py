@@ -132,8 +132,3 @@ def test_the_encoder_of_a_trained_linker(tiny_folder: Path, component: str) -> N
     expected = source.transformer.state_dict()
     assert all(torch.equal(w, expected[k]) for k, w in taken.transformer.state_dict().items())
     assert pair_reader(model).length == 40
-
-
-def test_a_folder_without_a_linker_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PelError, match="no trained linker in .*; give the folder of a pipeline"):
-        CrossEncoder(TrainedEncoder(str(tmp_path))).initialize(X=[])

@@ -12,9 +12,6 @@ from spacy_pel.architectures import (
     SharedEncoder,
     encoder_of,
     is_initialized,
-    pack_retriever,
-    tok2vec_of,
-    unpack_retriever,
 )
 from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
@@ -96,18 +93,6 @@ def test_where_both_sides_are_as_wide_it_begins_with_the_states() -> None:
     document = linker.mention_inputs(given).documents[1]
     states = document.tokens.states[slice(*document.spans[0])].mean(0)
     np.testing.assert_allclose(found, states / np.linalg.norm(states), atol=1e-6)
-
-
-def test_what_is_saved_has_the_map_and_no_listener() -> None:
-    linker, given, listener = shared(), mentions(), tok2vec()
-    packed = pack_retriever(linker.model)
-    assert pack_retriever(unpack_retriever(packed)) == packed  # without anything to listen to
-    loaded = Retriever(unpack_retriever(packed, listener))
-    assert tok2vec_of(loaded.model) is listener
-    assert loaded.fingerprint() == linker.fingerprint() != linker.entity_fingerprint()
-    np.testing.assert_array_equal(loaded.mention_vectors(given), linker.mention_vectors(given))
-    encoder_of(loaded.mention_tower).map.bias.data[0] += 1
-    assert loaded.fingerprint() != linker.fingerprint()
 
 
 @pytest.mark.parametrize("listener", [None, tok2vec(None)])

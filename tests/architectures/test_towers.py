@@ -10,17 +10,15 @@ from thinc.api import Adam, Model
 from spacy_pel.architectures import (
     encoder_of,
     entity_reader,
-    mention_reader,
     set_dropout,
     set_gradient_caching,
     towers,
 )
 from spacy_pel.reading import text_inputs
 from spacy_pel.reading.entity_texts import EntityText
-from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.text_inputs import TextInputs
 
-from ..towers import ENTITIES, MENTIONS, TEXTS, bert_vector, biencoder
+from ..towers import ENTITIES, TEXTS, bert_vector, biencoder
 
 
 def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,17 +101,6 @@ def test_gradients_of_perturbations_come_back_in_order(monkeypatch: pytest.Monke
         (bert_vector(encoder_of(tower), inputs, embeddings) @ torch.tensor(d_vector)).backward()
         np.testing.assert_allclose(gradient, embeddings.grad.numpy(), atol=1e-5, rtol=1e-4)
     assert begun(model, perturbed=False)[1](D_OUTPUT) == []
-
-
-def test_lengths_reach_the_inputs() -> None:
-    model = biencoder(mention_length=10, entity_length=7)
-    assert mention_reader(model).inputs(MENTIONS).lengths().max() == 10
-    assert max(len(t.ids) for t in entity_reader(model).tokens(ENTITIES)) == 7
-    longer = biencoder(mention_length=1000, entity_length=1000)
-    (entity,) = entity_reader(longer).tokens([EntityText("a " * 99)])
-    assert len(entity.ids) == 48  # the positions there are
-    long_mention = [MentionInContext("a " * 99, 0, 1)]
-    assert mention_reader(longer).inputs(long_mention).lengths() == [48]
 
 
 def test_bfloat16_is_close_to_float32_and_trains(monkeypatch) -> None:

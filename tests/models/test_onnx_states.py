@@ -60,13 +60,6 @@ def test_states_are_those_of_torch(changes: dict, lengths: tuple[int, ...]) -> N
     assert not states[~mask].any()
 
 
-def test_without_segments_they_are_zero() -> None:
-    transformer = bert(type_vocab_size=1)
-    ids, mask, _ = batch(5, 3)
-    found = OnnxStates(transformer, int8=False)(ids, mask)[mask]
-    torch.testing.assert_close(found, torch_states(transformer, ids, mask)[mask], atol=1e-4, rtol=0)
-
-
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("int8", [False, True])
 def test_states_of_some_tokens(layers: int, int8: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -126,49 +125,27 @@ def test_scispacys_settings_without_meaning_name_the_remedy(config, message) -> 
 
 # The attributes of spans
 
-NAMES = (
-    *("kb_id", "kb_score", "kb_probability", "kb_candidate_columns", "kb_candidates", "kb_ents"),
-    *("kb_types", "kb_xrefs", "kb_vector", "kb_via"),
-)
 
-
-@pytest.fixture
-def doc() -> Iterator[Doc]:
-    """A doc for a test that begins without the attributes; those that were there are put back."""
-    before = {n: Span.remove_extension(n) for n in NAMES if Span.has_extension(n)}
-    yield spacy.blank("en").make_doc("liver cyst")
-    for name in NAMES:
-        if Span.has_extension(name):
-            Span.remove_extension(name)
-    for name, (default, method, getter, setter) in before.items():
-        if getter:
-            Span.set_extension(name, getter=getter, setter=setter)
-        else:
-            Span.set_extension(name, default=default, method=method)
-
-
-def test_the_component_adds_attributes_that_spans_do_not_share(doc: Doc) -> None:
-    spacy.blank("en").add_pipe("proxy_linker")
-    lists = ("kb_candidates", "kb_ents", "kb_types")
-    doc[0:1]._.kb_ents.append(("C1", 0.5))
-    doc[0:1]._.kb_candidates = [{"id": "C1"}]
-    values = {name: getattr(doc[1:2]._, name) for name in NAMES if name != "kb_candidate_columns"}
-    assert values == {name: [] if name in lists else None for name in values}
-
-
-def test_candidates_are_kept_in_columns(doc: Doc) -> None:
+def test_spans_share_no_attribute_and_candidates_are_kept_in_columns() -> None:
     install_extensions()
+    doc = spacy.blank("en").make_doc("liver cyst")
+    one, other = doc[0:1]._, doc[1:2]._
+    one.kb_ents.append(("C1", 0.5))
     candidates = [{"id": "C1", "score": 0.5}, {"id": "C2", "score": 0.25}]
-    doc[0:1]._.kb_candidates = candidates
-    assert doc[0:1]._.kb_candidate_columns == {"id": ["C1", "C2"], "score": [0.5, 0.25]}
+    one.kb_candidates = candidates
+    assert (other.kb_ents, other.kb_types, other.kb_candidates, other.kb_id) == ([], [], [], None)
+    assert one.kb_candidate_columns == {"id": ["C1", "C2"], "score": [0.5, 0.25]}
     again = Doc(doc.vocab).from_bytes(doc.to_bytes())
     assert again[0:1]._.kb_candidates == candidates
-    doc[0:1]._.kb_candidates = []
-    assert doc[0:1]._.kb_candidates == []
+    one.kb_candidates = []
+    assert one.kb_candidates == []
 
 
-def test_attributes_of_others_are_left_alone(doc: Doc) -> None:
+def test_an_attribute_of_others_is_left_alone() -> None:
+    install_extensions()
+    before = Span.remove_extension("kb_ents")
     Span.set_extension("kb_ents", default=["theirs"])
     install_extensions()
-    install_extensions()
+    doc = spacy.blank("en").make_doc("cyst")
     assert doc[0:1]._.kb_ents == ["theirs"] and doc[0:1]._.kb_score is None
+    Span.set_extension("kb_ents", default=before[0], force=True)

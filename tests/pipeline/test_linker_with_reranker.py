@@ -24,8 +24,6 @@ from .conftest import (
     Trained,
     examples,
     linked,
-    mentions_of,
-    results,
     train,
     with_reranker,
 )
@@ -64,16 +62,6 @@ def test_it_orders_the_retrievers_candidates(trained: Trained, reranked: Trained
     nlp = spacy.load(reranked.path)
     nlp.get_pipe("proxy_linker").rerank = 0
     assert linked(nlp) == by_retriever
-
-
-def test_a_batch_changes_no_answer(reranked: Trained, expected) -> None:
-    nlp = reranked.nlp
-    for size in (1, 64):
-        found = results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=size))
-        for (*_, a), (*_, b) in zip(found, expected):
-            for x, y in zip(a, b, strict=True):
-                assert x["id"] == y["id"]
-                assert x["rerank_score"] == pytest.approx(y["rerank_score"], abs=1e-4)
 
 
 def test_a_ranking_is_of_so_many_candidates(reranked: Trained) -> None:

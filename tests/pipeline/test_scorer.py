@@ -147,26 +147,14 @@ def scored(bare_kb: KnowledgeBase, made: Example, **given: Any) -> dict[str, Any
     return linking_scores([made], kb=bare_kb, trained_entities=[], **given)
 
 
-def test_the_nil_class(bare_kb: KnowledgeBase) -> None:
-    nil = scored(bare_kb, nil_example(ROWS), nil_threshold=0.5)["nil"]
-    curve = nil.pop("curve")
-    # By rising score: NIL, not, NIL, NIL, not, not.
-    assert curve["precision"] == pytest.approx([1, 2 / 3, 3 / 4])
-    assert curve["recall"] == pytest.approx([1 / 3, 2 / 3, 1])
-    assert nil == pytest.approx(
-        {
-            "gold": 3,
-            "average_precision": (1 + 2 / 3 + 3 / 4) / 3,
-            **{"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3},
-            **{"recall@1": 3 / 6, "recall@64": 4 / 6, "recall@64_nil_as_candidate": 5 / 6},
-        }
-    )
-
-
-def test_calibration_error_of_a_calibrated_linker(bare_kb: KnowledgeBase) -> None:
+def test_nil_and_probabilities_are_counted(bare_kb: KnowledgeBase) -> None:
+    scores = scored(bare_kb, nil_example(ROWS), nil_threshold=0.5)
+    nil = scores["nil"]
+    figures = nil["gold"], nil["precision"], nil["recall"], nil["recall@1"]
+    assert figures == pytest.approx((3, 2 / 3, 2 / 3, 3 / 6))
     # In bins of a 15th: 0.1 twice, one of them right; each other one alone, the first right.
-    error = scored(bare_kb, nil_example(ROWS))["expected_calibration_error"]
-    assert error == pytest.approx((abs(0.2 - 1) + 0.2 + 0.7 + 0.2 + 0.6) / 6)
+    error = (abs(0.2 - 1) + 0.2 + 0.7 + 0.2 + 0.6) / 6
+    assert scores["expected_calibration_error"] == pytest.approx(error)
     without = nil_example([(*row[:3], None) for row in ROWS])
     assert "expected_calibration_error" not in scored(bare_kb, without)
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+import spacy
 import torch
 from spacy.util import load_config
 
 from spacy_pel.corpora import batchers
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.models.losses import ProxyLoss
 from spacy_pel.system import whole_files
@@ -98,6 +101,21 @@ def test_a_linker_of_another_pipeline_goes_on_to_the_same_end(kb: Path, tmp_path
     config["components"]["proxy_linker"] = {"source": str(tmp_path / "other" / "model-last")}
     config.to_disk(path)
     assert_same_end(path, tmp_path, (5,))
+
+
+def test_with_frozen_entities_it_goes_on_to_the_same_end(kb: Path, tmp_path: Path) -> None:
+    path = write_config(tmp_path, kb)
+    teacher = tmp_path / "teacher"
+    list(training_run(path, teacher).run())
+    nlp = spacy.load(teacher / "model-last")
+    embedded = shutil.copytree(kb, tmp_path / "kb")
+    embed_kb(embedded, nlp.get_pipe("proxy_linker"))
+    encoder = {"@misc": "spacy-pel.TrainedEncoder.v1", "path": str(teacher / "model-last")}
+    changes = {"freeze_entities": True, "model.shared": False, "model.encoder": encoder}
+    named = {f"components.proxy_linker.{name}": value for name, value in changes.items()}
+    (tmp_path / "student").mkdir()
+    path = write_config(tmp_path / "student", embedded, **named)
+    assert_same_end(path, tmp_path / "student", (1, 5))
 
 
 def test_what_evaluations_search_changes_no_weights(kb: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from spacy.util import registry
 from thinc.api import Adam, Model, PyTorchWrapper_v2, chain, fix_random_seed
 from thinc.api import Linear as ThincLinear
 from torch import Tensor, nn
@@ -141,18 +140,3 @@ def test_thincs_adam_updates_what_is_not_of_torch_and_what_is_not_for_adamw() ->
         update(model, Adam(0.01))
     assert same_weights(*(model.shims[0]._model for model in models))
     assert not same_weights(models[0].shims[0]._model, module())
-
-
-def test_a_config_gives_it_a_schedule() -> None:
-    schedule = {"@schedules": "warmup_linear.v1", "warmup_steps": 2, "total_steps": 4}
-    block = {
-        "@optimizers": "spacy-pel.AdamW.v1",
-        "learn_rate": {**schedule, "initial_rate": 0.1},
-        "weight_decay": 0.01,
-    }
-    optimizer = registry.resolve({"optimizer": block})["optimizer"]
-    rates = []
-    for _ in range(5):
-        rates.append(optimizer.learn_rate)
-        optimizer.step_schedules()
-    assert rates == pytest.approx([0.0, 0.05, 0.1, 0.05, 0.0]) and optimizer.averages is None
