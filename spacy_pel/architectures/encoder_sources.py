@@ -5,7 +5,7 @@
 import os
 from collections.abc import Iterable
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 from spacy.util import get_model_meta, get_package_path, is_package
@@ -50,10 +50,7 @@ def ScratchEncoder(
 
 
 def TrainedEncoder(path: str) -> EncoderSource:
-    """The encoders of a trained linker.
-
-    Use it to train a retriever further with other settings, or to start a cross-encoder from the
-    retriever's mention encoder.
+    """The encoders of a trained linker, to train further with other settings or as a cross-encoder.
 
     Args:
         path: The folder of a pipeline, or of the linker in it; or the name of an installed pipeline.
@@ -101,10 +98,9 @@ def _scratch(
     layers: int, width: int, heads: int, vocab_size: int, max_tokens: int, texts: Iterable[str]
 ) -> Encoders:
     remaining = iter(texts)
-    first = list(islice(remaining, 1))
-    if not first:
+    if (first := next(remaining, None)) is None:
         raise PelError("no texts to learn a vocabulary from", "give a KB or training examples")
-    tokenizer = train_tokenizer(chain(first, remaining), vocab_size)
+    tokenizer = train_tokenizer(chain([first], remaining), vocab_size)
     transformer = build_transformer(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=width,
@@ -140,15 +136,9 @@ def pipeline_folder(name: str | os.PathLike) -> Path | None:
 
 
 def linker_folder(name: str | os.PathLike) -> Path:
-    """Find the folder of a trained linker.
+    """The folder of a trained linker: given, in a pipeline's folder, or in an installed pipeline.
 
-    Args:
-        name: The folder of a linker or of a pipeline, or the name of an installed pipeline. The
-            linker of a pipeline may have any name; of several, the one named "proxy_linker" is
-            taken.
-
-    Raises:
-        PelError: If there is none.
+    It may have any name; of several, the one named "proxy_linker" is taken. PelError if there is none.
     """
     path = pipeline_folder(name) or Path(name)
     linkers = [file.parent for file in sorted(path.glob("*/kb.json"))]

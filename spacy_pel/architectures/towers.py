@@ -77,7 +77,7 @@ def one_tower(model: Model, inputs: EncoderInputs, is_train: bool):
 def wrapped(encoder: nn.Module, convert_inputs: Callable) -> Model:
     """A torch module that gives one tensor, as a thinc layer that gives a numpy array.
 
-    convert_inputs: makes the module's arguments, as of ``PyTorchWrapper_v3``.
+    ``convert_inputs`` is that of ``PyTorchWrapper_v3``.
     """
     return PyTorchWrapper_v3(
         encoder,
@@ -105,7 +105,7 @@ def encoder_of(tower: Tower) -> BertEncoder:
 def load_encoder(source: EncoderSource, mention_layers: int | None = None) -> Callable[..., Model]:
     """The ``init`` of a model whose layers are towers: each gets weights of its own from one source.
 
-    mention_layers: the number of layers that the first tower takes; None for all.
+    ``mention_layers`` is the number of layers that the first tower takes; None for all.
     """
     return partial(_load_encoder, source, mention_layers)
 
@@ -124,18 +124,15 @@ def _load_encoder(
 
 
 def pack_model(model: Model, settings: dict[str, Any] | None = None) -> bytes:
-    """The weights of a model whose layers are towers, and the settings that it is made by.
-
-    settings: None for the model's attributes.
-    """
+    """The weights of a model whose layers are towers, and the settings (its attributes) of ``make``."""
     settings = dict(model.attrs) if settings is None else settings
     return pack([encoder_of(tower) for tower in model.layers], settings)
 
 
 def unpack_model(packed: Packed, make: Callable[..., Model]) -> Model:
-    """The model that ``pack_model`` packed. Raises PelError if it is none.
+    """The model that ``pack_model`` packed; PelError if it is none.
 
-    make: gives a model without weights. Its arguments are the source of the encoder, and the settings.
+    ``make`` gives a model without weights, from a source of its encoder and the settings.
     """
     contents = unpack(packed)
     model = make(no_source, **contents.settings)

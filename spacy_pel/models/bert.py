@@ -43,25 +43,25 @@ LEAST_ROWS = 16
 _QUERIES = 4
 
 
-class _Linear(nn.Linear):
-    """A linear map that waits for its weights."""
+class _Waiting:
+    """A layer that waits for its weights: to draw some takes time, and on "meta" an import of 2 s."""
 
     def reset_parameters(self) -> None:
-        """Draw none: it takes time, and on the device "meta" an import of two seconds."""
+        pass
 
 
-class _Embedding(nn.Embedding):
-    """Embeddings that wait for their weights."""
+class _Linear(_Waiting, nn.Linear):
+    pass
 
-    def reset_parameters(self) -> None:
-        """Draw none, as of ``_Linear``."""
+
+class _Embedding(_Waiting, nn.Embedding):
+    pass
 
 
 class Bert(nn.Module):
-    """A BERT without its pooler. Its weights are undefined until they are loaded.
+    """A BERT without its pooler, of a config with the fields of ``architecture``.
 
-    config: the fields of Hugging Face's configuration that decide what it computes. Raises PelError if
-    the activation is unknown.
+    Its weights are undefined until they are loaded. PelError: the activation is unknown.
     """
 
     def __init__(self, config: Mapping[str, Any]):
@@ -207,10 +207,7 @@ def architecture(transformer: nn.Module) -> dict[str, Any]:
 
 
 def own_bert(transformer: nn.Module) -> Bert:
-    """A BERT of Hugging Face as ``Bert``, with the same weights and without its pooler.
-
-    Raises PelError if it has relative position embeddings, which ``Bert`` does not compute.
-    """
+    """A BERT of Hugging Face as ``Bert``, with its weights; PelError for relative positions."""
     kind = getattr(transformer.config, "position_embedding_type", "absolute")
     if kind != "absolute":
         raise PelError(
@@ -234,10 +231,7 @@ def build_transformer(**config) -> nn.Module:
 
 
 def with_layers(transformer: nn.Module, n: int, *, spread: bool) -> nn.Module:
-    """Keep n of a BERT's layers, which is changed and returned. PelError if it has fewer.
-
-    spread: whether they are spread evenly from the first to the last, or are the first ones.
-    """
+    """Keep n layers of a BERT, spread evenly or the first ones, in place. PelError if it has fewer."""
     layers = transformer.encoder.layer
     if not 1 <= n <= len(layers):
         raise PelError(

@@ -43,11 +43,7 @@ class Contents(NamedTuple):
     tensors: dict[str, Tensor]
 
     def fill(self, encoders: Sequence[nn.Module], device: torch.device) -> None:
-        """Restore encoders of the kinds that were packed, in the same order, on a device.
-
-        Raises:
-            RuntimeError: An encoder is of another kind.
-        """
+        """Restore encoders of the kinds that were packed, in their order; RuntimeError for others."""
         for number, (encoder, description) in enumerate(zip(encoders, self.descriptions)):
             if description:
                 encoder.restore(description, under(f"{number}.", self.tensors))
@@ -65,11 +61,7 @@ def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def pack(encoders: Sequence[nn.Module], settings: dict[str, Any]) -> bytes:
-    """The bytes of a safetensors file of encoders, and of plain data to be kept with them.
-
-    An encoder is a module of ``encoders``: it has a description (all but the weights, as plain data),
-    weights by name, and ``restore``, which takes both.
-    """
+    """The bytes of a safetensors file of modules of ``encoders``, and of plain data kept with them."""
     tensors = {}
     for number, encoder in enumerate(encoders):
         weights = encoder.weights()

@@ -82,11 +82,8 @@ def fitted_ranker(
 ) -> Ranker:
     """Fit a ranker: maximise the probability of what is right, with a seed of its own.
 
-    Args:
-        candidates: As ``Ranker.forward`` takes them, of n mentions.
-        mentions: As there.
-        there: As there.
-        right: bool [n, k], whether a candidate is right; none of a mention's may be.
+    The arguments are those of ``Ranker.forward``; ``right``, bool [n, k], says whether a candidate is
+    right; none of a mention's may be.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

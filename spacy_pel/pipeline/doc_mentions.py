@@ -100,10 +100,7 @@ def search_filters(
     sources: Sequence[str] | None,
     label_types: Mapping[str, Sequence[str]] | None,
 ) -> list[SearchFilter | None] | None:
-    """What the search for each mention is confined to, by settings of ``DEFAULT_CONFIG``.
-
-    None stands for all entities; None alone if no mention has a filter.
-    """
+    """What the search for each mention is confined to; None: nothing. None alone if no mention is."""
     if not (types or sources or label_types):
         return None
     for_all = SearchFilter(tuple(types or ()), tuple(sources or ()))

@@ -58,13 +58,8 @@ class KBMatcher(KBComponent, Pipe):
         """Open the names of the KB at the first call. Without a call, the first doc does it.
 
         The names are in a file in the KB's folder, which is made if it is not there: in 3 s for the
-        280,000 names of MeSH, for which it has 6 MB. Then it is only mapped.
-
-        Args:
-            progress: Wraps the entities whose names are read, to show progress.
-
-        Raises:
-            PelError: There is no KB, or it lacks one of the types.
+        280,000 names of MeSH, for which it has 6 MB. Then it is only mapped. ``progress`` wraps the
+        entities whose names are read. PelError: there is no KB, or it lacks one of the types.
         """
         return self._names(progress)[0]
 

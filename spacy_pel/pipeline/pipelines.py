@@ -33,11 +33,7 @@ _OUR_NAME = re.compile(r"'(spacy-pel\.[^']+)'")
 
 
 def load_pipeline(name: str | Path) -> Language:
-    """Load the pipeline of a folder or an installed package.
-
-    Raises:
-        PelError: It cannot be loaded, for whatever reason. The message is one line.
-    """
+    """Load the pipeline of a folder or an installed package; PelError, of one line, if it cannot."""
     try:
         with unknown_names_explained(name):
             return spacy.load(name)
@@ -95,10 +91,9 @@ def linker_of(
     kb: Path | None = None,
     spans_key: str | None = None,
 ) -> ProxyLinker:
-    """Give the linker of a pipeline, with another KB or ``spans_key`` from now on if they are given.
+    """The linker of a pipeline, with another KB or ``spans_key`` from now on if they are given.
 
-    Raises:
-        PelError: The pipeline has no linker of that name, or the folder holds no KB.
+    PelError: the pipeline has no linker of that name, or the folder holds no KB.
     """
     # Imported here: torch takes seconds, and spaCy imports this module for every command of its own.
     from .proxy_linker import ProxyLinker

@@ -30,9 +30,7 @@ class Checkpoint(NamedTuple):
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write the file (safetensors), and only then replace the one at the path.
 
-    Raises:
-        PelError: safetensors cannot write the file.
-        OSError: the system cannot write or replace it.
+    PelError: safetensors cannot write the file. OSError: the system cannot write or replace it.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     tensors = {name: t.detach().cpu().contiguous() for name, t in checkpoint.tensors.items()}
@@ -51,11 +49,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read what ``save_checkpoint`` wrote.
-
-    Raises:
-        PelError: the file is not a checkpoint, or it is damaged.
-    """
+    """What ``save_checkpoint`` wrote; PelError if the file is no checkpoint, or damaged."""
     try:
         facts, tensors = read_signed(path)
         return Checkpoint(tensors, json.loads(facts["facts"]))

@@ -228,10 +228,8 @@ class TrainingRun:
         """
         started, (counts_before, loss_before) = perf_counter(), self._work()
         learn_rate, parts = self.optimizer.learn_rate, self._parts(batch)
-        settings, position = (
-            self.settings,
-            {"step": self.progress.step, "epoch": self.progress.epoch},
-        )
+        settings, progress = self.settings, self.progress
+        position = {"step": progress.step, "epoch": progress.epoch}
         with self._placing_errors(batch):
             if settings["before_update"]:
                 settings["before_update"](self.nlp, position)
@@ -240,7 +238,7 @@ class TrainingRun:
                 self.nlp.update(
                     part,
                     drop=drop,
-                    losses=self.progress.losses,
+                    losses=progress.losses,
                     sgd=False,
                     exclude=settings["frozen_components"],
                     annotates=settings["annotating_components"],
@@ -249,7 +247,7 @@ class TrainingRun:
                 pipe.finish_update(self.optimizer)
         self.optimizer.step_schedules()
         took = perf_counter() - started
-        self.progress.seconds += took
+        progress.seconds += took
         counts, loss = self._work()
         mentions = counts["mentions"] - counts_before["mentions"]
         return {
@@ -260,7 +258,7 @@ class TrainingRun:
             "gradient_norm": getattr(self.optimizer, "last_norm", None),
             "mentions": mentions,
             "mentions_per_second": mentions / took,
-            "seconds": self.progress.seconds,
+            "seconds": progress.seconds,
             "counts": counts,
             "memory_mb": peak_memory_mb(),
         }

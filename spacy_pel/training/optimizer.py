@@ -53,12 +53,9 @@ class AdamW(Optimizer):
         self._of_weights: dict[tuple[int, ...], torch.optim.AdamW] = {}
 
     def update(self, model: Model) -> None:
-        """Update the torch modules of the model by their gradients, and drop the gradients.
+        """Update the torch modules of the model by their gradients, if any, and drop the gradients.
 
-        Nothing changes if there are no gradients (of a batch that teaches nothing).
-
-        Raises:
-            PelError: a gradient is not finite. Nothing has changed.
+        PelError: a gradient is not finite. Nothing has changed.
         """
         parameters = [weight for _, weight in torch_parameters(model) if weight.grad is not None]
         if not parameters:

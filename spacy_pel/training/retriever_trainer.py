@@ -31,10 +31,7 @@ class RetrieverTrainer(Trainer):
     ``negatives``, ``pair_loss``, ``coreference`` and ``views`` are the settings of the linker. Without a
     loss, mentions are compared with each other alone. The mentions that ``coreference`` chooses are
     encoded with those of the batch, in one pass. Proxies are chosen by the mentions themselves, not
-    by their views.
-
-    Raises:
-        PelError: what is to be trained contradicts itself.
+    by their views. PelError: what is to be trained contradicts itself.
     """
 
     def __init__(
@@ -86,8 +83,7 @@ class RetrieverTrainer(Trainer):
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
         # All of them where a document is read once for all its mentions.
         batch = mentions if self.retriever.reads_documents else self.one_of_each(mentions)
-        read = batch
-        edges = None
+        read, edges = batch, None
         if self.coreference is not None:
             known = self.pool.mentions
             edges = self.coreference(known.numbers_of(batch), self.pool, self.rng)
@@ -120,11 +116,9 @@ class RetrieverTrainer(Trainer):
         self, mentions: Sequence[GoldMention], vectors: np.ndarray
     ) -> tuple[list[Row], Targets]:
         """The rows of the KB that mentions with these vectors are trained against, and the targets."""
-        positives = self.pool.positive_rows(
-            [mention.surface for mention in mentions],
-            [mention.golds[0] for mention in mentions],
-            self.rng,
-        )
+        entities = [mention.golds[0] for mention in mentions]
+        surfaces = [mention.surface for mention in mentions]
+        positives = self.pool.positive_rows(surfaces, entities, self.rng)
         batch = Batch(positives, [frozenset(mention.golds) for mention in mentions], vectors)
         return self.negatives(batch, self.pool, self.rng)
 

@@ -67,16 +67,8 @@ class Trainer:
 
     A subclass defines ``backpropagated_loss``, and counts the inputs that it encodes.
 
-    Args:
-        model: what is trained.
-        retriever: what encodes mentions.
-        loss: compares the scores of a mention.
-        fgsm: perturbs input embeddings; None for no adversarial loss.
-        views: what is read in place of the mentions; None: the mentions as they are.
-        rng: the generator for everything that is drawn.
-
-    Raises:
-        PelError: there are views of mentions that are read together in their document.
+    The retriever encodes mentions. ``views`` are read in their place; None: as they are. PelError: the
+    mentions of such views are read together in their document.
     """
 
     def __init__(
@@ -106,8 +98,7 @@ class Trainer:
     def step(self, mentions: Sequence[GoldMention]) -> StepLoss:
         """Learn from one batch of at least one mention: add its gradients to those of the weights.
 
-        Raises:
-            PelError: the loss is not finite.
+        PelError: the loss is not finite.
         """
         self.counts.mentions += len(mentions)
         loss = self.backpropagated_loss(mentions)
