@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import typer
@@ -84,14 +85,8 @@ def reading(entities: Iterable[T], name: str) -> Iterator[T]:
     return counted(entities, f"Reading {name}")
 
 
-def reading_names(names: Iterable[T]) -> Iterator[T]:
-    """Names of a KB, with a bar."""
-    return counted(names, "Reading names")
-
-
-def encoding(items: Iterable | None = None, **settings: Any) -> tqdm:
-    """A bar of entities whose vectors are computed."""
-    return progress_bar(items, desc="Encoding", unit=" entities", **settings)
+reading_names = partial(counted, desc="Reading names")
+encoding = partial(progress_bar, desc="Encoding", unit=" entities")  # whose vectors are computed
 
 
 class _Lines(tqdm):

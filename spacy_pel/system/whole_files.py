@@ -81,10 +81,9 @@ def _made_beside(path: Path) -> Iterator[Path]:
     """A new path beside a path, where something is made that is to replace what is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for left in _left_beside(path, _NEW):  # by processes that were killed
-        descriptor = _locked(left)
-        if descriptor is not None:
-            _remove(left)
-            os.close(descriptor)
+        with _in_work(left) as is_abandoned:
+            if is_abandoned:
+                _remove(left)
     temporary = _beside(path)
     try:
         yield temporary
@@ -157,31 +156,23 @@ def _recover(path: Path) -> None:
 
 
 @contextmanager
-def _in_work(path: Path) -> Iterator[None]:
-    """Locks a new file or folder, so that other processes see that it is not abandoned."""
-    descriptor = _locked(path)
+def _in_work(path: Path) -> Iterator[bool]:
+    """Within the block other processes see that a file or folder is not abandoned.
+
+    False if another process has its lock, or the system has no such locks.
+    """
+    descriptor = None
+    is_held = False
     try:
-        yield
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY)
+            if fcntl is not None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_held = True
+        yield is_held
     finally:
         if descriptor is not None:
             os.close(descriptor)
-
-
-def _locked(path: Path) -> int | None:
-    """A descriptor that holds the lock of a file or folder until it, or the process, is closed.
-
-    None if another process holds the lock, or the system has no such locks.
-    """
-    if fcntl is None:
-        return None
-    with suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-        except OSError:
-            os.close(descriptor)
-    return None
 
 
 def _left_beside(path: Path, suffix: str) -> list[Path]:

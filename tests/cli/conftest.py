@@ -1,4 +1,4 @@
-"""How the tests of this room call the command line."""
+"""How the tests of this room call the command line, and documents for ``pel link``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from spacy.tokens import Doc
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
 from spacy_pel.kb import Entity
+from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
-from .link_examples import TEXT
+TEXT = "Aspirin relieves headache. The patient has MS."
+GIVEN = {"text": "An MS-like illness", "id": "d", "mentions": [{"start": 3, "end": 5}]}
 
 
 @pytest.fixture
@@ -74,3 +77,44 @@ def twelve(tmp_path: Path, monkeypatch) -> Path:
     path = tmp_path / "twelve.txt"
     path.write_text("".join(f"Case {n}: {TEXT}\n" for n in range(12)))
     return path
+
+
+def records(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text("utf8").splitlines()]
+
+
+def _failing(fault: Callable[[list[Doc]], BaseException | None], monkeypatch) -> None:
+    """Makes the linker fail at docs as this says."""
+
+    def broken(linker: ProxyLinker, docs: list[Doc], predict=ProxyLinker.predict):
+        if error := fault(docs):
+            raise error
+        return predict(linker, docs)
+
+    monkeypatch.setattr(ProxyLinker, "predict", broken)
+
+
+def breaking_after(n: int, error: BaseException, monkeypatch) -> list[str]:
+    """Makes the linker fail after so many documents; gives the texts that it links."""
+    linked: list[str] = []
+
+    def fault(docs: list[Doc]) -> BaseException | None:
+        if len(linked) == n:
+            return error
+        linked.extend(doc.text for doc in docs)
+
+    _failing(fault, monkeypatch)
+    return linked
+
+
+def failing_elsewhere(error: BaseException, monkeypatch) -> None:
+    """Makes the linker fail at every document but TEXT."""
+    _failing(lambda docs: None if docs[0].text == TEXT else error, monkeypatch)
+
+
+def failing_at(beginning: str, monkeypatch) -> None:
+    """Makes the linker fail at documents that begin so."""
+    error = RuntimeError("odd\nsize")
+    _failing(
+        lambda docs: error if any(d.text.startswith(beginning) for d in docs) else None, monkeypatch
+    )

@@ -16,7 +16,7 @@ from spacy.language import Language
 
 from spacy_pel.errors import PelError
 
-from .link_examples import TEXT, breaking_after, failing_elsewhere
+from .conftest import TEXT, breaking_after, failing_elsewhere
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet", "spacy"])
@@ -63,14 +63,6 @@ def test_another_input_or_pipeline_is_linked_anew(
     assert "was begun with another number of candidates; starting again" in output
     run(*arguments[:-1], tmp_path / "a.jsonl", "--candidates", 3)
     assert out.read_bytes() == (tmp_path / "a.jsonl").read_bytes()
-
-
-@pytest.mark.timeout(120)
-def test_processes_change_nothing(run, tiny_folder: Path, text: Path, out: Path) -> None:
-    arguments = ("link", tiny_folder, text, "--batch-size", 1, "-o")
-    run(*arguments, out)
-    run(*arguments, out.with_name("2.jsonl"), "--n-process", 2)
-    assert out.with_name("2.jsonl").read_bytes() == out.read_bytes()
 
 
 # Where many processes share a core, to start the program and the fixtures alone takes minutes.

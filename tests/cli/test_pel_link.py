@@ -23,7 +23,7 @@ from spacy_pel.kb import KnowledgeBase, build_kb
 from ..conftest import ENTITIES
 from ..corpora.layouts import write_medmentions
 from ..fitting.calibration_corpus import write_repeated_corpus
-from .link_examples import GIVEN, TEXT, breaking_after, failing_at, records
+from .conftest import GIVEN, TEXT, breaking_after, failing_at, records
 
 
 def test_streams_blocks_and_formats_by_name(run, tiny_folder: Path, text: Path, out: Path) -> None:

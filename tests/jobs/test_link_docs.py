@@ -19,7 +19,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.jobs import link_docs
 from spacy_pel.jobs.link_docs import Linking, batches, is_long, link_documents, read_in_parts
 
-from ..cli.link_examples import TEXT
+from ..cli.conftest import TEXT
 
 BLANK = spacy.blank("xx")
 TEXTS = st.text(alphabet="ab. \n", max_size=200)
