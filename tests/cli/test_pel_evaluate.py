@@ -23,7 +23,7 @@ from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading.mention import MentionInContext
 
-from ..fitting.calibration_corpus import MENTIONS, pubtator, with_mentions, write_corpus
+from ..fitting.calibration_corpus import MENTIONS, pubtator, write_corpus
 from ..fitting.evaluation_corpus import CORPUS
 from ..towers import spread_weights
 from .conftest import contents
@@ -153,16 +153,6 @@ def reranking(tiny_folder: Path, tmp_path: Path) -> Path:
     return tmp_path / "reranking"
 
 
-def write_right_for_two(corpus: Path, nlp: Language) -> None:
-    """Write the corpus so that the best candidates of two mentions are right, and of one wrong."""
-    best = [
-        ent._.kb_candidates[0]["id"]
-        for ent in nlp.get_pipe("proxy_linker")(with_mentions(nlp)).ents
-    ]
-    golds = [best[0], best[1], "C98", "C98", "-1"]
-    corpus.write_text(pubtator([(m, g) for (m, _), g in zip(MENTIONS, golds)]), encoding="utf8")
-
-
 def without_speed(metrics: dict) -> dict:
     return {k: v for k, v in metrics.items() if k not in ("mentions_per_second", "pipeline")}
 
@@ -181,14 +171,3 @@ def test_evaluation_with_a_reranker_and_without(
     assert reranked["mrr"] != without["mrr"]
     assert reranked["recall@16"] == without["recall@16"]
     assert reranked["nil"]["average_precision"] == without["nil"]["average_precision"]
-
-
-def test_a_ranking_counts_while_as_many_are_reranked(run, reranking: Path, corpus: Path) -> None:
-    nlp = spacy.load(reranking)
-    write_right_for_two(corpus, nlp)
-    run("calibrate", reranking, corpus)
-    calibrated = linker_in(reranking)
-    assert calibrated.ranking.reranked == 16
-    assert None not in [ent._.kb_probability for ent in calibrated(with_mentions(nlp)).ents]
-    calibrated.rerank = 0
-    assert [ent._.kb_probability for ent in calibrated(with_mentions(nlp)).ents] == [None] * 5

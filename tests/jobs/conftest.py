@@ -18,6 +18,7 @@ TEXTS = [f"Case {n}: the patient has MS." for n in range(5)]
 
 
 def files(folder: Path) -> dict[str, bytes]:
+    """The files of a folder by name; not what is in folders in it."""
     found = {path.name.removesuffix(".jsonl"): path for path in folder.iterdir() if path.is_file()}
     return {name: found[name].read_bytes() for name in sorted(found)}
 
@@ -86,8 +87,3 @@ def rows_of(kb: KnowledgeBase) -> tuple[np.ndarray, list[str]]:
     numbers = kb.numbers_by_id()
     vectors, places = kb.rows(numbers)
     return vectors, [id for id, _ in kb.labels(numbers[places])]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder, by name; not what is in folders in it."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}

@@ -21,7 +21,7 @@ from spacy_pel.reading import proxies
 
 from ..conftest import ENTITIES
 from ..kb.living import names_of
-from .conftest import contents, rows_of
+from .conftest import files, rows_of
 
 pytestmark = pytest.mark.usefixtures("small_chunks")
 
@@ -98,18 +98,18 @@ def test_embedding_again_by_entities_leaves_nothing_of_the_old(
 def test_the_next_run_goes_on_where_it_broke_off(
     linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str]
 ) -> None:
-    before = contents(bare_kb.path)
+    before = files(bare_kb.path)
     whole = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "whole"), linker)
     with pytest.raises(KeyboardInterrupt):
         embed_kb(bare_kb.path, linker, progress=Bar(2))
-    assert contents(bare_kb.path) == before
+    assert files(bare_kb.path) == before
     encoded.clear()
     bar, lines = Bar(), []
     kb = embed_kb(bare_kb.path, linker, progress=bar, report=lines.append)
     assert encoded == list(ENTITIES[6].names)
     assert (bar.total, bar.initial, bar.updates) == (7, 6, [1])
     assert lines == ["resuming: 2 of 3 blocks done"]
-    assert contents(kb.path) == contents(whole.path)
+    assert files(kb.path) == files(whole.path)
     assert not [path for path in kb.path.iterdir() if path.is_dir()]
 
 
@@ -165,7 +165,7 @@ def test_a_killed_run_is_gone_on_with(
         embed_kb(bare_kb.path, linker, report=lines.append)
         done = {2: [], 3: ["resuming: 1 of 3 blocks done"], 7: ["resuming: 3 of 3 blocks done"]}
         assert lines == done[replacements]
-    assert contents(bare_kb.path) == contents(whole.path)
+    assert files(bare_kb.path) == files(whole.path)
 
 
 def test_a_changed_kb(linker, bare_kb: KnowledgeBase) -> None:
@@ -264,4 +264,4 @@ def test_processes_make_the_same_vectors(
     monkeypatch.setattr(embed, "local_results", on_cpus)
     together = embed_kb(bare_kb.path, linker)
     assert devices == ["cuda:0", "cuda:1"]
-    assert contents(together.path) == contents(alone.path)
+    assert files(together.path) == files(alone.path)

@@ -18,7 +18,7 @@ from spacy_pel.jobs.link import link_to_folder
 from spacy_pel.jobs.link_docs import LinkingChoices
 from spacy_pel.kb import KnowledgeBase
 
-from .conftest import Told, contents, files
+from .conftest import Told, files
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_a_killed_worker_s_chunk_is_made_by_another(
     alone = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "alone"), linker)
     together = embed_kb(bare_kb.path, linker, engine="ray")
     assert killed.exists()
-    assert contents(together.path) == contents(alone.path)
+    assert files(together.path) == files(alone.path)
 
 
 @pytest.mark.slow
