@@ -4,15 +4,3 @@ from .docs import make_doc
 from .document import Document, Mention, Passage
 from .formats import format_named, format_of
 from .open_documents import DocumentStream, RawDocument, open_documents
-
-__all__ = [
-    "Document",
-    "DocumentStream",
-    "Mention",
-    "Passage",
-    "RawDocument",
-    "format_named",
-    "format_of",
-    "make_doc",
-    "open_documents",
-]

@@ -19,7 +19,7 @@ from ..system.lines import json_object
 from .bioc import document_of_bioc
 from .docs import linked_document
 from .document import Document, Mention, mention_at
-from .format import BoundedFile, Format, Input, NumberedDocs, TextOutput, decoded, filled_lines
+from .format import BoundedFile, Format, Input, TextOutput, decoded, filled_lines
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -209,8 +209,8 @@ def _ids(answer: dict[str, Any]) -> tuple[str, ...]:
 class _TaskList:
     """Tasks that have predictions, as a list; parts have a task a line."""
 
-    def write_part(self, docs: NumberedDocs, spans_key: str | None, path: Path) -> None:
-        TextOutput(_task_line).write_part(docs, spans_key, path)
+    def __init__(self) -> None:
+        self.write_part = TextOutput(_task_line).write_part
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
         between = b"[\n"

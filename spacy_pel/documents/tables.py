@@ -23,17 +23,7 @@ from ..kb.readers.tables import parquet_rows
 from ..system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
 from .docs import linked_document, linked_mentions
 from .document import Document
-from .format import (
-    LONGEST,
-    BoundedFile,
-    Fault,
-    Format,
-    Input,
-    NumberedDocs,
-    TextOutput,
-    decoded,
-    document_id,
-)
+from .format import LONGEST, BoundedFile, Fault, Format, Input, TextOutput, decoded, document_id
 from .json_formats import document_of
 
 if TYPE_CHECKING:
@@ -194,9 +184,7 @@ class _ParquetOutput:
 
     def __init__(self, vocabularies: Sequence[str]) -> None:
         self.kinds = {**_KINDS, **dict.fromkeys(vocabularies, "VARCHAR[]")}
-
-    def write_part(self, docs: NumberedDocs, spans_key: str | None, path: Path) -> None:
-        TextOutput(self._lines).write_part(docs, spans_key, path)
+        self.write_part = TextOutput(self._lines).write_part
 
     def _lines(self, number: int, doc: Doc, spans_key: str | None) -> str:
         lines = []

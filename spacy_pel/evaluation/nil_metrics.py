@@ -129,11 +129,7 @@ def nil_summary(metrics: dict[str, Any]) -> str:
 def _operating_points(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The distinct scores below inf, rising, and two numbers for each.
-
-    They are the number of mentions with this score or a lower one, which a threshold just above
-    would call NIL, and the number of mentions among these that are NIL.
-    """
+    """The distinct scores below inf, rising; how many mentions score so or lower; and how many are NIL."""
     scores, gold_nil = np.asarray(scores, dtype=np.float64), np.asarray(gold_nil, dtype=bool)
     order = np.argsort(scores, kind="stable")
     order = order[scores[order] < np.inf]
@@ -143,8 +139,7 @@ def _operating_points(
 
 
 def _recall(ranks: np.ndarray, k: int) -> float | None:
-    """The share of mentions whose rank is 1 to k; rank 0 is a miss."""
-    return _ratio(int(((ranks > 0) & (ranks <= k)).sum()), len(ranks))
+    return _ratio(int(((ranks > 0) & (ranks <= k)).sum()), len(ranks))  # rank 0 is a miss
 
 
 def _ratio(part: int, whole: int) -> float | None:

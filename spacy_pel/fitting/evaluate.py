@@ -39,8 +39,6 @@ def evaluate(
 ) -> dict[str, Any]:
     """Link the gold mentions of corpora, and score the 64 best candidates of each.
 
-    Only the linker runs, and the components that it listens to.
-
     Args:
         nlp: A pipeline with a trained linker.
         corpus: Names of corpora, as ``corpora.document_corpus.open_corpus`` takes them.

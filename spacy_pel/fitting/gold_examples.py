@@ -73,7 +73,8 @@ def link_examples(
     docs = read_by_upstream(nlp, linker.name, (example.predicted for example in examples))
     candidates = max(linker.candidates, SEARCH_DEPTH)
     shown = progress(desc="Linking", total=len(examples)) if progress else nullcontext()
-    with with_settings(linker, candidates=candidates), shown as bar:
+    # They may have been linked before.
+    with with_settings(linker, candidates=candidates, overwrite=True), shown as bar:
         for doc in linker.pipe(docs):
             # The vectors that other components left: those of a corpus take half a gigabyte.
             doc.tensor = np.zeros(0, dtype=np.float32)

@@ -1,9 +1,8 @@
 """A knowledge base learns annotated mentions: rows of its index, beside the rows of names.
 
 How much they count is fitted to mentions whose entities are known: of other documents, or the learnt
-ones themselves. Of these, each is searched among the learnt mentions of all other documents, as a
-mention of a new document would be. A conditional logistic regression then says how names and mentions
-together tell its entity (``evaluation.calibration``).
+ones, each searched among those of all other documents. A conditional logistic regression says how
+names and mentions together tell its entity (``evaluation.calibration``).
 """
 
 from __future__ import annotations

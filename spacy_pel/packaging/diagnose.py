@@ -82,8 +82,8 @@ def installation_findings() -> Iterator[Finding]:
             yield _judged(good, name, found, f"pip install '{name}{specifier}'", bad)
 
     missing = names_to_install()
-    found = f"not those of spacy_pel/registry.py: {', '.join(missing)}"
-    found = found if missing else "all are installed"
+    others = f"not those of spacy_pel/registry.py: {', '.join(missing)}"
+    found = others if missing else "all are installed"
     yield _judged(not missing, "registered names", found, INSTALL_AGAIN, BROKEN)
 
     faiss = [name for name in ("faiss-cpu", "faiss-gpu") if _version(name)]
@@ -112,9 +112,8 @@ def _computing_findings() -> Iterator[Finding]:
         yield Finding(NOTE, "gpu", f"there may be one, but torch is {build}", remedy)
     else:
         yield Finding(OK, "gpu", "none: all is computed on the processor")
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    threads = torch.get_num_threads()
+    affinity = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+    threads, cores = torch.get_num_threads(), len(affinity(0))
     remedy = "unset OMP_NUM_THREADS, or set it to their number"
     yield _judged(threads >= cores, "threads", f"{threads} of {cores} processor cores", remedy)
 
