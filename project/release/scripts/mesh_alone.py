@@ -23,6 +23,14 @@ from spacy_pel.system.lines import numbered_lines
 MADE = "kb/mesh_only.jsonl.gz"  # by "prepare", of MeSH's own files
 JOINED = "kb/mesh.jsonl.gz"
 MESH, MEDIC = "ontologies/mesh_ascii_d2014.bin.gz", "ontologies/medic_2012.txt.gz"
+# What follows the name of a drug in that of its salt. Newer descriptors have no other name than this.
+_SALTS = frozenset(
+    """acetate acetonide besylate bromide butyrate calcium chloride citrate dihydrochloride dimaleate
+    dipropionate disodium esylate fumarate furoate gluconate hydrobromide hydrochloride lactate maleate
+    malate mesylate napadisilate nitrate oxalate palmitate pamoate phosphate potassium propionate
+    sodium succinate sulfate tartrate tosylate trihydrate valerate xinafoate""".split()
+)
+_SHORTEST = 6  # letters of a name without its salt
 # The one type of MEDIC, and the branch of MeSH that holds the same.
 _MEDIC_TYPE, _MESH_BRANCH = "Disease", "Diseases"
 
@@ -51,9 +59,32 @@ def main(data: Path, output: Path) -> None:
     rows = (line.split("|") for _, line in numbered_lines(medic))
     of_medic = {id: frozenset(map(folded, filter(None, names))) for id, _, *names in rows}
     left_out: Counter[str] = Counter()
-    entities = mesh_only(open_source(joined).entities, of_mesh, of_medic, left_out)
-    write_entities(output, entities)
+    entities = list(mesh_only(open_source(joined).entities, of_mesh, of_medic, left_out))
+    named = with_names_of_drugs(entities)
+    write_entities(output, named)
+    new = sum(len(a.aliases) - len(b.aliases) for a, b in zip(named, entities))
+    msg.info(f"Names of drugs, from those of their salts: {new:,}")
     msg.info("Left out: " + ", ".join(f"{n:,} {what}" for what, n in sorted(left_out.items())))
+
+
+def with_names_of_drugs(entities: list[Entity]) -> list[Entity]:
+    """The entities, where the first name of a salt also gives that of the drug: "Quetiapine Fumarate".
+
+    A name that another entity has, or that two salts would give, is not added.
+    """
+    drugs = [_drug_of(entity) for entity in entities]
+    known = Counter(folded(name) for entity in entities for name in entity.names)
+    known.update(filter(None, drugs))
+    return [
+        entity._replace(aliases=(*entity.aliases, drug)) if known[drug] == 1 else entity
+        for entity, drug in zip(entities, drugs)
+    ]
+
+
+def _drug_of(entity: Entity) -> str | None:
+    """The first name of an entity without the salt, in lower case; None if it is of no salt."""
+    drug, _, salt = folded(entity.canonical_name).partition(" ")
+    return drug if salt in _SALTS and drug.isalpha() and len(drug) >= _SHORTEST else None
 
 
 def folded(name: str) -> str:
