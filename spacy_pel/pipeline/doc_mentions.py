@@ -46,7 +46,7 @@ def read_documents(
 
 def _token_states(tok2vec: Model, doc: Doc, states: object) -> TokenStates:
     values = np.ascontiguousarray(tok2vec.ops.to_numpy(states), dtype=np.float32)
-    if doc.text.strip() and not values.any():  # blanks have no states
+    if not values.any() and doc.text.strip():  # blanks have no states
         raise PelError(
             "the linker shares what another component reads, which has not read this doc",
             "run the "
