@@ -132,7 +132,9 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
     owners = {surface: kb.numbers_named(surface) for surface in {m.surface for m in mentions}}
     n_owners = np.array([min(len(owners[m.surface]), _OWNERS) for m in mentions]) / _OWNERS
     is_sole = np.array([len(owners[m.surface]) == 1 for m in mentions])
-    owning = [set(owners[mention.surface].tolist()) for mention in mentions]  # np.isin is slow on few
+    owning = [
+        set(owners[mention.surface].tolist()) for mention in mentions
+    ]  # np.isin is slow on few
     exact = [[number in own for number in row] for own, row in zip(owning, numbers.tolist())]
     exact = np.array(exact, dtype=bool).reshape(numbers.shape) & there
     like, like_first = trigram_likeness(surfaces, numbers, entities)
