@@ -1,7 +1,7 @@
 """Acronyms that a text does not define: how often the right one of their senses is chosen.
 
     python -m spacy pel kb learn KB TEXTS --acronyms --pipeline PIPELINE
-    python -m spacy pel kb learn COPY OTHER_TEXTS --acronyms --lessons lessons.pubtator    # COPY of another KB
+    python -m spacy pel kb learn COPY OTHER_TEXTS --acronyms --lessons lessons.pubtator    # COPY: of the KB before
     awk -v RS= -v ORS='\\n\\n' 'NR % 2' lessons.pubtator > odd.pubtator
     awk -v RS= -v ORS='\\n\\n' 'NR % 2 == 0' lessons.pubtator > even.pubtator
     python -m spacy pel calibrate PIPELINE DEV odd.pubtator --kb KB
@@ -11,6 +11,10 @@ A table by the number of entities in the KB that have the acronym, of mentions w
 them: the share for which the most frequent sense is right (by the counts of the KB, then by id),
 the best score alone, and the pipeline with its ranking; the ranking's mean probability of right and
 of wrong answers. NIL decisions do not count.
+
+The figure in the docs is of a KB of MeSH that learnt 81,895 sentences and the train splits of BC5CDR,
+NCBI disease and BioRED, a ranking fitted to the dev splits of BC5CDR and NCBI disease and to half of
+the lessons of 81,894 other sentences, and the other half.
 """
 
 from pathlib import Path
