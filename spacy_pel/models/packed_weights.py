@@ -3,7 +3,7 @@
 Weights that are read from a file stay in it. They are mapped: they come into memory when they are
 first used, and all processes that read them share one copy. Training copies them.
 
-Weights that are all float16 numbers (``rounded``) are packed as such, in half the bytes. Reading them
+Weights that are all float16 numbers are packed as such, in half the bytes. Reading them
 gives float32 again, which is a copy.
 """
 
@@ -48,11 +48,6 @@ class Contents(NamedTuple):
             if description:
                 encoder.restore(description, under(f"{number}.", self.tensors))
                 encoder.to(device)
-
-
-def rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights, float32, rounded to float16 numbers. They are then packed in half the bytes."""
-    return {name: tensor.half().float() for name, tensor in weights.items()}
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
