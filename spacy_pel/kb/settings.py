@@ -17,11 +17,7 @@ KB_FILE = "kb.sqlite"
 JOURNAL = KB_FILE + "-journal"
 KIND = "spacy-pel-kb"
 SCHEMA_VERSION = 3
-# Of KBs that earlier releases wrote.
-OLD_MANIFEST = "manifest.json"
-OLD_FILE = re.compile(
-    r"(entities|mentions|removed|vectors|scales|rows|index|basis)-[0-9a-f]{16}\.(sqlite|faiss|npy)"
-)
+OLD_MANIFEST = "manifest.json"  # of KBs that earlier releases wrote
 VECTOR_FILE = re.compile(r"(vectors-[0-9a-f]{16}\.npy|index-[0-9a-f]{16}\.faiss)")
 
 _FILE = {"name": VECTOR_FILE, "sha256": str, "bytes": int}

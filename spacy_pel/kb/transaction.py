@@ -23,8 +23,6 @@ from ..system.whole_files import LOCK, to_disk, writer_lock
 from .settings import (
     JOURNAL,
     KB_FILE,
-    OLD_FILE,
-    OLD_MANIFEST,
     VECTOR_FILE,
     Settings,
     is_old_form,
@@ -123,7 +121,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     if folder.exists() and not folder.is_dir():
         raise PelError(f"{folder}: is a file", "choose a folder")
-    if folder.exists() and not ((folder / KB_FILE).exists() or is_old_form(folder)):
+    if folder.exists() and not (folder / KB_FILE).exists():
         names = (path.name for path in folder.iterdir())
         if not all(is_ours(name) or VECTOR_FILE.fullmatch(name) for name in names):
             problem = f"{folder}: holds other files and no KB"
@@ -158,10 +156,7 @@ def put_in_place(database: Path, folder: Path) -> None:
         rolled_back(folder / KB_FILE)  # else SQLite would apply the old journal to the new file
     (folder / JOURNAL).unlink(missing_ok=True)
     (folder / CHECKSUMS).unlink(missing_ok=True)
-    old = [p for p in folder.iterdir() if OLD_FILE.fullmatch(p.name)] if is_old_form(folder) else []
     os.replace(database, folder / KB_FILE)
-    for path in (*old, folder / OLD_MANIFEST) if old else ():
-        remove_unless_open(path)
     if os.name == "posix":
         with suppress(OSError):  # it is in place; not every file system can sync folders
             to_disk(folder)
@@ -176,7 +171,9 @@ def checked_settings(folder: Path, store: Store | None = None) -> Settings:
     if plain_file_size(folder / KB_FILE) is None:
         if is_old_form(folder):
             problem = f"{folder}: a knowledge base in the form of an earlier release"
-            raise PelError(problem, f"build it anew: {build}")
+            raise PelError(
+                problem, "build it in a new folder: python -m spacy pel kb build SOURCE KB"
+            )
         raise PelError(f"{folder}: no knowledge base here", f"build one: {build}")
     with closing(Store(folder)) if store is None else nullcontext(store) as opened:
         settings = opened.settings()

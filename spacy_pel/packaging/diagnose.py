@@ -165,13 +165,12 @@ def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
             found = f'the KB has a row for each {kb.row_kind}, the pipeline is set to "{wanted}"'
             remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
             yield Finding(NOTE, "fit", found, remedy)
-    threshold, ranking, old = linker.nil_threshold, linker.ranking, linker.fitted.old
-    found = "probabilities, fitted with release 0.1" if old else "none: no probabilities"
+    threshold, ranking, found = linker.nil_threshold, linker.ranking, "none: no probabilities"
     if ranking is not None:
         found = f"probabilities, fitted on mentions of {ranking.fitted_on}"
     nil = "no mention is NIL" if threshold is None else f"a mention below {threshold:.3f} is NIL"
     remedy = "python -m spacy pel calibrate PIPELINE DEV"
-    yield _judged(bool(ranking or old), "calibration", f"{found}; {nil}", remedy)
+    yield _judged(ranking is not None, "calibration", f"{found}; {nil}", remedy)
 
 
 def _version(name: str) -> str | None:

@@ -25,19 +25,17 @@ class Fitted:
             fitted, and again when the retriever's weights have changed.
         ranking: Orders candidates, and says how probable they are.
         joint: How the mentions of a corpus are linked together.
-        old: The saved settings of a pipeline of release 0.1 (``linking.old_fit``).
     """
 
     nil_threshold: float | None = None
     configured_nil_threshold: float | None = None
     ranking: Ranking | None = None
     joint: JointSettings | None = None
-    old: dict[str, Any] | None = None
 
     def forget(self, *, keep_threshold: bool) -> None:
         """Drop what was fitted: weights have changed. The threshold is of the retriever's alone."""
         keep_threshold = keep_threshold and self.ranking is None
-        self.ranking = self.joint = self.old = None
+        self.ranking = self.joint = None
         if not keep_threshold:
             self.nil_threshold = self.configured_nil_threshold
 
@@ -55,7 +53,6 @@ class Fitted:
         """
         fitted = cls(saved.get("nil_threshold"), saved.get("configured_nil_threshold"))
         fitted.ranking = Ranking.of(saved["ranking"]) if saved.get("ranking") else None
-        fitted.old = saved.get("old") or (saved if saved.get("calibration") else None)
         if saved.get("joint"):
             slope, intercept, linking, discovery, *more = saved["joint"]
             kinds = Neighbourhood(*linking), Neighbourhood(*discovery)

@@ -17,8 +17,6 @@ import srsly
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.old_form import converted
-from ..kb.settings import is_old_form
 from ..system.whole_files import whole_file
 
 # The folder of a KB inside the pipeline, and the file that points to one outside of it.
@@ -74,12 +72,12 @@ class KBComponent:
                     f'build SOURCE KB" and give its folder: nlp.add_pipe("{self.factory}", '
                     'config={"kb": "KB"}) or the component\'s set_kb("KB")',
                 )
-            self._opened_kb = _opened(Path(self.kb_path))
+            self._opened_kb = KnowledgeBase.open(Path(self.kb_path))
         return self._opened_kb
 
     def set_kb(self, path: str | os.PathLike) -> None:
         """Use the KB of another folder from now on; PelError if there is none in it."""
-        self._opened_kb = _opened(Path(path))
+        self._opened_kb = KnowledgeBase.open(Path(path))
         self.kb_path = str(Path(path).absolute())
 
     def use_kb(self, kb: KnowledgeBase) -> None:
@@ -161,9 +159,3 @@ class KBComponent:
 def content(saved: Saved) -> bytes:
     """The bytes that were saved."""
     return saved if isinstance(saved, bytes) else saved.read_bytes()
-
-
-def _opened(folder: Path) -> KnowledgeBase:
-    """The KB of a folder. One that an earlier release packaged is first copied to a cache."""
-    packaged = folder.name == KB_FOLDER and (folder.parent.parent / "meta.json").is_file()
-    return KnowledgeBase.open(converted(folder) if packaged and is_old_form(folder) else folder)

@@ -30,7 +30,6 @@ from ..errors import PelError
 from ..linking.exact_names import sole_owners_first
 from ..linking.link import Ordering, Searchable, link, without_candidates
 from ..linking.nil import Sure
-from ..linking.old_fit import OldFit
 from ..linking.reranking import Reranking
 from ..linking.retriever import Retriever
 from ..reading.proxies import check_row_kind
@@ -251,9 +250,6 @@ class ProxyLinker(KBComponent, TrainablePipe):
             return partial(ranking.ordered, self.kb, labels)
         if self.reranked:
             return None
-        old = self.fitted.old and OldFit.of(self.kb, self.fitted.old)
-        if old:
-            return old.ordered
         return partial(sole_owners_first, self.kb) if self.sole_owners_first else None
 
     def fitting(self, fitted: FittedScore | None) -> FittedScore | None:
