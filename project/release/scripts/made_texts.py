@@ -20,7 +20,6 @@ from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.name_finder import NameFinder
 from spacy_pel.linking.exact_names import is_acronym
-from spacy_pel.system.lines import numbered_lines
 from spacy_pel.system.whole_files import whole_file
 
 NAMES_OF_TEXT = 32
@@ -39,7 +38,7 @@ def main(kb: Path, lessons: Path, sentences: Path, out: Path, names: int = 18000
     parts = range(0, len(chosen), NAMES_OF_TEXT)
     lists = [joined(f"names-{i}", chosen[i : i + NAMES_OF_TEXT]) for i in parts]
     given = [raw.document(None) for raw in open_documents(str(lessons))]
-    texts = [line.strip() for _, line in numbered_lines(sentences)]
+    texts = [raw.document(None).text for raw in open_documents(str(sentences))]
     rng.shuffle(texts)
     made = list(replaced(base, texts, given, rng))
     for name, documents in (("names", lists), ("lessons", [*given, *made])):
