@@ -3,7 +3,7 @@
 import spacy
 
 TEXTS = [
-    "Naloxone reverses the antihypertensive effect of clonidine.",
+    "Her MS relapsed: the scan showed new plaques, and natalizumab was started.",
     "Patients with rheumatoid arthritis (RA) took methotrexate; RA improved.",
     "She developed Parkinson's disease, and levodopa relieved her tremor.",
 ]

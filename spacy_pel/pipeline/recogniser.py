@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..architectures import is_initialized, pack_model, set_dropout, unpack_mode
 from ..architectures.tagger import WordTagger, n_tags, word_reader
 from ..errors import PelError
 from ..kb.name_finder import FoundNames, NameFinder, Pieces
+from ..kb.records.semantic_types import types_meant
 from ..linking.exact_names import is_acronym
 from ..models.tagger import summed_loss
 from ..reading.text_inputs import WindowInputs
@@ -67,7 +69,8 @@ class KBRecogniser(KBComponent, Tok2Vec):
 
     Args:
         types: The types of the KB's entities that belong to each label, the types below them included.
-            Names of other entities are shown as names of no label.
+            Names of other entities are shown as names of no label. So are all names of a KB that has
+            none of these types, such as another ontology.
         add_names: Whether a name that one entity alone has, and no acronym, is a mention even if the
             tags do not say so. Its entity has to belong to one label.
         grad_factor: How much the gradients of components that listen count beside its own.
@@ -314,7 +317,9 @@ class KBRecogniser(KBComponent, Tok2Vec):
     def _names(self) -> tuple[NameFinder, np.ndarray]:
         """What finds the names of the KB, and the labels of its entities: bool [entities, labels]."""
         labels = np.zeros((self.kb.numbers().max(initial=-1) + 1, len(self.labels)), dtype=bool)
-        for label, types in self.types.items():
+        named = chain.from_iterable(self.types.values())
+        is_other = not any(types_meant(name, self.kb.semantic_types) for name in named)
+        for label, types in () if is_other else self.types.items():
             labels[self.kb.of_types(*types), self.labels.index(label)] = True
         return NameFinder.of(self.kb, stop_words=self.stop_words), labels
 

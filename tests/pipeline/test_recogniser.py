@@ -12,6 +12,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, build_kb
 from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.training.optimizer import AdamW
 
@@ -78,6 +79,17 @@ def test_it_finds_names_that_no_training_text_has_also_when_loaded(
         said = found(one, "The kidney of a patient with rheumatoid arthritis")
         assert said == {"rheumatoid arthritis": "Disease"}
     assert again.get_pipe("kb_ner").cfg == {"annotated": {"a": ["Chemical", "Disease"]}}
+
+
+def test_a_kb_of_other_types_shows_its_names(nlp: Language, tmp_path: Path) -> None:
+    other = build_kb([Entity("X1", "Zebra fever", types=("Animal Disease",))], tmp_path / "kb")
+    recogniser = nlp.get_pipe("kb_ner")
+    before = recogniser.kb.path
+    recogniser.set_kb(other.path)
+    _, entity_labels = recogniser.made_of_kb(recogniser._names)
+    assert not entity_labels.any()
+    found(nlp, "A patient with zebra fever")
+    recogniser.set_kb(before)
 
 
 def test_a_stream_is_read_as_single_docs_are(nlp: Language) -> None:
