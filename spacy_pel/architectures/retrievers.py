@@ -59,6 +59,8 @@ class Architecture:
             mention tower.
         listens: Whether another component reads its documents. Then the function has an argument
             ``tok2vec``.
+        surface: Whether the vector that the entity tower gives the words of a mention is added to
+            that of the mention in its text.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Architecture:
     entity_settings: dict[str, Any]
     make_reader: Callable[[BertEncoder], MentionReader]
     listens: bool = False
+    surface: bool = False
 
 
 def make_retriever(
@@ -326,6 +329,7 @@ def SharedEncoder(
     entity_length: int = 64,
     mixed_precision: bool = False,
     n_numbers: int | None = None,
+    surface: bool = False,
 ) -> Model:
     """Retriever that reads no mention by itself: it pools what the pipeline has read already.
 
@@ -339,6 +343,9 @@ def SharedEncoder(
         pooling: The vector of a mention is mapped from the "mean" of its tokens, its "start" or its
             "end".
         entity_pooling: The pooling of entities, as ``pooling`` of ``BiEncoder``.
+        surface: Whether the linker adds the vector that the entity tower gives the words of a
+            mention, read as a name, and scales the sum to length 1. Training does without. The
+            words alone find names that training has not seen, and the text parts the senses.
     """
     check_choice("pooling", pooling, "mean", "start", "end")
     of_entities = _entity_settings(
@@ -349,6 +356,7 @@ def SharedEncoder(
         "pooling": pooling,
         "entity_pooling": entity_pooling,
         "mixed_precision": mixed_precision,
+        "surface": surface,
     }
     spans = SpanEncoder(pooling=pooling, normalize=similarity == "cosine")
     # The listener is a layer of the tower, so that spaCy finds it.
@@ -365,7 +373,7 @@ def SharedEncoder(
         return model
 
     architecture = Architecture(
-        "spacy-pel.SharedEncoder.v1", settings, of_entities, _states_reader, listens=True
+        "spacy-pel.SharedEncoder.v1", settings, of_entities, _states_reader, True, surface
     )
     return _retriever(architecture, [mention, entity], init, tok2vec)
 

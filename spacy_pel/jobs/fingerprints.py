@@ -31,16 +31,16 @@ def linker_state(nlp: Language, component: str = "proxy_linker") -> dict[str, An
     linker = linker_of(nlp, component)
     reranker = None
     if linker.reranked:
-        data = linker.to_bytes(exclude=("cfg", "model", KB_FOLDER))
+        data = linker.to_bytes(exclude=("cfg", "reader", "model", KB_FOLDER))
         reranker = hashlib.blake2b(data, digest_size=16).hexdigest()
-    config, fitted = nlp.get_pipe_config(component), linker.fitted.as_data()
+    config = nlp.get_pipe_config(component)
     return {
         "knowledge base": linker.kb.settings["checksum"],
         "encoder": linker.retriever.fingerprint(),
         "reranker": reranker,
         "number of candidates reranked": linker.reranked,
         "NIL threshold": linker.nil_threshold,
-        "ranking": fitted["ranking"] or fitted["old"],
+        "ranking": linker.fitted.as_data()["ranking"],
         **{name: value for name, value in config.items() if name not in _LEFT_OUT},
     }
 

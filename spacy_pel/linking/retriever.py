@@ -28,6 +28,8 @@ class Retriever:
         self.width: int = encoder_of(self.entity_tower).n_outputs  # the length of the vectors
         # Whether a document is read once for all its mentions (``MentionReader``).
         self.reads_documents: bool = self._mention_reader.reads_documents
+        # Whether the words of a mention are also read as a name (``Architecture.surface``).
+        self.reads_names: bool = architecture_of(model).surface
 
     def mention_inputs(self, mentions: Sequence[MentionInContext]) -> Any:
         """What the mention tower reads; the architecture decides its type."""
@@ -39,7 +41,14 @@ class Retriever:
 
     def mention_vectors(self, mentions: Sequence[MentionInContext]) -> np.ndarray:
         """The vectors of mentions, float32 [n, d], in the order given."""
-        return self.mention_tower.predict(self._mention_reader.inputs(mentions))
+        vectors = self.mention_tower.predict(self._mention_reader.inputs(mentions))
+        if not self.reads_names or not len(vectors):
+            return vectors
+        places = {mention.surface: None for mention in mentions}
+        names = self.entity_vectors([EntityText(surface) for surface in places])
+        places = {surface: place for place, surface in enumerate(places)}
+        vectors += names[[places[mention.surface] for mention in mentions]]
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     def entity_vectors(self, entities: Sequence[EntityText]) -> np.ndarray:
         """The vectors of entities, float32 [n, d], in the order given."""

@@ -172,7 +172,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         groups = agreeing(spans, mentions, filters) if self.agree else None
         reranking = self.reranking
         towers = [
-            self.retriever.mention_tower,
+            *self.model.layers,
             *(reranking.reranker.model.layers if reranking else ()),
         ]
         # In a training session weights change, and only torch follows them. Evaluations show what

@@ -12,7 +12,9 @@ from spacy.tokens import Doc
 
 from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.kb import build_kb
+from spacy_pel.pipeline.doc_mentions import mentions_in_context, read_documents
 from spacy_pel.pipeline.pipelines import read_by_upstream
+from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.training.optimizer import AdamW
 
 from ..training.problem import write_pubtator
@@ -79,6 +81,18 @@ def test_the_recogniser_learns_from_the_linker(kb: Path) -> None:
     losses = [nlp.update(data, sgd=optimizer)["proxy_linker"] for _ in range(8)]
     assert losses[-1] < 0.8 * losses[0]
     assert (weights(nlp, "kb_ner") != before).any()
+
+
+def test_the_words_alone_can_be_added(nlp: Language, monkeypatch) -> None:
+    [doc] = read_by_upstream(nlp, "proxy_linker", mentions_of(nlp, TRAIN[:1]))
+    linker = nlp.get_pipe("proxy_linker")
+    mentions = mentions_in_context(doc, doc.ents, read_documents(linker.model, [doc])[0][0], True)
+    in_text = linker.retriever.mention_vectors(mentions)
+    alone = linker.retriever.entity_vectors([EntityText(ent.text) for ent in doc.ents])
+    monkeypatch.setattr(linker.retriever, "reads_names", True)
+    both = linker.retriever.mention_vectors(mentions)
+    expected = [(a + b) / np.linalg.norm(a + b) for a, b in zip(in_text, alone)]
+    np.testing.assert_allclose(both, expected, atol=1e-6)
 
 
 def test_gold_mentions_stay_what_is_linked(nlp: Language, tmp_path: Path) -> None:
