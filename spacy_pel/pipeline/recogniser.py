@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -340,8 +341,8 @@ def _overlap(mention: Tagged, other: Tagged) -> bool:
 
 
 def _source(example: Example) -> str:
-    """The corpus file that an example is of; "" if its corpus does not say (``Corpus`` does)."""
-    return example.reference.user_data.get("source", "")
+    """The corpus file that an example is of, with its folder; "" if its corpus does not say."""
+    return "/".join(PurePath(example.reference.user_data.get("source", "")).parts[-2:])
 
 
 @Language.factory(

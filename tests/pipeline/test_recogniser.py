@@ -110,11 +110,11 @@ def test_ents_that_are_there_stay(nlp: Language) -> None:
 
 def test_a_corpus_without_a_label_does_not_deny_it(tiny_kb: Path) -> None:
     """The source "b" annotates diseases alone, and its texts are full of aspirin."""
-    half = [("Aspirin relieves headache.", {"headache": "Disease"}, "b")] * 4
+    half = [("Aspirin relieves headache.", {"headache": "Disease"}, "/home/me/ncbi/b")] * 4
     nlp = trained(tiny_kb, [*SENTENCES, *half])
     assert nlp.get_pipe("kb_ner").cfg["annotated"] == {
         "a": ["Chemical", "Disease"],
-        "b": ["Disease"],
+        "ncbi/b": ["Disease"],
     }
     assert found(nlp, "Aspirin relieves headache.") == SENTENCES[0][1]
 

@@ -33,8 +33,6 @@ def main(trained: Path, kb: Path, output: Path) -> None:
         pipe = nlp.add_pipe(config.pop("factory"), name, config={**config, "kb": str(kb)})
         pipe.from_disk(trained / name)
         pipe.set_kb(kb)
-        if name == "kb_ner":
-            pipe.cfg["annotated"] = {}  # it names files of whoever trained it
         for tower in pipe.model.layers:
             encoder = encoder_of(tower)
             weights = encoder.weights().items()
