@@ -1,6 +1,6 @@
 """Makes a data set of mentions whose entities the knowledge base lacks (PEL, appendix D).
 
-python -m papers.okb kb/umls okb --types paper --train MedMentions/st21pv:train --dev MedMentions/st21pv:dev
+python -m papers.okb kb/umls okb --types paper --train train.pubtator.gz --dev dev.pubtator.gz
 """
 
 from __future__ import annotations

@@ -153,10 +153,10 @@ class Runner:
                 source = Path(filled(kb["source"], self.places))
                 write_sample(source, corpora, limit, kb["others"], self.shared / "sample.jsonl")
             for command in filled(self.table["prepare"], self.places):
-                # "okb" is a command of ours, all others are those of "pel".
-                module = ["papers.okb"] if command.startswith("okb ") else ["spacy", "pel"]
-                words = command.removeprefix("okb ").split()
-                subprocess.run([sys.executable, "-m", *module, *words], check=True)
+                # "okb" and "zeshel" are commands of ours, all others are those of "pel".
+                is_ours = command.startswith(("okb ", "zeshel "))
+                words = f"papers.{command}" if is_ours else f"spacy pel {command}"
+                subprocess.run([sys.executable, "-m", *words.split()], check=True)
             done.touch()
 
     def run(self, variant: Variant, seed: int) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def link_cli(
         str,
         Argument(
             help=f"A file ({suffixes('input')}; also .gz), a folder of such files, the URL of one of "
-            "these, FOLDER:SPLIT of MedMentions or ZESHEL, or - for stdin"
+            "these, or - for stdin"
         ),
     ],
     output: Annotated[

@@ -287,7 +287,7 @@ Corpora = Annotated[
     list[Path],
     Argument(
         help="Files whose mentions have ids (.pubtator, .jsonl, .json, .xml, .spacy, ...; also .gz), or "
-        "FOLDER:SPLIT of MedMentions or ZESHEL"
+        "folders of them"
     ),
 ]
 Limit = Annotated[int, Option(min=0, help="Number of documents taken of each file; 0 takes all")]

@@ -119,7 +119,7 @@ def _log_once(level: int, message: str) -> None:
 
 
 class DocumentCorpus(Corpus):
-    """Examples of files, folders and splits; each file, and each world of ZESHEL, is a source.
+    """Examples of files and folders; each file is a source.
 
     For names and format see ``open_documents``, for the settings ``Corpus``. PelError without a name.
     """
@@ -150,7 +150,7 @@ class DocumentCorpus(Corpus):
 def open_corpus(name: str | Path, **settings: Any) -> DocumentCorpus:
     """The corpus that a name stands for, of any format; see ``open_documents`` and ``Corpus``.
 
-    PelError if there is no such file or split, or its format has no entity ids.
+    PelError if there is no such file, or its format has no entity ids.
     """
     open_documents(name, with_ids=True)  # refuses it here and now
     return DocumentCorpus([name], **settings)
@@ -166,7 +166,7 @@ def make_document_corpus(
     gold_mentions: bool = True,
     labels: dict[str, str] | None = None,
 ) -> DocumentCorpus:
-    """Return a corpus of one or several files, folders, or FOLDER:SPLIT; see ``open_documents``."""
+    """Return a corpus of one or several files or folders; see ``open_documents``."""
     names = [path] if isinstance(path, (str, Path)) else path  # configs pass strings unconverted
     return DocumentCorpus(
         names, limit=limit, spans_key=spans_key, gold_mentions=gold_mentions, labels=labels
@@ -184,31 +184,3 @@ def make_pubtator_corpus(
     corpus = make_document_corpus(path, limit, spans_key, gold_mentions, labels)
     corpus.format = "pubtator"
     return corpus
-
-
-def make_medmentions_corpus(
-    path: Path,
-    split: str,
-    limit: int = 0,
-    spans_key: str | None = None,
-    gold_mentions: bool = True,
-) -> DocumentCorpus:
-    """Return a split of MedMentions: "train", "dev" or "test"."""
-    return make_document_corpus([f"{path}:{split}"], limit, spans_key, gold_mentions)
-
-
-def make_zeshel_corpus(
-    path: Path,
-    split: str,
-    worlds: list[str] | None = None,
-    limit: int = 0,
-    spans_key: str | None = None,
-    gold_mentions: bool = True,
-) -> DocumentCorpus:
-    """Return a split of ZESHEL, of all its worlds or of some.
-
-    To train on it without holding all documents in memory, set ``max_epochs`` to -1.
-    """
-    split_name = f"{path}:{split}"
-    names = [f"{split_name}:{world}" for world in sorted(worlds or ())] or [split_name]
-    return make_document_corpus(names, limit, spans_key, gold_mentions)

@@ -27,7 +27,6 @@ from .format import (
     place_text,
 )
 from .formats import WHOLE_TEXT, format_named, format_of, suffixes
-from .published_splits import is_published, open_split
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -202,10 +201,9 @@ def open_documents(
     """The documents of files, of all files of folders, of splits, or of standard input.
 
     Args:
-        given: One or several, each a path, or a URL that fsspec opens; or FOLDER:SPLIT of a corpus as
-            its authors publish it (see ``published_splits``); or "-" for standard input. The files
-            of a folder are read by name; files of other kinds are passed over, and a text file is
-            one document.
+        given: One or several, each a path, or a URL that fsspec opens, or "-" for standard input. The
+            files of a folder are read by name; files of other kinds are passed over, and a text file
+            is one document.
         format_name: The format of files. None: the longest suffix of a name decides, and standard
             input is text.
         with_ids: Whether mentions must have entity ids. Formats that have none are then refused,
@@ -215,9 +213,8 @@ def open_documents(
         PelError: There is nothing to read.
     """
     named = None if format_name is None else format_named(format_name)
-    other = "FOLDER:SPLIT of MedMentions or ZESHEL" if with_ids else "- for stdin"
     readable = suffixes("input", with_ids=with_ids)
-    kinds = f"give a file {readable}, each also .gz; a folder of such files; or {other}"
+    kinds = f"give a file {readable}, each also .gz; a folder of such files; or - for stdin"
 
     def of_file(name: str) -> Format:
         """The format of a file of this name; PelError if it is not to be read."""
@@ -241,15 +238,11 @@ def open_documents(
             found = files_behind(given)
         elif os.path.isfile(given):
             found = [(given, given, os.path.getsize(given))]
+        elif os.path.isdir(given):
+            paths = [path for path in sorted(Path(given).rglob("*")) if path.is_file()]
+            found = [(p.relative_to(given).as_posix(), str(p), p.stat().st_size) for p in paths]
         else:
-            folder, words = _folder(given)
-            if folder is None:
-                raise PelError(f"{given}: no such file", kinds)
-            if words or (named is None and is_published(folder)):
-                yield from open_split(folder, words)
-                return
-            paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-            found = [(p.relative_to(folder).as_posix(), str(p), p.stat().st_size) for p in paths]
+            raise PelError(f"{given}: no such file", kinds)
         if [name for name, *_ in found] == [given]:
             yield DocumentFile(*found[0], of_file(given))
             return
@@ -269,14 +262,3 @@ def open_documents(
 
     names = [given] if isinstance(given, (str, Path)) else given
     return DocumentStream(file for name in names for file in files(str(name)))
-
-
-def _folder(given: str) -> tuple[Path | None, list[str]]:
-    """The folder with which the name begins, and what follows it, separated by colons."""
-    words: list[str] = []
-    while not Path(given).is_dir():
-        given, colon, last = given.rpartition(":")
-        if not colon or len(words) == 2:
-            return None, []
-        words.insert(0, last)
-    return Path(given), words

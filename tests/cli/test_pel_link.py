@@ -16,12 +16,10 @@ from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
 from spacy_pel.cli.documents import link_cli
-from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, build_kb
 
 from ..conftest import ENTITIES
-from ..corpora.layouts import write_medmentions
 from ..fitting.calibration_corpus import write_repeated_corpus
 from .conftest import GIVEN, TEXT, breaking_after, failing_at, records
 
@@ -165,15 +163,6 @@ def test_a_component_that_fails_at_every_document_is_a_bug(
     arguments = ["link", str(tiny_folder), str(twelve), "-o", str(out), "--on-error", "skip"]
     result = CliRunner().invoke(pel, arguments)
     assert isinstance(result.exception, RuntimeError)
-
-
-def test_a_split_is_linked(run, tiny_folder: Path, tmp_path: Path, out: Path) -> None:
-    folder = write_medmentions(tmp_path / "corpus") / "st21pv"
-    gold = list(open_corpus(f"{folder}:train").documents())
-    run("link", tiny_folder, f"{folder}:train", "-o", out)
-    found = [(r["id"], [(m["start"], m["end"]) for m in r["mentions"]]) for r in records(out)]
-    assert found == [(d.id, sorted((m.start, m.end) for m in d.mentions)) for d in gold]
-    assert "has several splits; write" in run("link", tiny_folder, folder, "-o", out, code=1)
 
 
 def test_joint_links_and_proposals(run, pipeline: Path, tiny_nlp: Language, tmp_path: Path) -> None:

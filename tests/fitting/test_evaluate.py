@@ -8,7 +8,6 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_pel.errors import PelError
 from spacy_pel.fitting.evaluate import evaluate, surface_scores, surface_summary
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.pipeline.annotations import install_extensions
@@ -38,21 +37,6 @@ def test_several_files_and_a_limit(tiny_nlp: Language, corpus: Path, tmp_path: P
     more.write_text(CORPUS + CORPUS.replace("1|", "2|").replace("1\t", "2\t"), encoding="utf8")
     assert evaluate(tiny_nlp, [corpus, more])["mentions"] == 15
     assert evaluate(tiny_nlp, [corpus, more], limit=1)["mentions"] == 10
-
-
-def test_a_split_of_medmentions_is_evaluated(tiny_nlp: Language, tmp_path: Path) -> None:
-    (tmp_path / "corpus_pubtator.txt").write_text(
-        "1|t|Aspirin and MS\n1\t0\t7\tAspirin\tT\tUMLS:C05\n\n"
-        "2|t|headache\n2\t0\t8\theadache\tT\tC06\n"
-    )
-    for split, pmids in {"trng": "2", "dev": "1", "test": ""}.items():
-        (tmp_path / f"corpus_pubtator_pmids_{split}.txt").write_text(pmids)
-    metrics = evaluate(tiny_nlp, [f"{tmp_path}:dev"])
-    assert (metrics["mentions"], metrics["recall@64"]["in_kb"]) == (1, 1)
-    assert metrics["concepts"].keys() == {"precision", "recall", "f1"}
-    assert evaluate(tiny_nlp, [f"{tmp_path}:dev", f"{tmp_path}:train"])["mentions"] == 2
-    with pytest.raises(PelError, match="no documents in it; give a corpus"):
-        evaluate(tiny_nlp, [f"{tmp_path}:test"])
 
 
 def example(surface: str, gold: str, answers: list[str]) -> Example:

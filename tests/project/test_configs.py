@@ -1,11 +1,13 @@
 """Each config that is not the demo's: table 6 of the paper, and its first steps on small data."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import spacy
+from papers import zeshel
 from spacy.util import load_config
 
 from spacy_pel.cli import pel
@@ -17,8 +19,8 @@ from spacy_pel.kb.readers import open_source
 from spacy_pel.training.loop import run_training, start_training
 
 from ..conftest import ENTITIES
-from ..corpora.layouts import write_medmentions, write_zeshel
 from ..towers import save_bert
+from .papers.test_zeshel import write_zeshel
 
 ENCODER = {
     **{"@misc": "spacy-pel.ScratchEncoder.v1", "layers": 1, "width": 16, "heads": 2},
@@ -71,7 +73,11 @@ def steps_of(log: list[dict]) -> list[dict]:
 def test_first_steps_on_medmentions(project: Path, tmp_path: Path) -> None:
     names = {"C1": "Aspirin", "C2": "Headache", "C3": "Cat"}
     kb = build_kb([Entity(id, name) for id, name in names.items()], tmp_path / "kb").path
-    write_medmentions(tmp_path / "MedMentions")
+    corpora = tmp_path / "corpora" / "medmentions"
+    corpora.mkdir(parents=True)
+    text = "1|t|Aspirin for headache\n1\t0\t7\tAspirin\tT1\tC1\n1\t12\t20\theadache\tT2\tC2\n\n"
+    for split in ("train", "dev"):
+        (corpora / f"{split}.pubtator.txt.gz").write_bytes(gzip.compress(text.encode()))
     paths = {"paths.kb": str(kb), "paths.data": str(tmp_path)}
     steps = first_steps("paper", tmp_path, paths)
     assert all(step["adversarial"] > 0 for step in steps)
@@ -79,11 +85,13 @@ def test_first_steps_on_medmentions(project: Path, tmp_path: Path) -> None:
 
 
 def test_first_steps_on_zeshel(project: Path, tmp_path: Path) -> None:
-    zeshel = write_zeshel(tmp_path / "zeshel")
-    worlds = sorted((zeshel / "documents").iterdir())
+    published = write_zeshel(tmp_path / "zeshel")
+    zeshel.main(published, tmp_path)
+    worlds = sorted((published / "documents").iterdir())
     pel(["kb", "build", *map(str, worlds), str(tmp_path / "kb")], standalone_mode=False)
     paths = {"paths.kb": str(tmp_path / "kb"), "paths.data": str(tmp_path)}
-    steps = first_steps("paper_zeshel", tmp_path, {**paths, "corpora.dev.split": "test"})
+    paths["corpora.dev.path"] = str(tmp_path / "test")
+    steps = first_steps("paper_zeshel", tmp_path, paths)
     assert steps[-1]["counts"]["entity_inputs"] > 0
 
 

@@ -18,6 +18,7 @@ from tqdm import tqdm
 from wasabi import msg
 
 from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.documents import Document
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
@@ -55,8 +56,16 @@ def corpus(corpus: str, assets: Path, data: Path) -> None:
             text = text_in(assets / archive, member)
             write_split(data, corpus, split, [text], (int(documents), int(mentions)))
     for split, counts in MEDMENTIONS.items() if corpus == "medmentions" else ():
-        documents = open_corpus(f"{assets}/medmentions/st21pv:{split}").documents()
+        documents = _of_medmentions(assets / "medmentions" / "st21pv", split)
         write_split(data, corpus, split, (pubtator_text(d).encode() for d in documents), counts)
+
+
+def _of_medmentions(folder: Path, split: str) -> Iterator[Document]:
+    """The documents of a split, whose ids are listed in the folder "full" beside that of the corpus."""
+    name = f"corpus_pubtator_pmids_{'trng' if split == 'train' else split}.txt"
+    pmids = set((folder.parent / "full" / "data" / name).read_text("utf8").split())
+    corpus = open_corpus(folder / "data" / "corpus_pubtator.txt.gz")
+    return (document for document in corpus.documents() if document.id in pmids)
 
 
 def text_in(archive: Path, member: str) -> bytes:
@@ -153,7 +162,7 @@ def _concepts(terms: Iterable[Entity], exact: dict[str, str], group: str) -> Ite
 def _mentioned(corpus: Path) -> Iterator[Entity]:
     """The concepts that training documents mention, named by the words of the mentions."""
     names: dict[str, dict[str, None]] = {}
-    for document in open_corpus(f"{corpus}:train").documents():
+    for document in _of_medmentions(corpus, "train"):
         for mention in document.mentions or ():
             for cui in mention.ids:
                 names.setdefault(cui, {})[mention.text] = None

@@ -1,0 +1,73 @@
+"""ZESHEL as its authors publish it, as documents that every command reads: OUT/SPLIT/WORLD.jsonl.
+
+python -m papers.zeshel zeshel zeshel/corpora
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb.readers.json_records import json_lines
+from spacy_pel.system.whole_files import whole_file
+
+# Words kept before the first and after the last mention of a document: as many word pieces as an
+# encoder of BERT architecture reads, so nothing that it could read is cut.
+CONTEXT_WORDS = 512
+
+
+def document_of(id: str, whole: str, mentions: list[dict[str, Any]]) -> dict[str, Any]:
+    """A document with its mentions, in characters; PelError if one does not read as it says."""
+    tokens = [token.span() for token in re.finditer(r"\S+", whole)]
+    for mention in mentions:
+        first, last = mention["start_index"], mention["end_index"]
+        if " ".join(whole[a:b] for a, b in tokens[first : last + 1]) != mention["text"]:
+            problem = (
+                f"document {id} does not have {mention['text'][:60]!r} at tokens {first}-{last}"
+            )
+            raise PelError(problem, "fetch mentions and documents of the same release")
+    first = max(0, min(mention["start_index"] for mention in mentions) - CONTEXT_WORDS)
+    last = min(len(tokens) - 1, max(m["end_index"] for m in mentions) + CONTEXT_WORDS)
+    begin, end = tokens[first][0], tokens[last][1]
+    annotated = [
+        {
+            "start": tokens[mention["start_index"]][0] - begin,
+            "end": tokens[mention["end_index"]][1] - begin,
+            "label": mention["category"],
+            "id": mention["label_document_id"],
+        }
+        for mention in mentions
+    ]
+    return {"text": whole[begin:end], "id": id, "mentions": annotated}
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help='ZESHEL, with "mentions" and "documents"')],
+    out: Annotated[Path, typer.Argument(help="Folder to make")],
+) -> None:
+    """Write each split of ZESHEL as files of documents, one for each of its worlds."""
+    for file in sorted((folder / "mentions").glob("*.json")):
+        worlds: dict[str, dict[str, list]] = defaultdict(lambda: defaultdict(list))
+        for _, mention in json_lines(file):
+            worlds[mention["corpus"]][mention["context_document_id"]].append(mention)
+        for world, mentions in worlds.items():
+            with whole_file(out / file.stem / f"{world}.jsonl") as written:
+                for _, record in json_lines(folder / "documents" / f"{world}.json"):
+                    if own := mentions.pop(record["document_id"], None):
+                        document = document_of(record["document_id"], record["text"], own)
+                        written.write(json.dumps(document, ensure_ascii=False) + "\n")
+                if mentions:
+                    problem = f"{folder}: {world} lacks {len(mentions)} documents of {file.stem}"
+                    raise PelError(
+                        f"{problem}, such as {min(mentions)}", "fetch all of one release"
+                    )
+
+
+if __name__ == "__main__":
+    typer.run(main)
