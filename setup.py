@@ -113,7 +113,6 @@ setup(
         "ahocorasick_rs>=1.0",
         "abbreviation_extractor>=0.2",
         "duckdb>=1.2",
-        "fastobo>=0.14",
         "filelock>=3.24",
         "fsspec>=2023.5",
         "ijson>=3.2",

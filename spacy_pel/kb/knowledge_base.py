@@ -18,7 +18,7 @@ from .checks import Report, faults, foreign_files
 from .mentions import KnownMentions
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
-from .records.semantic_types import SemanticType, SemanticTypeTree, known_types, with_descendants
+from .records.semantic_types import SemanticType, known_types, with_descendants
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .settings import KB_FILE, Settings, vector_files
 from .store import POSTING, Store, stored_number, stored_text, text_or_none
@@ -324,11 +324,6 @@ class KnowledgeBase:
         query = "SELECT DISTINCT type FROM typed ORDER BY type"
         named = self._store.read(query, make=lambda name: SemanticType(stored_text(name)))
         return known_types([*types, *named])
-
-    @property
-    def semantic_type_tree(self) -> SemanticTypeTree:
-        """The types as a tree, as in scispaCy."""
-        return SemanticTypeTree(self.semantic_types)
 
     @property
     def cui_to_entity(self) -> Mapping[str, CuiEntity]:

@@ -1,22 +1,19 @@
-"""Ontologies in OBO, in OWL (RDF/XML, as ROBOT and Protégé write it), and as OBO Graph JSON.
+"""Ontologies in OBO, and in OWL (RDF/XML, as ROBOT and Protégé write it), as streams.
 
-OBO and OWL are read as streams. Libraries (pronto, rdflib, owlready2, py-horned-owl) hold either in
-memory, and pronto reads no OBO file that breaks the grammar, as published files do.
+Libraries (pronto, fastobo, rdflib, owlready2, py-horned-owl) hold a file in memory, and refuse OBO that
+breaks the grammar, as published files do.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
-from operator import attrgetter
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from ...errors import PelError
-from ...system.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
+from ...system.lines import LONGEST_LINE, numbered_lines, record_too_long
 from ..records.entity import Entity, cleaned_at
 from ..records.merging import ends_of, united
 from .entity_source import ReadOptions, Source, SourceFormat, begins_with, file_elements
@@ -71,24 +68,24 @@ def _class_entities(
 
 # OBO
 
-# The clauses that are read, and the attribute of fastobo's clause that holds the value.
+_IDENTIFIER = r"((?:[^\s\\]|\\.)+)(?=\s|$)"
+# What is read of each clause. References, qualifiers and comments stand behind it.
 _VALUES = {
-    "name": "name", "namespace": "namespace", "alt_id": "alt_id", "def": "definition",
-    "synonym": "synonym.desc", "xref": "xref.id", "is_a": "term", "is_obsolete": "obsolete",
-    "replaced_by": "term",
-}  # fmt: skip
-# A definition or synonym up to its type and references: "text" EXACT ABBREVIATION [PMID:1]
-_QUOTED = re.compile(r'(?:def|synonym): *"(?:[^"\\]|\\.)*"(?: *(?:EXACT|BROAD|NARROW|RELATED))?')
-
-Line = tuple[int, str]  # number and text
+    "id": rf"{_IDENTIFIER}\s*(?:[!{{].*)?$",
+    **dict.fromkeys(("alt_id", "xref", "is_a", "is_obsolete", "replaced_by"), _IDENTIFIER),
+    **dict.fromkeys(("name", "namespace"), r"((?:[^\\!{]|\\.)*(?:[^\\!{\s]|\\.))"),
+    **dict.fromkeys(("def", "synonym"), r'"((?:[^"\\]|\\.)*)"'),
+}
+_CLAUSES = {tag: re.compile(rf"{tag}:\s*{value}") for tag, value in _VALUES.items()}
+_ESCAPED = re.compile(r"\\(.)")
+_ESCAPES = {"n": "\n", "t": "\t", "W": " "}
 
 
 def read_obo(path: Path, options: ReadOptions) -> Source:
     """The terms of an ``.obo`` file, as ``_class_entities`` makes them.
 
     Frames with the same id are joined, as the format says; so files may be concatenated. A clause that
-    breaks the grammar is read without its references, or else left out and counted, unless it is an id
-    or a name.
+    cannot be read is left out and counted, unless it is an id or a name.
     """
     header: dict[str, str] = {}
     for _, line in numbered_lines(path):
@@ -101,85 +98,35 @@ def read_obo(path: Path, options: ReadOptions) -> Source:
 
 
 def _obo_terms(path: Path) -> Iterator[Class]:
-    broken: list[Line] = []
-    for lines in _obo_frames(path):
-        try:
-            id, facts = _obo_facts("\n".join(line for _, line in lines))
-        except _NOT_OBO:
-            id, facts = _facts_of_each(path, lines, broken)
-        yield f"{path}, line {lines[0][0]}", id, facts
-    if broken:
-        logger.warning(
-            "%s: left out %d clauses that break the OBO grammar, the first in line %d: %s",
-            path, len(broken), broken[0][0], broken[0][1][:80],
-        )  # fmt: skip
-
-
-def _obo_frames(path: Path) -> Iterator[list[Line]]:
-    """Of each term the lines that are read here."""
-    lines: list[Line] = []
-    is_term, size = False, 0
-    for number, line in numbered_lines(path):
-        size += len(line)
+    facts: Facts = {}
+    is_term, size, broken = False, 0, []
+    for number, line in chain(numbered_lines(path), [(0, "[")]):
+        tag, place, size = line.partition(":")[0], f"{path}, line {number}", size + len(line)
         if line.startswith("["):
-            if lines:
-                yield lines
-            lines, is_term, size = [], line.startswith("[Term]"), 0
-        elif is_term and line.partition(":")[0] in ("id", *_VALUES):
+            if facts:
+                yield f"{path}, term {facts['id'][0]}", facts["id"][0], facts
+            is_term, facts, size = line.startswith("[Term]"), {}, 0
+        elif is_term and tag in _CLAUSES:
             if size > LONGEST_LINE:
                 raise record_too_long(path, number)
-            lines.append((number, line))
-    if lines:
-        yield lines
-
-
-_NOT_OBO = (SyntaxError, ValueError)  # of fastobo
-
-
-def _facts_of_each(path: Path, lines: list[Line], broken: list[Line]) -> tuple[str, Facts]:
-    """The id and facts of a term whose clauses are parsed one by one; bad ones go to ``broken``."""
-    id, facts = "", {}
-    for number, line in lines:
-        quoted = _QUOTED.match(line)
-        texts = (line, f"{quoted[0]} []") if quoted else (line,)
-        for text in texts:
-            try:
-                own, clauses = _obo_facts(f"id: x:1\n{text}" if id else text)
-            except _NOT_OBO as error:
-                if not id or line.startswith(("id:", "name:")):
-                    problem = f"{path}, line {number}: cannot be parsed as OBO: {line[:80]!r}"
-                    raise PelError(problem, "correct the line") from error
+            found = _CLAUSES[tag].match(line)
+            if found and ("id" in facts) == (tag != "id"):
+                value = _ESCAPED.sub(lambda each: _ESCAPES.get(each[1], each[1]), found[1])
+                if (tag, value) != ("is_obsolete", "false"):
+                    facts.setdefault(tag, []).append(value)
+            elif tag in ("id", "name") or "id" not in facts:
+                raise PelError(
+                    f"{place}: cannot be parsed as OBO: {line[:80]!r}", "correct the line"
+                )
             else:
-                id = id or own
-                for tag, values in clauses.items():
-                    facts.setdefault(tag, []).extend(values)
-                break
-        else:
-            broken.append((number, line))
-    return id, facts
+                broken.append(f"{number}: {line[:80]}")
+    if broken:
+        logger.warning(
+            "%s: left out %d clauses, the first in line %s", path, len(broken), broken[0]
+        )
 
 
-def _obo_facts(clauses: str) -> tuple[str, Facts]:
-    """The id and facts of a term's clauses; one of ``_NOT_OBO`` if they break the grammar."""
-    import fastobo
-
-    frame = fastobo.loads(f"[Term]\n{clauses}\n", threads=1)[0]
-    facts: Facts = {}
-    for clause in frame:
-        tag = clause.raw_tag()
-        if value := attrgetter(_VALUES[tag])(clause):  # is_obsolete may be False
-            facts.setdefault(tag, []).append(_unescaped(value))
-    return _unescaped(frame.id), facts
-
-
-def _unescaped(value: Any) -> str:
-    """A text, or an identifier without OBO's backslashes."""
-    if hasattr(value, "local"):
-        return f"{value.prefix}:{value.local}"
-    return str(getattr(value, "unescaped", value))
-
-
-# OWL and OBO Graphs
+# OWL
 
 _THING = "http://www.w3.org/2002/07/owl#Thing"  # above all classes: no parent in a KB
 # The tags of OBO that properties stand for, by their names as of ``curie``. Of two properties for a
@@ -274,54 +221,5 @@ def _owl_classes(path: Path) -> Iterator[Class]:
             yield f"{path}, class {curie(iri)}", curie(iri), _facts(values)
 
 
-_MOST = 2**30  # bytes of a file that is held in memory
-
-
-def read_obo_graph(path: Path, options: ReadOptions) -> Source:
-    """The classes of a ``.json`` file, as ``_class_entities`` makes them; ids as of ``curie``."""
-    try:
-        with opened_bytes(path) as file:
-            data = file.read(_MOST + 1)
-        if len(data) > _MOST:
-            raise PelError(f"{path}: longer than {_MOST:,} bytes", "take the ontology's OBO file")
-        graphs = json.loads(data)["graphs"]
-        classes = [(f"{path}, class {id}", id, f) for g in graphs for id, f in _graph_classes(g)]
-        version = (graphs[0].get("meta") or {}).get("version") if graphs else None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise PelError(f"{path}: bad JSON ({error})", "fetch it again") from error
-    except (AttributeError, KeyError, TypeError, RecursionError) as error:
-        problem = f"{path}: not an OBO Graph ({type(error).__name__}: {error})"
-        raise PelError(problem, "fetch it again, or its OBO file") from error
-    return Source(united(_class_entities(path, classes)), version=version)
-
-
-def _graph_classes(graph: dict[str, Any]) -> Iterator[tuple[str, Facts]]:
-    of_graph = (graph.get("meta") or {}).get("basicPropertyValues") or ()
-    names = ("hasDefaultNamespace", "default-namespace")
-    default = [each["val"] for each in of_graph if curie(each["pred"]) in names]
-    parents: dict[str, list[str]] = {}
-    for edge in graph.get("edges") or ():
-        if edge["pred"] == "is_a":
-            parents.setdefault(edge["sub"], []).append(edge["obj"])
-    for node in graph.get("nodes") or ():
-        if node.get("type", "CLASS") == "CLASS":
-            meta = node.get("meta") or {}
-            properties = meta.get("basicPropertyValues") or ()
-            values = [
-                ("label", node.get("lbl") or ""),
-                ("definition", (meta.get("definition") or {"val": ""})["val"]),
-                ("deprecated", "true" if meta.get("deprecated") else ""),
-                *(("hasExactSynonym", each["val"]) for each in meta.get("synonyms") or ()),
-                *(("hasDbXref", each["val"]) for each in meta.get("xrefs") or ()),
-                *(("subClassOf", parent) for parent in parents.get(node["id"], ())),
-                *((each["pred"], each["val"]) for each in properties),
-            ]
-            facts = _facts((*value, "en") for value in values)
-            yield curie(node["id"]), {"namespace": default, **facts}
-
-
 OBO = SourceFormat("obo", read_obo, ("*.obo",))
-OBO_GRAPH = SourceFormat(
-    "obo-graph", read_obo_graph, ("*.json",), partial(begins_with, mark=b'"graphs"')
-)
 OWL = SourceFormat("owl", read_owl, ("*.owl",))

@@ -39,7 +39,6 @@ SOURCE_FORMATS = (
     snomed.SNOMED,
     KB,
     ontologies.OBO,
-    ontologies.OBO_GRAPH,
     ontologies.OWL,
     mesh.MESH_XML,
     mesh.MESH_ASCII,

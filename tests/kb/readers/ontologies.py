@@ -5,12 +5,6 @@ They were compared with files that pronto, rdflib, owlready2 and py-horned-owl w
 
 from __future__ import annotations
 
-import io
-import json
-from typing import Any
-
-import fastobo
-
 from spacy_pel.kb import Entity
 
 ENTITIES = [
@@ -66,20 +60,6 @@ name: part of
 """
 
 
-def _graph() -> dict[str, Any]:
-    """The graph that fastobo writes of the terms, with what it leaves out."""
-    file = io.BytesIO()
-    fastobo.dump_graph(fastobo.loads(TERMS), file)
-    [graph] = json.loads(file.getvalue())["graphs"]
-    _, ms, obsolete, *_ = graph["nodes"]
-    for scope, text in (("Exact", "MS"), ("Related", "disseminated sclerosis")):
-        synonym = {"pred": f"has{scope}Synonym", "val": text, "xrefs": []}
-        ms["meta"]["synonyms"].append(synonym)
-    obsolete["meta"]["deprecated"] = True
-    return graph
-
-
-GRAPH = _graph()
 HEAD = f"""<?xml version="1.0"?>
 <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
      xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"

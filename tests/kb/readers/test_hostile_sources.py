@@ -118,7 +118,6 @@ def test_reading_is_linear_in_the_size(tmp_path: Path, shape: str) -> None:
         ("a.obo.gz", TERM.format(1, "x"), 'synonym: "x" EXACT []\n', "line 3124: a record of more"),
         ("d2024.bin.gz", "*NEWRECORD\nUI = D1\n", "ENTRY = a\n", r"line \d+: a record of more"),
         ("a.xml.gz", "<A><DescriptorRecord>", "<a/>", "no end of a record in 65,536 bytes"),
-        ("a.json.gz", '{"graphs": [', "     ", "longer than 65,536 bytes; take the ontology's OBO"),
         ("a.csv.gz", f'{CSV}"', 'a","\n', r"line \d+: a row of more than 65,536 characters"),
     ],
 )
@@ -129,7 +128,6 @@ def test_a_record_that_does_not_end(
         monkeypatch.setattr(module, "LONGEST_LINE", LIMIT)
     monkeypatch.setattr(xml_elements.xml_elements, "__kwdefaults__", {"longest": LIMIT})
     monkeypatch.setattr("spacy_pel.system.lines.LONGEST_LINE", LIMIT)
-    monkeypatch.setattr(ontologies, "_MOST", LIMIT)
     monkeypatch.setattr(tables, "_LONGEST_ROW", LIMIT)
     (tmp_path / name).write_bytes(gzip.compress((head + rest * 40_000).encode()))
     with pytest.raises(PelError, match=f"{name}.*({message})"):
@@ -161,8 +159,6 @@ def test_entities_of_xml_that_grow_are_refused(tmp_path: Path, name: str, declar
         ("x.owl", b"Prefix(:=<http://x>)", "not OWL in RDF/XML; convert it: robot convert"),
         ("x.owl", OWL[:-20].encode(), "x.owl: bad XML .*; fetch it again"),
         ("x.owl", OWL.replace("X_2", "X_2" * 999).encode(), "x.owl, class X.*characters"),
-        ("x.json", b'{"graphs": [', "bad JSON"),
-        ("x.json", b'{"graphs": [{"nodes": [{}]}]}', "not an OBO Graph .KeyError: 'id'."),
         ("x.jsonl", b'{"concept_id": "\xff"}\n', "x.jsonl, line 1: not UTF-8"),
         ("x.jsonl", b"[" * 100_000, "x.jsonl, line 1: bad JSON"),
         ("x.parquet", b"PAR1 not parquet", "x.parquet"),
