@@ -18,6 +18,8 @@ TEST = document("3", "Gout.", "0\t4\tGout\tDisease\tD5")
 # As published: blank lines first, a stray blank in an id, and a PMID twice.
 NCBI = "\n" + document("4", "Flu.", "0\t3\tFlu\tSpecificDisease\t D2") + "\n\n"
 NCBI += document("4", "Flu.", "0\t3\tFlu\tSpecificDisease\tD2") + "\n\n"
+# Of BC5CDR's dev and test, and one more.
+BIORED = document("5", "Flu.", "0\t3\tFlu\tDiseaseOrPhenotypicFeature\tD2,D5") + "\n\n"
 MEDMENTIONS = {
     "trng": document("7", "Heart and head.", "0\t5\tHeart\tT017\tUMLS:C0018787"),
     "dev": document("8", "Eyes.", "0\t4\tEyes\tT017\tUMLS:C0015392"),
@@ -65,6 +67,8 @@ def write_downloads(assets: Path) -> None:
     for split in ("train", "develop", "test"):
         archive = assets / f"ncbi_disease/NCBI{split}set_corpus.zip"
         write_zip(archive, {f"NCBI{split}set_corpus.txt": NCBI})
+    both = {f"BioRED/{name}.PubTator": f"{DEV}\n\n{BIORED}{TEST}\n" for name in ("Train", "Dev")}
+    write_zip(assets / "biored/BIORED.zip", both)
     texts = {
         "mesh/desc2026.gz": DESCRIPTORS,
         "mesh/supp2026.gz": SUPPLEMENT,

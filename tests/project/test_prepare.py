@@ -20,7 +20,8 @@ from spacy_pel.kb import Entity, open_source
 
 from . import downloads
 
-PREPARED = ("bc5cdr", "ncbi-disease", "mesh-entities", "medmentions-splits", "medmentions-entities")
+PREPARED = ("bc5cdr", "ncbi-disease", "biored", "mesh-entities")
+PREPARED += ("medmentions-splits", "medmentions-entities")
 
 
 def unpacked(path: Path) -> str:
@@ -37,6 +38,7 @@ def test_the_workflows_make_corpora_and_knowledge_bases(project: Path, tmp_path:
     assert unpacked(data / "corpora/bc5cdr/dev.pubtator.txt.gz") == downloads.DEV
     assert unpacked(data / "held_out/bc5cdr/test.pubtator.txt.gz") == downloads.TEST
     assert unpacked(data / "corpora/ncbi_disease/train.pubtator.txt.gz") == downloads.NCBI
+    assert unpacked(data / "corpora/biored/train.pubtator.txt.gz") == downloads.BIORED
     for split, found in {
         "train": ("7", "Heart", ("C0018787",)),
         "dev": ("8", "Eyes", ("C0015392",)),

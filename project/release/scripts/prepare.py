@@ -39,14 +39,19 @@ bc5cdr/CDR_Data.zip test CDR_TestSet.PubTator.txt 500 9809
 ncbi_disease/NCBItrainset_corpus.zip train NCBItrainset_corpus.txt 593 5145
 ncbi_disease/NCBIdevelopset_corpus.zip dev NCBIdevelopset_corpus.txt 100 787
 ncbi_disease/NCBItestset_corpus.zip test NCBItestset_corpus.txt 100 960
+biored/BIORED.zip train Train.PubTator 301 10023
+biored/BIORED.zip dev Dev.PubTator 77 2680
 """
+# BioRED took documents of these. Without those of their dev and test splits it has the numbers above.
+BEFORE_BIORED = ("bc5cdr", "ncbi_disease")
 MEDMENTIONS = {"train": (2635, 122241), "dev": (878, 40884), "test": (879, 40157)}
 
 
 @app.command()
 def corpus(corpus: str, assets: Path, data: Path) -> None:
-    """Write CORPUS (bc5cdr, ncbi_disease or medmentions), fetched to ASSETS, to the folder DATA.
+    """Write CORPUS (bc5cdr, ncbi_disease, biored, medmentions), fetched to ASSETS, to the folder DATA.
 
+    BioRED comes after the first two, and without the documents of their dev and test splits.
     Test documents go to DATA/held_out. A download that differs from the one that the figures of the
     docs were taken with is reported and used.
     """
@@ -54,7 +59,8 @@ def corpus(corpus: str, assets: Path, data: Path) -> None:
         if line.startswith(f"{corpus}/"):
             archive, split, member, documents, mentions = line.split()
             text = text_in(assets / archive, member)
-            write_split(data, corpus, split, [text], (int(documents), int(mentions)))
+            parts = without_measured(text, data) if corpus == "biored" else [text]
+            write_split(data, corpus, split, parts, (int(documents), int(mentions)))
     for split, counts in MEDMENTIONS.items() if corpus == "medmentions" else ():
         documents = _of_medmentions(assets / "medmentions" / "st21pv", split)
         write_split(data, corpus, split, (pubtator_text(d).encode() for d in documents), counts)
@@ -80,6 +86,18 @@ def text_in(archive: Path, member: str) -> bytes:
         raise PelError(f"{archive}: damaged ({error})", "delete it and fetch it again") from error
     remedy = "fetch the archive that docs/corpora.md names"
     raise PelError(f"{archive}: holds no {member}, but {held}", remedy)
+
+
+def without_measured(text: bytes, data: Path) -> list[bytes]:
+    """The documents of a PubTator text that are in no dev or test split made before."""
+    paths = (
+        data / FOLDERS[split] / other / f"{split}.pubtator.txt.gz"
+        for other in BEFORE_BIORED
+        for split in ("dev", "test")
+    )
+    measured = {d.id for path in paths for d in open_corpus(path).documents()}
+    documents = text.replace(b"\r", b"").strip().split(b"\n\n")
+    return [d + b"\n\n" for d in documents if d.split(b"|", 1)[0].decode() not in measured]
 
 
 def write_split(

@@ -18,9 +18,9 @@ import typer
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
+from spacy_pel.documents.open_documents import open_documents
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.models.bert import with_layers
-from spacy_pel.system.lines import numbered_lines
 
 BATCH = 4096  # texts that are tokenised at a time
 
@@ -50,12 +50,12 @@ def main(
 
 
 def texts_of(kb: Path, files: Iterable[Path]) -> Iterator[str]:
-    """The names and definitions of a KB, and the lines of files, plain or gzipped, that are there."""
+    """The names and definitions of a KB, and the documents of files and folders that are there."""
     for entity in KnowledgeBase.open(kb):
         yield from entity.names
         yield entity.definition or ""
-    for file in filter(Path.is_file, files):
-        yield from (line for _, line in numbered_lines(file))
+    for path in filter(Path.exists, files):
+        yield from (raw.document().text for raw in open_documents(str(path)))
 
 
 def kept_pieces(tokenizer: Tokenizer, texts: Iterator[str]) -> dict[str, int]:
