@@ -20,13 +20,13 @@ from spacy_pel.corpora.document_corpus import Corpus, open_corpus
 from spacy_pel.documents.document import Document
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.errors import PelError
-from spacy_pel.evaluation.linking_metrics import markdown_table, percent
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.records.semantic_types import with_descendants
 from spacy_pel.system.whole_files import whole_folder
 
 TRAIN = "train"
 PAPER = "paper"
+ORDERS = 20  # the largest number of random orders that are tried
 # The eleven types of the paper's data set from MedMentions (the paper names one of them twice). Types
 # below them are left out: the paper names "Health Care Activity" and two of the three types below it.
 PAPER_TYPES = (
@@ -35,13 +35,6 @@ PAPER_TYPES = (
     *("Professional or Occupational Group", "Laboratory Procedure", "Regulation or Law"),
     *("Organization", "Professional Society"),
 )
-ORDERS = 20  # the largest number of random orders that are tried
-# The shares of a split that are seen in train, and their names.
-SHARES = {
-    "entities_seen": "% entities seen in train",
-    "mentions_seen": "% mentions of entities seen in train",
-    "forms_seen": "% distinct surface forms that are in train",
-}
 # Of each mention with an entity in the KB: the concept ids of its entities, and its words in lower case.
 Mentions = list[tuple[tuple[str, ...], str]]
 
@@ -57,10 +50,9 @@ def build_okb(
 ) -> dict[str, Any]:
     """Write a KB without the entities of chosen types, and corpora in which they are NIL.
 
-    The folder gets ``kb`` (without vectors), ``<split>.pubtator``, ``report.json``, and
-    ``table.md`` with the same as a table. Mentions lose the ids that were taken out of the KB. A
-    mention is NIL if none of its other ids is in the KB. An existing data set is replaced. After an
-    error or an interruption, the folder is as it was.
+    The folder gets ``kb`` (without vectors), ``<split>.pubtator`` and ``report.json``. Mentions lose
+    the ids that were taken out of the KB. A mention is NIL if none of its other ids is in the KB. An
+    existing data set is replaced. After an error or an interruption, the folder is as it was.
 
     ``splits`` has the corpora of "train" and of at least one other split. The report, which is returned,
     has for each split ``statistics`` of the mentions that become NIL ("okb"), and of all that had an
@@ -109,7 +101,6 @@ def build_okb(
         source = f"{kb.path} without {', '.join(types)}"
         build_kb(entities, folder / "kb", types=kb.semantic_types, sources=[source]).close()
         (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf8")
-        (folder / "table.md").write_text(markdown(report), encoding="utf8")
     return report
 
 
@@ -241,7 +232,7 @@ def kept_in_line(
 
 
 def statistics(mentions: Mentions, train: Mentions, like: Mentions) -> dict[str, Any]:
-    """The counts of the paper's Table 7, and the shares of ``SHARES``, from 0 to 1 or None of nothing.
+    """The counts of the paper's Table 7, and what is seen in train, from 0 to 1 or None of nothing.
 
     train: all mentions of the train split. like: those of them whose surface forms are compared.
     """
@@ -260,24 +251,8 @@ def _share(are: list[bool]) -> float | None:
     return sum(are) / len(are) if are else None
 
 
-def markdown(report: Mapping[str, Any]) -> str:
-    """A report as Markdown: the counts of the paper's Table 7, and the shares that should agree."""
-    splits = report["splits"].values()
-    rows = [
-        [n.capitalize(), *(f"{s['okb'][n]:,}" for s in splits)] for n in ("mentions", "entities")
-    ]
-    rows += [
-        [title, *(f"{percent(s['okb'][name])} / {percent(s['whole'][name])}" for s in splits)]
-        for name, title in SHARES.items()
-    ]
-    return markdown_table(["out of the KB / whole", *report["splits"]], rows) + "\n"
-
-
 Corpora = typer.Option(help="File whose mentions have ids, or FOLDER:SPLIT; may be repeated")
-Types = typer.Option(
-    help="What to take out of the KB: a semantic type, by name or code, with those below it; or paper, "
-    "for the paper's types. May be repeated"
-)
+Types = typer.Option(help='Semantic type, by name or code, with those below it; "paper": its types')
 
 
 def main(
@@ -287,11 +262,8 @@ def main(
     train: Annotated[list[str], Corpora],
     dev: Annotated[list[str] | None, Corpora] = None,
     test: Annotated[list[str] | None, Corpora] = None,
-    tolerance: Annotated[
-        float,
-        typer.Option(min=0, max=100, help="Points by which the shares seen in train may differ"),
-    ] = 2.0,
-    seed: Annotated[int, typer.Option(help="Seed for the choice of entities that stay")] = 0,
+    tolerance: Annotated[float, typer.Option(help="Points by which the shares may differ")] = 2.0,
+    seed: Annotated[int, typer.Option(help="Of the choice of entities that stay")] = 0,
 ) -> None:
     """Take the entities of chosen types out of the KB, so that their mentions become NIL.
 
@@ -303,9 +275,7 @@ def main(
     splits = {split: corpora for split, corpora in given.items() if corpora}
     opened = KnowledgeBase.open(kb)
     report = build_okb(opened, splits, out, types, tolerance=tolerance / 100, seed=seed)
-    print(markdown(report))
-    of_types, taken = report["entities"].values()
-    print(f"Took {taken:,} of {len(opened):,} entities out, {of_types:,} are of the types: {out}")
+    print(json.dumps(report, indent=2))
     print(f"To link to it, embed it: python -m spacy pel kb embed {out / 'kb'} PIPELINE")
 
 

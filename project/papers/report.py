@@ -62,8 +62,10 @@ def table_of(lines: Lines, order: list[str]) -> str:
         row = {"": variant + " *" * any("+" in (line["commit"] or "+") for line in runs)}
         for name, path in columns.items():
             row[name] = spread(_figure(line["figures"], path) for line in runs)
+        if len(devs) > 2:  # ZESHEL's worlds
+            row["mean @1"] = spread(_mean_of_devs(line["figures"]) for line in runs)
         rows.append({**row, "seeds": str(len(runs))})
-    head = [name for name in ("", *columns, "seeds") if any(row[name] for row in rows)]
+    head = [n for n in ("", *columns, "mean @1", "seeds") if any(row.get(n) for row in rows)]
     shown = [name.removeprefix(f"{devs[0]} ") if len(devs) == 1 else name for name in head]
     return markdown(shown, [[row[name] or "-" for name in head] for row in rows])
 
@@ -78,6 +80,10 @@ def _figure(figures: Any, path: tuple[str, ...]) -> float | None:
     for part in path:
         figures = figures and figures.get(part)
     return figures
+
+
+def _mean_of_devs(figures: dict[str, Any]) -> float:
+    return float(np.mean([own["recall@1"] for own in figures.values()]))
 
 
 def difference(

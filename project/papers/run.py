@@ -251,11 +251,9 @@ def lines_in(path: Path = RESULTS) -> Iterator[dict[str, Any]]:
 
 
 def add_result(line: dict[str, Any], path: Path = RESULTS) -> None:
-    """Add a line. A process that is killed leaves the whole line or nothing."""
-    with FileLock(f"{path}.lock"):
-        lines = [*lines_in(path), line]
-        with whole_file(path) as file:
-            file.writelines(json.dumps(each) + "\n" for each in lines)
+    """Add a line, which several programs may do at a time."""
+    with FileLock(f"{path}.lock"), open(path, "a", encoding="utf8") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 def _training_figures(log: Path) -> dict[str, Any]:

@@ -42,9 +42,8 @@ def test_axes_are_crossed_and_settings_are_laid_over() -> None:
     assert [variant.name for variant in found] == ["A; r", "B; r", "C"]
     assert found[1].settings == {"loss": 2, "row_kind": "name"}
     assert found[2].options == {"trained": False}
-    base, small = run.read_table("claim-mesh"), run.read_table("claim-300")
-    assert small["settings"]["model.encoder.layers"] == base["settings"]["model.encoder.layers"]
-    assert small["steps"] == 300
+    base, other = run.read_table("claim-mesh"), run.read_table("claim-medmentions")
+    assert other["steps"] == base["steps"] and other["hidden"] == 0 != base["hidden"]
     assert "model.mention_length" not in run.read_table("pel-umls")["settings"]  # cleared
     with pytest.raises(PelError, match='no table "x"; choose one of'):
         run.read_table("x")
