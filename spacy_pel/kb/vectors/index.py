@@ -39,16 +39,21 @@ def best_candidates(
     n: int, lines: np.ndarray, numbers: np.ndarray, scores: np.ndarray, k: int
 ) -> Candidates:
     """The k best numbers of scored pairs of one of n queries and a number, by their best scores."""
-    order = np.lexsort((-scores, numbers, lines))
-    is_first = np.diff(lines[order], prepend=-1) | np.diff(numbers[order], prepend=-1)
-    best = order[is_first != 0]  # of each query and number
-    best = best[np.lexsort((-scores[best], lines[best]))]
-    lines = lines[best]
-    ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
-    best, lines, ranks = best[ranks < k], lines[ranks < k], ranks[ranks < k]
+    keys = lines * (numbers.max(initial=0) + 1) + numbers
+    order = np.argsort(keys, kind="stable")  # which takes no time if they are ascending
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))  # of the pairs of each
     found = no_candidates(n, k)
-    found.numbers[lines, ranks] = numbers[best]
-    found.scores[lines, ranks] = scores[best]
+    if not len(starts):
+        return found
+    best, first = np.maximum.reduceat(scores[order], starts), order[starts]
+    lines, numbers = lines[first], numbers[first]
+    counts = np.bincount(lines, minlength=n)
+    places = np.arange(len(lines)) - (counts.cumsum() - counts)[lines]
+    wide = no_candidates(n, counts.max())
+    wide.numbers[lines, places], wide.scores[lines, places] = numbers, best
+    ranks = np.argsort(-wide.scores, axis=1, kind="stable")[:, :k]
+    for column, own in zip(found, wide):
+        column[:, : ranks.shape[1]] = np.take_along_axis(own, ranks, axis=1)
     return found
 
 
@@ -131,8 +136,11 @@ class VectorIndex:
             is_first = np.diff(places, prepend=-1) > 0
             rows, places = rows[is_first], places[is_first]
         scores = self.matrix.inner_products(queries, lines[places], rows)
-        best = best_candidates(len(lines), places, rows, scores, 1)
-        return best.scores[:, 0], best.numbers[:, 0]
+        best, best_rows = np.full(len(lines), -np.inf, np.float32), np.full(len(lines), -1)
+        np.maximum.at(best, places, scores)
+        hits = np.flatnonzero(scores == best[places])[::-1]  # the last one written is the first row
+        best_rows[places[hits]] = rows[hits]
+        return best, best_rows
 
     def rows_of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows of entities, and for each the place of its entity in ``numbers``: int64."""
@@ -247,11 +255,12 @@ class VectorIndex:
         lines, places = np.nonzero(found >= 0)
         rows = found[lines, places]
         scores, entities = self.matrix.inner_products(queries, lines, rows), self.row_entities[rows]
-        best = best_candidates(n, lines, entities, scores, k)
-        is_complete = (best.numbers[:, -1] >= 0) & (np.bincount(lines, minlength=n) >= enough)
+        # A row found may stand for other rows of its entity: then somewhat more than k are compared.
+        more = k // 2 + _COMPARED if finder.finds_entities else 0
+        best = best_candidates(n, lines, entities, scores, k + more)
+        is_complete = (best.numbers[:, k - 1] >= 0) & (np.bincount(lines, minlength=n) >= enough)
         if finder.finds_entities:
-            # A row found stands for other rows of its entity: somewhat more than k are compared.
-            compared = best_candidates(n, lines, entities, scores, k + k // 2 + _COMPARED).numbers
+            compared = np.sort(best.numbers, axis=1)  # rows in their order are found faster
             lines, places = np.nonzero(compared >= 0)
             entities = compared[lines, places]
             rows, places = self._rows_of(entities)
