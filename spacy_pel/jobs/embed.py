@@ -21,7 +21,7 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.transaction import CHUNKS_PREFIX
-from ..kb.vector_writing import check_shorter, reduce_vectors, write_vectors
+from ..kb.vector_writing import write_vectors
 from ..reading import proxies
 from ..system.whole_files import writer_lock
 from .blocks import Blocks, block_folder
@@ -66,10 +66,10 @@ def embed_kb(
     Args:
         path: The folder of the KB.
         linker: A linker with weights.
-        dtype: See ``kb.vector_writing.write_vectors``, also for ``index``.
+        dtype: See ``kb.vector_writing.write_vectors``, also for ``index`` and ``alike``.
         index: The kind of the index.
-        dim: The length of the stored vectors, see ``kb.vector_writing.reduce_vectors``; None: whole.
-        alike: The cosine from which names share a code, see ``reduce_vectors``.
+        dim: The length of the vectors as they are stored; None: whole.
+        alike: The cosine from which names share a code.
         reuse: The folder of an older KB with vectors of the same encoder. An entity whose texts are
             the same there takes its rows from it, as they are stored.
         engine: "local" is this computer, with one process for each GPU if it has several. "ray" is a
@@ -86,36 +86,37 @@ def embed_kb(
     """
     check_engine(engine)
     rows = LinkerRows(linker)
-    if dim is not None and dim != rows.dim:
-        check_shorter(path, dim, rows.dim)  # before hours of work
     with KnowledgeBase.open(path) as kb:
         known, vectors = _is_of_encoder(kb, linker), kb.settings["vectors"]
         is_whole = known and kb.stored_dim == kb.dim
+        if is_whole and dtype == "auto":
+            dtype = vectors["dtype"]
         usable = (
-            (is_whole or (known and kb.stored_dim == dim))
+            known
+            and kb.stored_dim == (dim or rows.dim)
             and _mentions_fit(kb, linker)
             and dtype in ("auto", vectors["dtype"])
             and index in ("auto", vectors["index"])
+            and alike in (None, vectors["alike"])
         )
-        if is_whole and reuse is None and vectors["dtype"] == "float32":
+        if is_whole and reuse is None and vectors["dtype"] in ("float32", dtype):
             reuse = path  # it has what the encoder would give
     if not usable:
         older = None if reuse is None else KnowledgeBase.open(reuse)
         if older:
             check_reusable(older, rows)
-        form = {"dtype": dtype, "index": index, "mentions": LinkerMentions(linker, nlp)}
         encoder = {"dim": rows.dim, "fingerprint": rows.fingerprint, "row_kind": rows.row_kind}
+        form = {"dtype": dtype, "index": index, "stored_dim": dim, "alike": alike}
         encoded = _encoded(kb, linker, rows, older, engine, address, progress, report)
-        vectors = write_vectors(kb.path, encoded, **encoder, **form).settings["vectors"]
+        kb = write_vectors(
+            kb.path, encoded, **encoder, **form, mentions=LinkerMentions(linker, nlp)
+        )
+        if kb.stored_dim < kb.dim:
+            kept = kb.settings["vectors"]["kept"]
+            report(f"stored in {dim} numbers, with {kept:.1%} of their squared length")
     if (folder := _folder(kb.path)).exists():  # also if a run was killed at its very end
         with writer_lock(kb.path):
             shutil.rmtree(folder)
-    shorter = dim if dim != vectors["stored_dim"] else None
-    shared = alike if alike != vectors["alike"] else None
-    if shorter is not None or shared is not None:
-        _, share = reduce_vectors(path, shorter, shared or vectors["alike"])
-        if shorter:
-            report(f"stored in {dim} numbers, with {share:.1%} of their squared length")
     return KnowledgeBase.open(path)
 
 

@@ -18,7 +18,6 @@ from .mentions import MentionPassage, stored_passages
 from .store import Store
 from .transaction import Writing, temporary_path, write_checksums, writing
 from .vectors.building import INDEX_MEMORY, write_index
-from .vectors.finders import FAST_SCAN_KIND
 from .vectors.matrix import (
     DTYPES,
     Projection,
@@ -60,11 +59,15 @@ def write_vectors(
     row_kind: str,
     dtype: str = "auto",
     index: str = "auto",
+    stored_dim: int | None = None,
+    alike: float | None = None,
     mentions: MentionEncoder | None = None,
 ) -> KnowledgeBase:
     """Writes the vectors of a KB, replacing those it has, and opens the KB.
 
-    After any error or interruption, the KB stays as it was.
+    After any error or interruption, the KB stays as it was. A shortened vector is the projection of the
+    vector onto the principal axes of all vectors, scaled to the same length. Each search projects its
+    queries, so the pipeline works as with whole vectors.
 
     Args:
         batches: Pairs of vectors, float32 [b, dim], and the number of each vector's entity [b]. The
@@ -77,72 +80,34 @@ def write_vectors(
             float16 for many rows and for an "approximate" index, and float32 otherwise.
         index: How they are searched: "exact", "approximate" or "auto", which is approximate for
             many rows: by short codes, or for very many rows by lists.
+        stored_dim: The length of the vectors as they are stored; None: their own.
+        alike: Rows of one entity with this cosine or more share a short code. There are fewer codes
+            then, and some of the last candidates differ. None: each row has its own.
         mentions: Makes new vectors of the mentions that the KB has learnt.
 
     Raises:
-        PelError: There is no KB, it has learnt mentions that get no vectors, the vectors do not fit
-            it, or the disk is full.
+        PelError: There is no KB, it has learnt mentions that get no vectors, the vectors or settings
+            do not fit, or the disk is full.
     """
+    if dtype not in ("auto", *DTYPES):
+        raise PelError(f"unknown dtype {dtype!r}", f"choose auto, {', '.join(DTYPES)}")
+    if index not in EXACT_ROWS:
+        raise PelError(f"unknown index {index!r}", f"choose {', '.join(EXACT_ROWS)}")
+    if stored_dim is not None and not 1 <= stored_dim <= dim:
+        remedy = f"choose from 1 to {dim} of them, not {stored_dim}"
+        raise PelError(f"{path}: its vectors have {dim} numbers", remedy)
+    if alike is not None and not 0 < alike < 1:
+        raise PelError(f"--alike {alike} is not between 0 and 1", "choose a cosine such as 0.95")
     with writing(path) as change:
         if change.settings["mentions"] and mentions is None:
             raise PelError(
                 f"{change.folder}: has learnt mentions, which need new vectors too",
                 "run kb embed with a pipeline, or kb forget",
             )
-        about = {"dim": dim, "row_kind": row_kind, "fingerprint": fingerprint, "alike": None}
-        about |= {"dtype": dtype, "index": index, "memory": INDEX_MEMORY}
-        _file(change, batches, about, mentions=mentions)
+        about = {"dim": dim, "row_kind": row_kind, "fingerprint": fingerprint, "alike": alike}
+        about |= {"dtype": dtype, "index": index, "stored_dim": stored_dim or dim}
+        _file(change, batches, {**about, "memory": INDEX_MEMORY}, mentions=mentions)
     return KnowledgeBase.open(path)
-
-
-def check_shorter(path: str | Path, dim: int, whole: int) -> None:
-    """PelError unless vectors of a KB's folder, which have ``whole`` numbers, can be reduced to ``dim``."""
-    if not 1 <= dim < whole:
-        problem = f"{path}: its vectors have {whole} numbers"
-        raise PelError(problem, f"choose from 1 to {whole - 1} of them, not {dim}")
-
-
-def reduce_vectors(
-    path: str | Path, dim: int | None = None, alike: float | None = None
-) -> tuple[KnowledgeBase, float]:
-    """Stores vectors in fewer numbers, or lets rows share codes of the index, or both.
-
-    A reduced vector is the projection of the vector onto the principal axes of all vectors, scaled
-    to the same length. Each search projects its queries. So the pipeline works as before.
-
-    Args:
-        path: The folder of the KB. After any error or interruption, it stays as it was.
-        dim: The length of the stored vectors; None keeps the vectors as they are.
-        alike: Rows of one entity with this cosine or more share a code. There are fewer codes then,
-            and some of the last candidates differ. None keeps the codes.
-
-    Returns:
-        The KB, and the share of the vectors' squared length that was kept.
-
-    Raises:
-        PelError: What is asked for cannot be done with the KB, or the disk is full.
-    """
-    if dim is None and alike is None:
-        raise PelError("nothing to reduce", "give the length of a vector, or --alike, or both")
-    if alike is not None and not 0 < alike < 1:
-        raise PelError(f"--alike {alike} is not between 0 and 1", "choose a cosine such as 0.95")
-    with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
-        vectors = kb.vectors.settings
-        if dim is not None and vectors["stored_dim"] < vectors["dim"]:
-            embed = f"python -m spacy pel kb embed {kb.path} PIPELINE"
-            remedy = f"to choose another length, first run: {embed}"
-            raise PelError(f"{kb.path}: its vectors were reduced before", remedy)
-        if dim is not None:
-            check_shorter(kb.path, dim, vectors["dim"])
-        if alike is not None and (vectors["found_by"] or {}).get("kind") != FAST_SCAN_KIND:
-            raise PelError(
-                f"{kb.path}: has no index of the kind {FAST_SCAN_KIND}",
-                "reduce it without --alike (fewer vectors than such an index is for are searched "
-                "exactly, more by lists)",
-            )
-        about = vectors if alike is None else {**vectors, "alike": alike}
-        share = _file(change, _stored(kb), about, kb.vectors.projection, dim)
-    return KnowledgeBase.open(path), share
 
 
 def refile_if_wasteful(change: Writing) -> None:
@@ -178,24 +143,19 @@ def _file(
     batches: Batches,
     about: dict[str, Any],
     projection: Projection | None = None,
-    reduce_to: int | None = None,
     mentions: MentionEncoder | None = None,
-) -> float:
-    """Writes a file of all vectors of a KB with its index; returns the share of length that was kept.
+) -> None:
+    """Writes a file of all vectors of a KB with its index. ``about`` goes to the KB's settings.
 
-    With a projection the batches are rows as they are stored. ``about`` goes to the KB's settings.
+    With a projection the batches are rows as they are stored.
     """
     dtype, index = about["dtype"], about["index"]
-    if dtype not in ("auto", *DTYPES):
-        raise PelError(f"unknown dtype {dtype!r}", f"choose auto, {', '.join(DTYPES)}")
-    if index not in EXACT_ROWS:
-        raise PelError(f"unknown index {index!r}", f"choose {', '.join(EXACT_ROWS)}")
     with KnowledgeBase.open(change.folder) as kb:
         by_id, n_records = kb.numbers_by_id(), kb.settings["next_number"]
         ranked = kb.settings["in_order"] < n_records
         ranks = np.full(n_records + 1, -1, dtype=np.int64)  # the last is that of no number
         ranks[by_id] = np.arange(len(by_id)) if ranked else by_id
-    width = projection.width if projection else about["dim"]
+    width = about["stored_dim"] if projection else about["dim"]
     each = [np.empty(0, np.int64)]
 
     def ranked_rows() -> Iterator[np.ndarray]:
@@ -206,8 +166,7 @@ def _file(
                 raise PelError(problem, "give numbers of this KB")
             yield vectors
 
-    path = temporary_path(change.folder, ".npy")
-    matrix = written_matrix(path, ranked_rows(), width, "float32")
+    whole = written_matrix(temporary_path(change.folder, ".npy"), ranked_rows(), width, "float32")
     owners = np.concatenate(each).astype(np.int32)
     if not len(owners):
         raise PelError("no vectors to write", "embed at least one entity")
@@ -216,21 +175,19 @@ def _file(
         raise PelError("entity numbers that descend", remedy)
     if missing := len(by_id) - len(np.unique(owners)):
         logger.warning("%d of %d entities have no vector", missing, len(by_id))
-    share = 1.0
-    if reduce_to is not None:
-        projection, share = principal_projection(matrix, reduce_to)
     if dtype == "auto":
         dtype = "float32" if len(owners) <= FLOAT32_ROWS[index] else "float16"
-    if dtype != "float32" or reduce_to is not None:
-        blocks = (
-            block if reduce_to is None else projection.projected_rows(block)
-            for _, block in matrix.blocks()
-        )
+    stored = whole
+    if about["stored_dim"] < width:
+        projection, about["kept"] = principal_projection(whole, about["stored_dim"])
+        blocks = (projection.projected_rows(block) for _, block in whole.blocks())
+    else:
+        blocks = (block for _, block in whole.blocks())
+    if about["stored_dim"] < width or dtype != "float32":
         path = temporary_path(change.folder, ".npy")
-        matrix, whole = written_matrix(path, blocks, reduce_to or width, dtype), matrix
-        whole.path.unlink()
-    file = change.publish(matrix.path, "vectors")
-    matrix = VectorMatrix.opened(change.folder / file["name"], matrix.scales)
+        stored = written_matrix(path, blocks, about["stored_dim"], dtype)
+    file = change.publish(stored.path, "vectors")
+    matrix = VectorMatrix.opened(change.folder / file["name"], stored.scales)
     found_by = None
     if len(owners) > EXACT_ROWS[index]:
         logger.info("building the index of %d vectors", len(owners))
@@ -238,15 +195,8 @@ def _file(
         found_by = write_index(path, matrix, owners, about["alike"])
         logger.info("%s", found_by)
         found_by["file"] = change.publish(path, "index")
-    new = {
-        **about,
-        "file": file,
-        "stored_dim": matrix.dim,
-        "dtype": dtype,
-        "stored_rows": len(owners),
-        "rows": len(owners),
-        "found_by": found_by,
-    }
+    rows = {"stored_rows": len(owners), "rows": len(owners)}
+    new = {**about, **rows, "file": file, "dtype": dtype, "found_by": found_by}
     with closing(Store(change.folder)) as store:
         learnt = list(stored_passages(store)) if mentions else []
     made = encoded_mentions(mentions, (passage for passage, _ in learnt))
@@ -274,7 +224,6 @@ def _file(
             change.note(read, mentions=read)
         change.note(new, vectors=new)
     write_checksums(change.folder)
-    return share
 
 
 def encoded_mentions(

@@ -162,8 +162,8 @@ def test_the_pipeline_goes_on_with_a_reduced_kb(
 ) -> None:
     before = contents(kb)
     for problem, said in (
-        (["--dim", 12, "--alike", 0.9], "without --alike"),
-        (["--dim", 33], "choose from 1 to 31 of them, not 33"),
+        (["--alike", 1.5], "choose a cosine such as 0.95"),
+        (["--dim", 33], "choose from 1 to 32 of them, not 33"),
     ):
         assert said in run("kb", "embed", kb, tiny_folder, *problem, code=1)
         assert contents(kb) == before

@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, vector_writing
 from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.vector_writing import reduce_vectors
 from spacy_pel.kb.vectors.matrix import VectorMatrix, principal_projection
 
-from .living import ENTITIES, NameRows, contents, embed, living_kb, name_vector
+from .living import ENTITIES, NameRows, embed, living_kb, name_vector
 
 DIM, WIDTH = NameRows.dim, 5
 ROUNDING = {"float32": 1e-6, "float16": 1e-3, "int8": 2e-2}
@@ -44,10 +42,10 @@ def test_the_axes_are_the_principal_ones() -> None:
 
 @pytest.mark.parametrize("dtype", ROUNDING)
 def test_search_is_that_of_the_lifted_rows(tmp_path: Path, dtype: str) -> None:
-    folder = living_kb(tmp_path / "kb", ENTITIES, dtype=dtype)
-    kb, share = reduce_vectors(folder, WIDTH)
+    folder = living_kb(tmp_path / "kb", ENTITIES, dtype=dtype, stored_dim=WIDTH)
+    kb = KnowledgeBase.open(folder)
     assert (kb.dim, kb.stored_dim, kb.settings["vectors"]["dtype"]) == (DIM, WIDTH, dtype)
-    assert 0.6 < share < 1
+    assert 0.6 < kb.settings["vectors"]["kept"] < 1
     rows, places = kb.rows(kb.numbers())
     np.testing.assert_allclose(rows, lifted(kb, axes_of(kb)), atol=ROUNDING[dtype])
     queries = np.random.default_rng(0).standard_normal((40, DIM)).astype(np.float32)
@@ -68,7 +66,7 @@ def test_what_joins_later_is_in_the_same_axes(
 ) -> None:
     """Also if each change makes the file of vectors anew."""
     monkeypatch.setattr(vector_writing, "WASTED_ROWS", wasted)
-    axes = axes_of(reduce_vectors(folder, WIDTH)[0])
+    axes = axes_of(embed(folder, stored_dim=WIDTH))
     add_entities(folder, [Entity("X1", "Gout", ("Podagra",)), Entity("X2", "Rest")], NameRows())
     remove_entities(folder, ["C10"])
     changed = KnowledgeBase.open(folder)
@@ -78,43 +76,15 @@ def test_what_joins_later_is_in_the_same_axes(
     np.testing.assert_allclose(rows, lifted(changed, axes), atol=1e-6)
 
 
-def test_names_share_codes_at_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of vectors that were made shorter before, which stay as they are; and ever after."""
+def test_names_share_codes_ever_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of shortened vectors, and if a change makes the index anew."""
     monkeypatch.setattr(vector_writing, "WASTED_ROWS", 0)
-    folder = living_kb(tmp_path / "kb", ENTITIES, index="approximate")
-    before, _ = reduce_vectors(folder, 4)
-    kb, share = reduce_vectors(folder, alike=0.05)
-    assert kb.stored_dim == 4 and share == 1.0
-    np.testing.assert_array_equal(kb.rows(kb.numbers())[0], before.rows(before.numbers())[0])
-    for _ in range(2):
-        vectors = kb.settings["vectors"]
-        assert vectors["alike"] == 0.05 and kb.vectors.filed._finder.finds_entities
-        assert vectors["found_by"]["codes"] < vectors["rows"]
+    settings = {"index": "approximate", "stored_dim": 4, "alike": 0.05}
+    folder = living_kb(tmp_path / "kb", ENTITIES, **settings)
+    for gone in ("C10", "C2"):
+        with KnowledgeBase.open(folder) as kb:
+            vectors = kb.settings["vectors"]
+            assert vectors["alike"] == 0.05 and kb.vectors.filed._finder.finds_entities
+            assert vectors["found_by"]["codes"] < vectors["rows"] and kb.stored_dim == 4
         assert verify(folder) == []
-        if "C10" in kb:
-            remove_entities(folder, ["C10"])
-            kb.refresh()
-
-
-@pytest.mark.parametrize(
-    "dim, alike, fault",
-    [
-        (None, None, "give the length of a vector, or --alike, or both"),
-        *((4, alike, "choose a cosine such as 0.95") for alike in (0, 1, float("nan"))),
-        (4, 0.9, "no index of the kind PQ4; reduce it without --alike"),
-        *((dim, None, f"choose from 1 to {DIM - 1}") for dim in (0, DIM)),
-    ],
-)
-def test_a_refused_reduction_changes_nothing(
-    folder: Path, dim: int | None, alike: float | None, fault: str
-) -> None:
-    before = contents(folder)
-    with pytest.raises(PelError, match=fault):
-        reduce_vectors(folder, dim, alike)
-    assert contents(folder) == before
-
-
-def test_vectors_are_reduced_once(folder: Path) -> None:
-    reduce_vectors(folder, WIDTH)
-    with pytest.raises(PelError, match="reduced before.*kb embed"):
-        reduce_vectors(folder, 2)
+        remove_entities(folder, [gone])

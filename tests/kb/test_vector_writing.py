@@ -83,6 +83,8 @@ def test_the_size_decides_by_itself(
         (np.ones((1, DIM)), [0], {"dim": 13}, r"shape \(1, 12\), expected \(1, 13\)"),
         (np.ones((1, DIM)), [0], {"dtype": "float64"}, "unknown dtype .*; choose auto, float32"),
         (np.ones((1, DIM)), [0], {"index": "hnsw"}, "unknown index 'hnsw'; choose auto"),
+        (np.ones((1, DIM)), [0], {"stored_dim": 0}, "choose from 1 to 12 of them, not 0"),
+        (np.ones((1, DIM)), [0], {"alike": 1}, "choose a cosine such as 0.95"),
         (np.full((1, DIM), np.nan), [0], {}, "NaN"),
         (np.full((1, DIM), 1e5), [0], {"dtype": "float16"}, "too long for float16"),
         (np.ones((1, DIM)), [N // 3], {}, "no entity has the number"),
