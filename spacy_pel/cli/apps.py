@@ -111,16 +111,12 @@ def sources_and_folder(paths: list[Path]) -> tuple[list[Path], Path]:
     return sources, out
 
 
-_told_to_end = threading.Event()  # SIGTERM has come since the command began
-
-
 @contextmanager
 def _ending_on_sigterm() -> Iterator[None]:
     """Within the block SIGTERM raises SystemExit(143), so that half-done work is cleared away."""
     if threading.current_thread() is not threading.main_thread():  # has no signals
         yield
         return
-    _told_to_end.clear()
     before = signal.signal(signal.SIGTERM, _end)
     try:
         yield
@@ -128,16 +124,5 @@ def _ending_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def end_if_told() -> None:
-    """Raise SystemExit(143) if SIGTERM has come since the command began.
-
-    The error that SIGTERM raised may have been lost: some libraries drop all errors when they try an
-    import, and Python drops those of callbacks. So a command that runs forever calls this first.
-    """
-    if _told_to_end.is_set():
-        _end()
-
-
 def _end(*_: object) -> NoReturn:
-    _told_to_end.set()
     raise SystemExit(128 + signal.SIGTERM)

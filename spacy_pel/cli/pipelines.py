@@ -28,7 +28,6 @@ from .apps import (
     SpansKey,
     Text,
     command,
-    end_if_told,
     pel,
     sources_and_folder,
 )
@@ -434,7 +433,6 @@ def serve_cli(
     timeout: Annotated[float, Option(min=0.1, max=3600, help="Most seconds for a request")] = 30.0,
     max_waiting: Annotated[int, Option(min=1, help="Most requests under way at once")] = 128,
     workers: Annotated[int, Option(min=1, help="Processes that serve, each with a pipeline")] = 1,
-    verify: Annotated[bool, Option("--verify", help="First check every byte of the KB")] = False,
     mcp: Annotated[
         bool, Option("--mcp", help="Serve a program that started this, on stdin and stdout")
     ] = False,
@@ -486,16 +484,11 @@ def serve_cli(
         say(f"Loading the pipeline {pipeline}")
         # Imported here, as it takes seconds: the address is said before.
         from ..jobs.link_docs import LinkingChoices
-        from ..pipeline.pipelines import check_kbs
         from ..serve import server
 
         choices = LinkingChoices(pipeline, component, kb, spans_key, candidates)
         settings = (choices, limits, entity_url, local)
         linking = choices.opened()
-        if verify:
-            say("Checking every byte of the knowledge base")
-            check_kbs(linking.nlp)
-        end_if_told()
         if workers == 1:
             app = server.app_of(*settings, linking)
             say(f"Serving at {url} (Ctrl-C ends it)")

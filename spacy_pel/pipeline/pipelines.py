@@ -17,9 +17,7 @@ from spacy.util import minibatch
 from thinc.api import ConfigValidationError
 
 from ..errors import PelError
-from ..kb.knowledge_base import KnowledgeBase
 from ..registry import REGISTERED
-from .kb_component import KBComponent
 
 if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker
@@ -137,9 +135,3 @@ def read_by_upstream(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[
         for doc, own in zip(batch, mentions):
             doc.ents = own
             yield doc
-
-
-def check_kbs(nlp: Language) -> None:
-    """Check every byte of the knowledge bases of a pipeline, as ``pel kb verify`` does."""
-    for path in {pipe.kb.path for _, pipe in nlp.pipeline if isinstance(pipe, KBComponent)}:
-        KnowledgeBase.open(path, verify=True).close()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,11 +16,14 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from fastapi_offline import FastAPIOffline
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 
 from ..kb import Entity
+from . import metrics
 from .messages import (
     EntityRecord,
     Health,
@@ -31,7 +33,6 @@ from .messages import (
     SearchResponse,
     first_fault,
 )
-from .metrics import ServerMetrics
 from .service import LinkingService, client_at
 
 PAGE = Path(__file__).parent / "page"
@@ -45,10 +46,9 @@ _DOCS_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; frame-ancestors 'none'"
 )
-_NOT_LOCAL = (
-    "this server answers to localhost and to addresses, not to names; let a proxy send "
-    '"Host: localhost", or serve at another --host'
-)
+# The names by which a local server is asked for. A page of another host may let its own name stand for
+# this computer's address (DNS rebinding), and would then read the answers.
+LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 PROBLEMS = {
     400: "Not JSON", 408: "The body does not arrive", 413: "Larger than the server takes",
     422: "Not what is asked for", 429: "This client has too many requests under way",
@@ -109,8 +109,7 @@ def create_app(
     """The application that serves a linker. It closes the service when it ends.
 
     ``entity_url`` is the URL of an entity's page at its source, with "{id}". A ``local`` server
-    refuses requests to a name other than localhost: a page of another host may let its own name stand
-    for this computer's address (DNS rebinding), and would then read the answers.
+    answers to LOCAL_HOSTS alone.
     """
 
     @asynccontextmanager
@@ -135,7 +134,6 @@ def create_app(
     )
     app.state.service = service
     app.state.entity_url = entity_url
-    app.state.metrics = metrics = ServerMetrics(service.under_way.total)
     app.add_exception_handler(RequestValidationError, _not_as_asked)
     app.add_exception_handler(Exception, _bug)
     app.include_router(limited)
@@ -144,13 +142,10 @@ def create_app(
 
     @app.middleware("http")
     async def answer(request: Request, call_next: Callable) -> Response:
-        """Count answers, restrict what a browser does with them, and refuse other hosts."""
+        """Count answers, and restrict what a browser does with them."""
         began, status = time.perf_counter(), 500  # if there is an error instead of an answer
         try:
-            if local and not _is_local(request.headers.get("host", "")):
-                answered = JSONResponse({"detail": _NOT_LOCAL}, 421)
-            else:
-                answered = await call_next(request)
+            answered = await call_next(request)
             status, of_docs = answered.status_code, request.url.path == "/docs"
             answered.headers["content-security-policy"] = _DOCS_POLICY if of_docs else _PAGE_POLICY
             answered.headers["x-content-type-options"] = "nosniff"
@@ -159,8 +154,10 @@ def create_app(
             return answered
         finally:
             route = getattr(request.scope.get("route"), "path", "other")
-            metrics.note(route, status, time.perf_counter() - began)
+            metrics.SECONDS.labels(route, status).observe(time.perf_counter() - began)
 
+    if local:
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOCAL_HOSTS)
     return app
 
 
@@ -169,9 +166,8 @@ async def link(asked: LinkRequest, request: Request) -> Response:
     """Link the mentions of documents. Where a document gives none, the pipeline finds them."""
     documents = [given._document for given in asked.documents]
     linked = await request.app.state.service.link(client_at(request.client), documents)
-    metrics: ServerMetrics = request.app.state.metrics
-    metrics.documents.inc(len(linked))
-    metrics.mentions.inc(sum(mentions for _, mentions in linked))
+    metrics.DOCUMENTS.inc(len(linked))
+    metrics.MENTIONS.inc(sum(mentions for _, mentions in linked))
     body = b",".join(text for text, _ in linked)
     return Response(b'{"documents":[' + body + b"]}", media_type="application/json")
 
@@ -213,11 +209,9 @@ async def health(request: Request) -> Health:
 
 
 @router.get("/metrics", response_class=Response)
-async def metrics(request: Request) -> Response:
+def figures() -> Response:
     """Figures for Prometheus."""
-    return Response(
-        request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
-    )
+    return Response(metrics.metrics_text(), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/", include_in_schema=False)
@@ -252,12 +246,3 @@ async def _not_as_asked(request: Request, error: RequestValidationError) -> JSON
         return JSONResponse({"detail": f"the body is not JSON: {faults[0]['ctx']['error']}"}, 400)
     within = [{**fault, "loc": fault["loc"][1:]} for fault in faults]
     return JSONResponse({"detail": first_fault(within)}, 422)
-
-
-def _is_local(host: str) -> bool:
-    """Whether a Host header has localhost or an IP address, which no other name can stand for."""
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        return name == "localhost" or bool(ipaddress.ip_address(name))
-    except ValueError:
-        return False

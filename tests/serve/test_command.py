@@ -5,14 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE
 
@@ -20,7 +19,6 @@ import pytest
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
-from spacy_pel.jobs.link_docs import Linking, LinkingChoices
 from spacy_pel.serve import server
 from spacy_pel.serve.served import address, is_local, listen
 
@@ -30,9 +28,7 @@ def failure(*arguments: object) -> str:
     result = CliRunner().invoke(pel, ["serve", *map(str, arguments)])
     assert result.exit_code == 1, result.output
     *said, line = result.output.splitlines()
-    assert all(
-        other.startswith(("Starting at ", "Loading the pipeline ", "Checking ")) for other in said
-    )
+    assert all(other.startswith(("Starting at ", "Loading the pipeline ")) for other in said)
     return line
 
 
@@ -67,49 +63,15 @@ def test_the_address_that_is_printed() -> None:
             assert is_local(listener)
 
 
-def test_told_to_end_while_a_library_drops_all_errors(
-    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = LinkingChoices.opened
-
-    def opened_in_spite_of_it(choices: LinkingChoices) -> Linking:
-        with suppress(BaseException):  # as imports that are tried do
-            signal.raise_signal(signal.SIGTERM)
-        return opened(choices)
-
-    monkeypatch.setattr(LinkingChoices, "opened", opened_in_spite_of_it)
-    result = CliRunner().invoke(pel, ["serve", str(tiny_folder), "--port", "0"])
-    assert result.exit_code == 143 and "Serving" not in result.output
-
-
-def started(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> list[str]:
-    """The lines of a server that ends as soon as it serves."""
-    monkeypatch.setattr(server, "run_app", lambda *_: None)
-    result = CliRunner().invoke(pel, ["serve", str(folder), "--port", "0", *options])
-    return result.output.splitlines()
-
-
 def test_the_address_is_said_at_once_and_what_is_done_until_it_serves(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, *others = started(tiny_folder, monkeypatch)
+    monkeypatch.setattr(server, "run_app", lambda *_: None)
+    result = CliRunner().invoke(pel, ["serve", str(tiny_folder), "--port", "0"])
+    first, *others = result.output.splitlines()
     url = re.fullmatch(r"Starting at (http://127.0.0.1:\d+); requests wait until it serves", first)
     loading = f"Loading the pipeline {tiny_folder}"
     assert others == [loading, f"Serving at {url[1]} (Ctrl-C ends it)", "Stopped"]
-
-
-def test_a_server_that_verifies_checks_every_byte(
-    tiny_folder: Path, tiny_kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kb = tmp_path / "kb"
-    shutil.copytree(tiny_kb, kb)
-    whole = started(tiny_folder, monkeypatch, "--kb", str(kb), "--verify")
-    assert "Checking every byte of the knowledge base" in whole and "Stopped" in whole
-    file = max((path for path in kb.rglob("*") if path.is_file()), key=lambda p: p.stat().st_size)
-    content = file.read_bytes()
-    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    lines = started(tiny_folder, monkeypatch, "--kb", str(kb), "--verify")
-    assert "Serving" not in " ".join(lines) and lines[-1].startswith("Error: ")
 
 
 @contextmanager
@@ -142,7 +104,7 @@ def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen, Cal
 
 def test_it_answers_what_is_under_way_and_ends(tiny_folder: Path) -> None:
     with serving(tiny_folder) as (process, answer):
-        assert answer("/health", host="rebound.example.org")[0] == 421
+        assert answer("/health", host="rebound.example.org")[0] == 400
         threading.Timer(0.2, process.send_signal, [signal.SIGTERM]).start()
         status, body = answer("/link", {"text": "MS or RA? " * 200})
         assert status == 200
