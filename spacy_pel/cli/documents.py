@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
@@ -33,8 +32,6 @@ from .apps import (
 from .terminal import counted, msg, progress_bar, reading_names, say
 
 STDOUT = "-"
-_BAR = "{desc}: {percentage:3.0f}% |{bar}|{postfix} [{elapsed}<{remaining}]"
-_BAR_WITHOUT_TOTAL = "{desc}:{postfix} [{elapsed}]"
 _KEPT = "what is {} is kept beside the output, and the same command goes on from there"
 
 _INPUT = "Files and folders, as pel link reads them"
@@ -313,7 +310,7 @@ class LinkBar(LinkProgress):
 
     def __init__(self, what: str = "Linking") -> None:
         self.what = what
-        self.documents = self._linked = 0
+        self.documents = 0
         self.bar = progress_bar(disable=True)
 
     def __enter__(self) -> LinkBar:
@@ -323,21 +320,18 @@ class LinkBar(LinkProgress):
         self.bar.close()
 
     def started(self, n_bytes: int | None) -> None:
-        self._started = time.monotonic()
-        shown_as = _BAR_WITHOUT_TOTAL if n_bytes is None else _BAR
-        self.bar = progress_bar(total=n_bytes, desc=self.what, bar_format=shown_as)
+        self.bar = progress_bar(total=n_bytes, desc=self.what, unit="B", unit_scale=True)
 
     def passed_over(self, documents: int, n_bytes: int) -> None:
-        self.documents += documents  # which have no part in the rate
-        self.bar.initial += n_bytes
-        self.bar.update(n_bytes)
+        self.bar.initial += n_bytes  # which has no part in the rate
+        self._advance(documents, n_bytes)
 
     def linked(self, n_bytes: float) -> None:
-        self.documents += 1
-        self._linked += 1
-        seconds = max(time.monotonic() - self._started, 1e-9)
-        rate = f"{self.documents:,} documents, {self._linked / seconds:.1f}/s"
-        self.bar.set_postfix_str(rate, refresh=False)
+        self._advance(1, n_bytes)
+
+    def _advance(self, documents: int, n_bytes: float) -> None:
+        self.documents += documents
+        self.bar.set_postfix_str(f"{self.documents:,} documents", refresh=False)
         if self.bar.total is not None:  # rounded shares may add up to a hair more
             n_bytes = min(n_bytes, self.bar.total - self.bar.n)
         self.bar.update(n_bytes)

@@ -22,11 +22,6 @@ from ..system.printable import PrintableFormatter, printable
 T = TypeVar("T")
 
 SECONDS = 30  # between two lines of a log
-_LINE = "{desc}: {n_fmt}{unit} [{elapsed}, {rate_fmt}{postfix}]"
-_LINE_WITH_TOTAL = (
-    "{desc}: {percentage:3.0f}%, {n_fmt} of {total_fmt}{unit} "
-    "[{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-)
 
 
 def say(text: str, **style: Any) -> None:
@@ -61,6 +56,18 @@ def log_on_stderr() -> Iterator[None]:
         logger.removeHandler(handler)
 
 
+class _Log:
+    """Stderr that is no terminal: what tqdm draws anew, it gets as lines."""
+
+    def write(self, text: str) -> None:
+        """Write what is not blank as a line."""
+        if line := text.strip():
+            print(line, file=sys.stderr, flush=True)
+
+    def flush(self) -> None:
+        """Nothing waits to be written."""
+
+
 def progress_bar(items: Iterable | None = None, *, desc: str = "", **settings: Any) -> tqdm:
     """A bar of tqdm on stderr. If that is no terminal, lines: one every 30 seconds, and the last.
 
@@ -72,7 +79,7 @@ def progress_bar(items: Iterable | None = None, *, desc: str = "", **settings: A
     settings["desc"] = printable(desc)
     if sys.stderr.isatty():
         return tqdm(items, dynamic_ncols=True, **settings)
-    return _Lines(items, mininterval=SECONDS, miniters=1, leave=False, **settings)
+    return tqdm(items, file=_Log(), mininterval=SECONDS, miniters=1, **settings)
 
 
 def counted(items: Iterable[T], desc: str, unit: str = " entities") -> Iterator[T]:
@@ -87,35 +94,3 @@ def reading(entities: Iterable[T], name: str) -> Iterator[T]:
 
 reading_names = partial(counted, desc="Reading names")
 encoding = partial(progress_bar, desc="Encoding", unit=" entities")  # whose vectors are computed
-
-
-class _Lines(tqdm):
-    """Writes lines where tqdm draws."""
-
-    def display(self, msg: str | None = None, pos: int | None = None) -> bool:
-        """Write a line, but none at the beginning; tqdm erases with an empty message."""
-        if msg is None and self.n != self.initial:
-            self._line()
-        return False
-
-    def clear(self, nolock: bool = False) -> None:
-        """Nothing was drawn."""
-
-    def close(self) -> None:
-        """Write the last line."""
-        if not self.disable:
-            self._ema_dt = lambda: None  # the rate of all, as tqdm has it at the end
-            self._line()
-        super().close()
-
-    @classmethod
-    def write(cls, s: str, file: Any = None, end: str = "\n", nolock: bool = False) -> None:
-        """Write a message; no line is repeated after it."""
-        print(s, file=file or sys.stdout, end=end, flush=True)
-
-    def _line(self) -> None:
-        values = self.format_dict
-        default = _LINE if self.total is None else _LINE_WITH_TOTAL
-        values["bar_format"] = (values["bar_format"] or default).replace(" |{bar}|", "")
-        self.fp.write(self.format_meter(**values).strip() + "\n")
-        self.fp.flush()

@@ -41,17 +41,9 @@ def test_the_log(capsys) -> None:
     assert not logging.getLogger("spacy_pel").handlers
 
 
-def test_a_log_gets_one_line_at_the_end(capsys) -> None:
-    assert list(counted(range(1_234), "Reading a.obo", " entities")) == list(range(1_234))
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("Reading a.obo: 100%, 1234 of 1234 entities [00:00<00:00, ")
-    with progress_bar(desc="Linking", unit=" documents") as bar:
-        bar.update(3)
-        bar.refresh()
-    assert capsys.readouterr().err.startswith("Linking: 3 documents [00:00, ")
-
-
-def test_a_log_gets_a_line_now_and_then(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_gets_lines_now_and_then_and_the_last(
+    capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import tqdm.std
 
     clock = iter(range(10**6))
@@ -60,12 +52,10 @@ def test_a_log_gets_a_line_now_and_then(capsys, monkeypatch: pytest.MonkeyPatch)
         bar._time = lambda: next(clock)
         for _ in range(1_000):
             bar.update()
-            bar.set_postfix_str("x", refresh=False)
     log = capsys.readouterr().err
     lines = log.splitlines()
     assert 20 < len(lines) < 40 and "\r" not in log
-    assert lines[-1].startswith("Encoding: 100%, 1000 of 1000 entities")
-    assert all(line.endswith(", x]") for line in lines)
+    assert all(line.startswith("Encoding: ") for line in lines) and "1000/1000" in lines[-1]
 
 
 def test_rounded_shares_are_no_more_than_the_total(capsys) -> None:
