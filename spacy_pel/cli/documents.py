@@ -69,9 +69,6 @@ def link_cli(
     n_process: Annotated[int, Option(min=0, help="Processes; 0: 1, or Ray's cores or GPUs")] = 0,
     engine: Engine = "local",
     address: Address = None,
-    copy_kb: Annotated[
-        Text, Option(help="Folder of each node to copy the KB to: $TMPDIR/kb")
-    ] = None,
     candidates: Annotated[int, Option(min=1, help="Candidates written for each mention")] = 5,
     xref: Annotated[Texts, Option(metavar="VOCABULARY", help=_XREF)] = None,
     on_error: AtBadDocument = OnError.stop,
@@ -120,18 +117,13 @@ def link_cli(
     from ..pipeline.pipelines import load_pipeline
 
     is_ray = engine != "local"
-    if not is_ray and (address or copy_kb):
-        raise PelError("--address and --copy-kb are for a Ray cluster", "add --engine ray")
+    if not is_ray and address:
+        raise PelError("--address is for a Ray cluster", "add --engine ray")
     work = candidates, tuple(xref or ()), batch_size, 1 if is_ray else n_process or 1
     choices = LinkingChoices(pipeline, component, kb, spans_key, *work, on_error, jointly)
     formats = {"input_format": from_, "output_format": to}
     if output.endswith(("/", os.sep)):
-        cluster = {
-            "engine": engine,
-            "address": address,
-            "workers": n_process or None,
-            "copy_to": copy_kb,
-        }
+        cluster = {"engine": engine, "address": address, "workers": n_process or None}
         with LinkBar() as bar:
             counts = link_to_folder(choices, input, output, **formats, progress=bar, **cluster)
     elif is_ray:

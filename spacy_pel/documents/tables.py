@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any
 from ..errors import PelError
 from ..kb.readers.tables import parquet_rows
 from ..system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
-from .docs import linked_document, linked_mentions
+from .docs import linked_mentions
 from .document import Document
 from .format import LONGEST, BoundedFile, Fault, Format, Input, TextOutput, decoded, document_id
 from .json_formats import document_of
 
 if TYPE_CHECKING:
     import duckdb
-    import pandas
     from spacy.tokens import Doc
 
 # Of a mention: the columns of CSV and TSV, and their types and the others in Parquet.
@@ -49,33 +48,6 @@ _NAME_THEM = (
     "name the column that holds the documents 'text', and those of ids and mentions, if any, 'id' "
     "and 'mentions'"
 )
-
-
-def to_dataframe(
-    documents: Iterable[Doc | dict[str, Any]], spans_key: str | None = None
-) -> pandas.DataFrame:
-    """A table with one mention a row, and the columns of ``pel link``'s Parquet.
-
-    Types, candidates, and codes of a vocabulary are lists: ``table.explode("ICD10CM")`` parts them.
-    PelError without pandas, which is not installed with us.
-
-    Args:
-        documents: Linked Docs, or records of ``pel link``'s JSONL. A document without an id is
-            known by its number, from 1.
-        spans_key: Where the mentions of Docs are: ``doc.spans[spans_key]``, or ``doc.ents`` if None.
-    """
-    try:
-        import pandas
-    except ImportError as error:
-        raise PelError("pandas is not installed", "run: pip install pandas") from error
-    rows: list[dict[str, Any]] = []
-    for number, given in enumerate(documents, start=1):
-        document = given if isinstance(given, dict) else linked_document(given, spans_key)
-        id = str(document.get("id", number))
-        for mention in document["mentions"]:
-            cells = {column: mention.get(column) for column in _KINDS}
-            rows.append({**cells, "document": id, **mention.get("xrefs", {})})
-    return pandas.DataFrame(rows, columns=None if rows else list(_KINDS))
 
 
 def _csv_rows(delimiter: str, file: BoundedFile) -> Iterator[tuple[int, Any]]:

@@ -50,25 +50,6 @@ def average_precision(
     return float((np.diff(hits, prepend=0) * hits / called).sum() / n_nil)
 
 
-def precision_recall_curve(
-    scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray, points: int = 200
-) -> dict[str, list[float]] | None:
-    """Precision and recall of NIL at up to ``points`` rising levels of recall, for JSON.
-
-    Of the thresholds that reach a level, the lowest is taken. None if no mention that was linked is
-    NIL. The other arguments are those of ``best_nil_threshold``.
-    """
-    _, called, hits = _operating_points(scores, gold_nil)
-    if not len(hits) or not hits[-1]:
-        return None
-    levels = np.unique(np.linspace(1, hits[-1], points).round())
-    at = np.searchsorted(hits, levels)
-    return {
-        "precision": (hits[at] / called[at]).tolist(),
-        "recall": (hits[at] / np.asarray(gold_nil, dtype=bool).sum()).tolist(),
-    }
-
-
 def nil_metrics(
     scores: Sequence[float] | np.ndarray,
     said_nil: Sequence[bool] | np.ndarray,
@@ -93,10 +74,9 @@ def nil_metrics(
 
     Returns:
         {"gold": n, "average_precision": x, "precision": x, "recall": x, "f1": x, "recall@1": x,
-        "recall@64": x, "recall@64_nil_as_candidate": x, "curve": {...}}, ready for JSON, with x from
-        0 to 1. "gold" is the number of mentions that are NIL, "curve" the result of
-        ``precision_recall_curve``. A value that is not defined is None: precision, recall and F1
-        without a threshold, precision if nothing was called NIL, recall if nothing is NIL.
+        "recall@64": x, "recall@64_nil_as_candidate": x}, ready for JSON, with x from 0 to 1. "gold"
+        is the number of mentions that are NIL. A value that is not defined is None: precision, recall
+        and F1 without a threshold, precision if nothing was called NIL, recall if nothing is NIL.
     """
     said_nil, in_kb = np.asarray(said_nil, dtype=bool), np.asarray(in_kb, dtype=bool)
     ranks = np.asarray(ranks, dtype=np.int64)
@@ -112,7 +92,6 @@ def nil_metrics(
         "recall@1": _recall(answered, 1),
         "recall@64": _recall(answered, 64),
         "recall@64_nil_as_candidate": _recall(as_candidate, 64),
-        "curve": precision_recall_curve(scores, ~in_kb),
     }
 
 
@@ -121,7 +100,7 @@ def nil_summary(metrics: dict[str, Any]) -> str:
     figures = ", ".join(
         f"{name.replace('_', ' ')} {percent(value)}"
         for name, value in metrics.items()
-        if name not in ("gold", "curve")
+        if name != "gold"
     )
     return f"NIL: {metrics['gold']:,} mentions; {figures}"
 

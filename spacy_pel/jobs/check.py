@@ -75,8 +75,15 @@ def opened(folder: str, component: str = "proxy_linker", kb: Path | None = None)
     """The KB in a folder, or the linker of a pipeline; PelError if there is neither."""
     if (Path(folder) / KB_FILE).is_file():
         return KnowledgeBase.open(folder)
-    from ..pipeline.pipelines import linker_of, load_pipeline  # here: spaCy takes a second
+    from ..architectures import pipeline_folder  # here: spaCy takes a second
+    from ..pipeline.pipelines import linker_of, load_pipeline
 
+    found = pipeline_folder(folder)
+    if found is None or not (found / "config.cfg").is_file():
+        raise PelError(
+            f"{folder}: neither a knowledge base nor a trained pipeline is there",
+            'check the path, or make one with "kb build" or "start"',
+        )
     linker = linker_of(load_pipeline(folder), component, kb=kb)
     linker.index  # raises the error here, not at the first name
     return linker

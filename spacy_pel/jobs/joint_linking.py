@@ -1,4 +1,8 @@
-"""Mentions of a whole corpus, linked together: each link may come through another mention."""
+"""Mentions of a whole corpus, linked together: each link may come through another mention.
+
+Each mention is linked by itself. Then mentions that probably mean the same are joined in clusters with
+one entity at most, which all mentions of a cluster get (ArboEL, 2.3 and A.2).
+"""
 
 from __future__ import annotations
 
@@ -25,49 +29,9 @@ from ..linking.joint import (
 )
 from ..pipeline.joint_answers import CorpusMention, JointLink, take_mentions, write_joint_links
 from ..spans import mention_spans
-from .link_docs import Linking
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
-
-
-def link_jointly(
-    nlp: Language, docs: Iterable[Doc], *, component: str = "proxy_linker", batch_size: int = 128
-) -> list[Doc]:
-    """Link the mentions of a corpus together (ArboEL, 2.3 and A.2).
-
-    Each mention is linked by itself. Then mentions that probably mean the same are joined in
-    clusters with one entity at most, which all mentions of a cluster get. ``span._.kb_via`` says
-    through which mention a mention has its entity.
-
-    Args:
-        nlp: A pipeline on which ``pel calibrate --jointly`` was run.
-        docs: The docs of the corpus, for example of ``nlp.make_doc``.
-        component: The name of the linker in the pipeline.
-        batch_size: The number of docs that are linked together at first.
-
-    Returns:
-        The docs, linked. They are all held in memory; for files see ``link_files``.
-
-    Raises:
-        PelError: The linker is not calibrated for it, or what ``Linking`` raises.
-    """
-    linking = Linking(nlp, component, batch_size)
-    linker = linking.linker
-    joint_settings(linker)  # the error comes before the work
-    with with_settings(linker, vectors=True):
-        linked = list(linking.docs(docs))
-    mentions: list[CorpusMention] = []
-    vectors = [np.empty((0, linker.retriever.width), np.float32)]
-    for number, doc in enumerate(linked, start=1):
-        own, of_own = take_mentions(doc, document_id(number, doc), linker.spans_key)
-        mentions += own
-        vectors += [of_own] * bool(own)
-    matrix = VectorMatrix(np.concatenate(vectors))
-    links = _joint_links(CorpusMentions(mentions, matrix, [len(mentions)]), linker)
-    for doc in linked:
-        _write_links(linker, doc, links)
-    return linked
 
 
 def joint_settings(linker: ProxyLinker) -> JointSettings:
@@ -125,22 +89,6 @@ class CorpusMentions(NamedTuple):
     counts: list[int]  # of the mentions of each part
 
 
-def _joint_links(corpus: CorpusMentions, linker: ProxyLinker) -> Iterator[JointLink]:
-    """What joint linking says of each mention of a corpus, in their order; see ``clusters_of``."""
-    mentions, vectors, _ = corpus
-    settings = joint_settings(linker)
-    found, ids = clusters_of(mentions, vectors, settings, settings.linking)
-    for row, (entity, via) in enumerate(zip(found.entities.tolist(), found.through.tolist())):
-        id = "" if entity < 0 else ids[entity]
-        yield JointLink(id, None if via < 0 else mentions[via], vectors.take(np.array([row]))[0])
-
-
-def _write_links(linker: ProxyLinker, doc: Doc, links: Iterator[JointLink]) -> None:
-    """Write on a doc the next links, one for each of its mentions."""
-    own = [next(links) for _ in mention_spans(doc, linker.spans_key)]
-    write_joint_links(doc, own, linker.kb, linker.spans_key, linker.xrefs or ())
-
-
 def write_corpus_part(
     linker: ProxyLinker, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
 ) -> None:
@@ -180,17 +128,28 @@ def write_jointly(
     ``parts`` are files of ``write_corpus_part``. Memory holds the mentions and the graph of them.
     Their vectors, and the documents, are in files.
     """
-    links = _joint_links(corpus_mentions(linker, parts, path, say), linker)
+    mentions, vectors, _ = corpus_mentions(linker, parts, path, say)
+    settings, key = joint_settings(linker), linker.spans_key
+    found, ids = clusters_of(mentions, vectors, settings, settings.linking)
+    links = (
+        JointLink(
+            "" if entity < 0 else ids[entity],
+            None if via < 0 else mentions[via],
+            vectors.take(np.array([row]))[0],
+        )
+        for row, (entity, via) in enumerate(zip(found.entities.tolist(), found.through.tolist()))
+    )
 
     def linked(docs: Iterable[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
         for number, doc in docs:
-            _write_links(linker, doc, links)
+            own = [next(links) for _ in mention_spans(doc, key)]
+            write_joint_links(doc, own, linker.kb, key, linker.xrefs or ())
             yield number, doc
 
     done = [path.with_name(f"{number}.joint") for number in range(len(parts))]
     for part, own in zip(parts, done):
         with nlp.memory_zone():
-            written.write_part(linked(docs_of(part, nlp)), linker.spans_key, own)
+            written.write_part(linked(docs_of(part, nlp)), key, own)
     written.join(done, path)
 
 

@@ -6,7 +6,6 @@ without an interruption, whoever links: this process, several, or the nodes of a
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -22,7 +21,6 @@ from ..documents.docs import keep_ids
 from ..documents.format import Format, TextOutput, encoded
 from ..documents.formats import suffixes
 from ..errors import PelError
-from ..kb.copies import local_copy
 from ..spans import mention_spans
 from .blocks import Blocks, block_folder, differing
 from .document_blocks import (
@@ -108,7 +106,6 @@ def link_to_folder(
     engine: str = "local",
     address: str | None = None,
     workers: int | None = None,
-    copy_to: str | None = None,
     progress: LinkProgress = LinkProgress(),
 ) -> LinkedCounts:
     """Link all documents of a file or a folder, and write a folder with one file a block.
@@ -127,8 +124,6 @@ def link_to_folder(
             nodes must have this package and see the pipeline and both folders at the same paths.
         address: The address of the cluster. None starts Ray on this computer.
         workers: The number of Ray's workers. None: one a GPU, or one a core where there is no GPU.
-        copy_to: A folder of each node, to which the first worker there copies the KB of the linker.
-            Environment variables in it are those of the node. None: all nodes read the same KB.
 
     Raises:
         PelError: As ``link_files``; or the folder holds something else; or the cluster cannot be
@@ -156,7 +151,7 @@ def link_to_folder(
     }
     results = None
     if engine == "ray":
-        make = partial(_node_worker, choices, settings, target, copy_to)
+        make = partial(_node_worker, choices, settings, target)
         results = partial(ray_results, make, address=address, workers=workers)
     else:
         read_matcher_names(linking.nlp)
@@ -170,11 +165,7 @@ def link_to_folder(
 
 
 def _node_worker(
-    choices: LinkingChoices,
-    settings: dict[str, Any],
-    folder: Path,
-    copy_to: str | None,
-    device: str,
+    choices: LinkingChoices, settings: dict[str, Any], folder: Path, device: str
 ) -> Callable[[DocumentBlock], tuple[str, LinkedCounts]]:
     """What links blocks on another computer; PelError if its pipeline is not that of the settings."""
     linking = choices.opened()
@@ -182,9 +173,6 @@ def _node_worker(
     if different := differing(own, {name: settings[name] for name in own}):
         problem = f"{socket.gethostname()}: has another {different}"
         raise PelError(problem, "install the same on all nodes")
-    if copy_to is not None:
-        own_disk = Path(os.path.expandvars(copy_to))
-        linking.linker.set_kb(local_copy(linking.linker.kb, own_disk))
     if device != "cpu":
         for encoder in linking.linker.linking_encoders():
             encoder.to(device)

@@ -1,4 +1,4 @@
-"""Copies of a knowledge base: in an assembled pipeline, on the disk of a cluster's node, as tables."""
+"""Copies of a knowledge base: in an assembled pipeline, as tables."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock
 
 from ..errors import PelError
 from ..system.duckdb_session import duckdb_connection
@@ -40,20 +38,6 @@ def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
         if sha256(folder / file["name"]) != file["sha256"]:
             raise PelError(f"{kb.path / file['name']}: was changed meanwhile", "run it again")
     write_checksums(folder)
-
-
-def local_copy(kb: KnowledgeBase, folder: Path) -> Path:
-    """The copy of a KB in a folder of this computer. The first process that asks makes it.
-
-    Others wait for it. Another state of the KB gets a copy of its own. Errors are as of ``copy_kb``.
-    """
-    target = folder / f"kb-{kb.settings['checksum'][:16]}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / f"{target.name}.lock"):
-        if not target.exists():
-            with whole_folder(target) as new:
-                copy_kb(kb, new)
-    return target
 
 
 def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:

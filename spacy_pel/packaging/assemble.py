@@ -96,10 +96,8 @@ def check_replaceable(out: Path, *, force: bool) -> None:
 
 
 def _headline(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The metrics without the NIL curve, and without the entries that identify their linker."""
-    nil = {name: value for name, value in metrics["nil"].items() if name != "curve"}
-    left_out = ("linker", "kb", "pipeline")
-    return {**{k: v for k, v in metrics.items() if k not in left_out}, "nil": nil}
+    """The metrics without the entries that identify their linker."""
+    return {k: v for k, v in metrics.items() if k not in ("linker", "kb", "pipeline")}
 
 
 def _check_package(meta: dict[str, Any]) -> None:

@@ -32,5 +32,7 @@ def test_what_cannot_be_checked_is_said(run: Callable, tiny_kb: Path, tmp_path: 
     missing, out = tmp_path / "none.tsv", tmp_path / "out.tsv"
     assert "let it end in .tsv" in run("check", tiny_kb, missing, "-o", "out.parquet", code=1)
     assert "cannot be read" in run("check", tiny_kb, missing, "-o", out, code=1)
-    assert "cannot be loaded" in run("check", missing, missing, "-o", out, code=1)
+    for nothing in (missing, tmp_path):
+        said = run("check", nothing, missing, "-o", out, code=1)
+        assert f"{nothing}: neither a knowledge base nor a trained pipeline is there; check" in said
     assert not out.exists()

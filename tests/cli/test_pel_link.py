@@ -45,7 +45,7 @@ def test_streams_blocks_and_formats_by_name(run, tiny_folder: Path, text: Path, 
     "options, problem",
     [
         (["-o", "x.jsonl", "--engine", "ray"], "with a slash, as in: --output x.jsonl/"),
-        (["-o", "x.jsonl", "--address", "auto"], "are for a Ray cluster; add --engine ray"),
+        (["-o", "x.jsonl", "--address", "auto"], "is for a Ray cluster; add --engine ray"),
         (["-o", "../o.csv"], "is a folder or a device; give the path of a file"),
     ],
 )

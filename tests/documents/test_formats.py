@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Passage
 from spacy_pel.documents.formats import FORMATS
-from spacy_pel.documents.tables import COLUMNS, to_dataframe
+from spacy_pel.documents.tables import COLUMNS
 from spacy_pel.spans import gold_ids
 
 from .examples import KEY, QUICK, docs, linked, read, written
@@ -141,19 +141,3 @@ def test_pubtator_has_title_abstract_and_ids(tmp_path: Path) -> None:
     (document,) = open_corpus(path).documents()
     assert document.passages[0] == (0, 2, {"type": "title"})
     assert [mention.ids for mention in document.mentions] == [("E0",), ("E1",), ()]
-
-
-DOCS = [linked("MS, RA, x", (0, 2), (4, 6), (8, 9), codes={"ICD10CM": ["G35"]}), linked("nothing")]
-
-
-def test_a_mention_a_row_of_docs_and_of_records(tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas")
-    path = written(DOCS, tmp_path / "a.jsonl", "jsonl")
-    records = list(map(json.loads, open(path, encoding="utf8")))
-    table = to_dataframe(DOCS, KEY)
-    pandas.testing.assert_frame_equal(table, to_dataframe(records))
-    assert table["document"].tolist() == ["1", "1", "1"]
-    assert table["text"].tolist() == ["MS", "RA", "x"]
-    assert table["id"].tolist() == ["E0", "E1", "NIL"]
-    assert table["score"].mean() == 0.5
-    assert table.explode("ICD10CM")["ICD10CM"].dropna().tolist() == ["G35", "G35"]

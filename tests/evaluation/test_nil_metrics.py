@@ -12,7 +12,6 @@ from spacy_pel.evaluation.nil_metrics import (
     best_nil_threshold,
     nil_metrics,
     nil_summary,
-    precision_recall_curve,
 )
 
 # Few values, so that scores tie; -inf: no candidate, inf: not linked.
@@ -66,23 +65,6 @@ def test_average_precision_is_the_sum_over_thresholds(mentions):
         assert found == pytest.approx(naive_average_precision(mentions))
     else:
         assert found is None
-
-
-@given(MENTIONS, st.integers(2, 8))
-def test_the_curve_holds_what_thresholds_reach(mentions, points):
-    curve = precision_recall_curve(*zip(*mentions), points=points)
-    n_nil = sum(nil for _, nil in mentions)
-    if not any(nil for score, nil in mentions if score < math.inf):
-        assert curve is None
-        return
-    reached = {}
-    for threshold in sorted({score for score, _ in mentions if score < math.inf}):
-        said = [nil for score, nil in mentions if score <= threshold]
-        reached.setdefault(sum(said) / n_nil, sum(said) / len(said))
-    assert list(curve) == ["precision", "recall"]
-    assert [reached[r] for r in curve["recall"]] == pytest.approx(curve["precision"])
-    assert len(curve["recall"]) <= points and curve["recall"] == sorted(curve["recall"])
-    assert curve["recall"][-1] == max(reached)
 
 
 ANSWERS = st.lists(

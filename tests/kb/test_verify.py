@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from spacy_pel.kb import Entity, KnowledgeBase, copies
+from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.kb.checks import COPY_OR_BUILD
-from spacy_pel.kb.copies import copy_kb, local_copy
+from spacy_pel.kb.copies import copy_kb
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.settings import KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
@@ -109,21 +108,3 @@ def test_a_change_after_the_checksums_is_no_damage(folder: Path) -> None:
 def test_what_contradicts_the_tables(folder: Path, edit, fault: str) -> None:
     execute(folder, edit) if isinstance(edit, str) else edit_settings(folder, edit)
     assert fault in "".join(map(str, verify(folder)))
-
-
-def test_all_workers_of_a_node_have_one_copy(
-    bare_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = []
-
-    def copy(kb: KnowledgeBase, folder: Path, copy=copies.copy_kb) -> None:
-        made.append(folder)
-        copy(kb, folder)
-
-    monkeypatch.setattr(copies, "copy_kb", copy)
-    with ThreadPoolExecutor(4) as pool:
-        paths = list(pool.map(lambda _: local_copy(bare_kb, tmp_path / "disk"), range(4)))
-    assert len(set(paths)) == len(made) == 1
-    assert verify(paths[0]) == []
-    with KnowledgeBase.open(paths[0]) as kb:
-        assert kb.settings == bare_kb.settings
