@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from spacy_pel.linking.features import LabelPriors
-from spacy_pel.linking.ranking import Ranking
+from spacy_pel.linking.ranking import LabelPriors, Ranking
 from spacy_pel.models.ranker import Ranker
 
 N_CANDIDATE, N_MENTION = 20, 10
@@ -18,13 +17,12 @@ def ranking_by_score(
     none: float = 0.0,
     labels: Mapping[str, int] | None = None,
     reranked: int = 0,
-    sizes: tuple[int, int] = (N_CANDIDATE, N_MENTION),
 ) -> Ranking:
     """A softmax of ``slope`` times the retriever's scores, and of ``none`` for "none is right".
 
     Scores are above -10.
     """
-    ranker = Ranker(*sizes)
+    ranker = Ranker(N_CANDIDATE, N_MENTION)
     with torch.no_grad():
         for parameter in ranker.parameters():
             parameter.zero_()

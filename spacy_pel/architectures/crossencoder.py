@@ -16,7 +16,6 @@ def CrossEncoder(
     mixed_precision: bool = False,
     retriever_weight: float = 0.0,
     sure: float = 1.0,
-    mentions: int = 0,
 ) -> Model[TextInputs, np.ndarray]:
     """Reranker: pairs of a mention and an entity -> scores, float32 [n, 1] (PEL, appendix B).
 
@@ -32,11 +31,10 @@ def CrossEncoder(
             retriever was trained with (32), training begins with the retriever's ranking.
         sure: A mention is read again only if the retriever gives its best candidate less than this
             probability. With 1 all mentions are read.
-        mentions: 0, as in all saved pipelines of versions that had this setting.
 
     Raises:
         PelError: If the length is too short, or ``sure`` is no probability, or it is below 1
-            without a ``retriever_weight``, or ``mentions`` is not 0.
+            without a ``retriever_weight``.
     """
     check_length("length", length, 16)
     if not 0 < sure <= 1:
@@ -46,8 +44,6 @@ def CrossEncoder(
             f"sure is {sure:g}, but without retriever_weight the retriever's scores do not count",
             "give retriever_weight as well, such as the alpha that the retriever was trained with",
         )
-    if mentions:
-        raise PelError(f"mentions is {mentions}", "pairs of two mentions are not read: set it to 0")
     return Model(
         "crossencoder",
         one_tower,
@@ -58,7 +54,6 @@ def CrossEncoder(
             "mixed_precision": mixed_precision,
             "retriever_weight": retriever_weight,
             "sure": sure,
-            "mentions": mentions,
         },
     )
 

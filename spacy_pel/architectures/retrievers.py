@@ -8,7 +8,7 @@ another component of the pipeline has read it.
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,6 @@ from ..errors import PelError
 from ..models.encoders import BertEncoder, SpanEncoder, TextEncoder, WindowEncoder
 from ..models.packed_weights import Packed
 from ..reading.document_windows import WindowReader
-from ..reading.entity_texts import EntityReader
 from ..reading.marked_texts import MarkedTextReader
 from ..reading.mention import MentionReader, SharedStatesReader, StatesInputs
 from .towers import (
@@ -53,8 +52,7 @@ class Architecture:
         name: The name under which its function is registered.
         settings: The arguments of the function that are plain data. They are saved.
         entity_settings: The settings that decide the vectors of entities, named as those of
-            ``BiEncoder``: "pooling", "similarity", "entity_length" and, if set, "n_numbers" and
-            "tree_numbers".
+            ``BiEncoder``: "pooling", "similarity", "entity_length" and, if set, "n_numbers".
         make_reader: From the encoder of the entities to what turns mentions into the inputs of the
             mention tower.
         listens: Whether another component reads its documents. Then the function has an argument
@@ -130,44 +128,6 @@ def tok2vec_of(retriever: Model) -> Tok2Vec | None:
     return retriever.maybe_get_ref("tok2vec")
 
 
-def mention_reader(retriever: Model) -> MentionReader:
-    """What turns mentions into the inputs of the mention tower."""
-    return architecture_of(retriever).make_reader(encoder_of(retriever.get_ref("entity")))
-
-
-def entity_reader(retriever: Model) -> EntityReader:
-    """What turns the texts of entities into the inputs of the entity tower."""
-    encoder = encoder_of(retriever.get_ref("entity"))
-    settings = architecture_of(retriever).entity_settings
-    length, numbers = settings["entity_length"], settings.get("tree_numbers")
-    known = numbers if isinstance(numbers, dict) else None
-    return EntityReader(encoder.tokenizer, length, encoder.position_limit, known)
-
-
-def give_tree_numbers(retriever: Model, numbers: dict[str, str]) -> None:
-    """Tell a retriever whose setting is ``tree_numbers = true`` the tree numbers of types, by name.
-
-    They are saved with it. Another retriever stays as it is.
-
-    Raises:
-        PelError: There are none.
-    """
-    architecture = architecture_of(retriever)
-    if not architecture.entity_settings.get("tree_numbers"):
-        return
-    if not numbers:
-        raise PelError(
-            "the types of the KB have no tree numbers",
-            'set "tree_numbers" of the model to false, or build the KB from UMLS',
-        )
-    known = {"tree_numbers": numbers}
-    retriever.attrs[_ARCHITECTURE] = replace(
-        architecture,
-        settings={**architecture.settings, **known},
-        entity_settings={**architecture.entity_settings, **known},
-    )
-
-
 def saved_settings(retriever: Model) -> dict[str, Any]:
     """What is saved of a retriever apart from its weights, as plain data."""
     own = architecture_of(retriever)
@@ -220,7 +180,6 @@ def BiEncoder(
     mixed_precision: bool,
     mention_layers: int | None = None,
     n_numbers: int | None = None,
-    tree_numbers: bool | dict[str, str] = False,
 ) -> Model:
     """Retriever: a mention tower and an entity tower (PEL, section 5.2).
 
@@ -242,18 +201,13 @@ def BiEncoder(
             retriever which has embedded the KB (``freeze_entities``).
         n_numbers: How many numbers a vector has; null: as many as the encoder's states. Shorter
             vectors make a KB smaller and its search quicker (``TextEncoder``).
-        tree_numbers: Whether an entity is read with the places of its types in UMLS's hierarchy, such
-            as A1.2.3.5, as KRISSBERT reads it. They are taken from the KB at initialisation. A
-            saved retriever has them by the names of the types.
 
     Raises:
         PelError: If the pooling or the similarity is unknown, a length is too short, or
             ``mention_layers`` is set for a shared tower.
     """
     check_length("mention_length", mention_length, 8)
-    of_entities = _entity_settings(
-        "pooling", pooling, similarity, entity_length, n_numbers, tree_numbers
-    )
+    of_entities = _entity_settings("pooling", pooling, similarity, entity_length, n_numbers)
     settings = {
         **of_entities,
         "shared": shared,
@@ -392,7 +346,6 @@ def _entity_settings(
     similarity: str,
     entity_length: int,
     n_numbers: int | None,
-    tree_numbers: bool | dict[str, str] = False,
 ) -> dict[str, Any]:
     """The settings that decide the vectors of entities (``Architecture``), if they are right.
 
@@ -404,8 +357,6 @@ def _entity_settings(
     settings = {"pooling": pooling, "similarity": similarity, "entity_length": entity_length}
     if n_numbers is not None:
         settings["n_numbers"] = n_numbers
-    if tree_numbers:
-        settings["tree_numbers"] = tree_numbers
     return settings
 
 

@@ -322,7 +322,7 @@ def evaluate_cli(
     """
     from ..evaluation.linking_metrics import metrics_table
     from ..evaluation.nil_metrics import nil_summary
-    from ..fitting.evaluate import evaluate, surface_summary
+    from ..fitting.evaluate import evaluate
     from ..pipeline.pipelines import linker_of, load_pipeline
     from ..system.whole_files import whole_file
 
@@ -340,7 +340,6 @@ def evaluate_cli(
             file.write("\n")
     say(metrics_table(metrics))
     say(nil_summary(metrics["nil"]))
-    say(surface_summary(metrics["surface_forms"]))
     written = f"; metrics: {output}" if output else ""
     msg.good(f"{metrics['mentions_per_second']:,.0f} mentions a second{written}")
 

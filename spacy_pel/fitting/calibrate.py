@@ -17,9 +17,8 @@ from ..errors import PelError
 from ..evaluation.calibration import expected_calibration_error
 from ..evaluation.nil_metrics import best_nil_threshold, nil_metrics
 from ..linking.exact_names import sole_owners
-from ..linking.features import TOP, Features, features_of, learnt_priors
 from ..linking.nil import is_nil
-from ..linking.ranking import Ranking
+from ..linking.ranking import TOP, Features, Ranking, features_of, learnt_priors
 from ..linking.reranking import Found, Ordered
 from ..models.ranker import fitted_ranker
 from ..pipeline.fitted import Fitted

@@ -23,7 +23,7 @@ from ..kb.readers.tables import text_rows
 from ..kb.records.merging import plain_id
 from ..kb.records.names import normalised
 from ..kb.settings import KB_FILE
-from ..linking.features import trigram_likeness
+from ..linking.ranking import trigram_likeness
 from ..reading.entity_texts import EntityText
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.transaction import CHUNKS_PREFIX
 from ..kb.vector_writing import write_vectors
-from ..reading import proxies
+from ..reading import entity_texts
 from ..system.whole_files import writer_lock
 from .blocks import Blocks, block_folder
 from .kb_rows import LinkerMentions, LinkerRows
@@ -140,12 +140,12 @@ def _encoded(
         "encoder": rows.fingerprint,
         "row kind": rows.row_kind,
         "state of the KB": kb.settings["checksum"],
-        "size of blocks": proxies.CHUNK,
+        "size of blocks": entity_texts.CHUNK,
         "KB to reuse": older.settings["checksum"] if older else None,
     }
     total = len(kb)
-    starts = range(0, total, proxies.CHUNK)
-    sizes = {f"{n:06d}": min(proxies.CHUNK, total - first) for n, first in enumerate(starts)}
+    starts = range(0, total, entity_texts.CHUNK)
+    sizes = {f"{n:06d}": min(entity_texts.CHUNK, total - first) for n, first in enumerate(starts)}
     folder = _folder(kb.path)
 
     def made(missing: list[str]) -> Iterator[str]:
@@ -216,7 +216,7 @@ def _worker(
             others = np.setdiff1d(others, parts[0][1])
         changed = [entities[place] for place in others]
         kind, encode = settings["row kind"], retriever.entity_vectors
-        vectors, owners = proxies.entity_rows(changed, kind, encode)
+        vectors, owners = entity_texts.entity_rows(changed, kind, encode)
         vectors, owners = map(np.concatenate, zip(*parts, (vectors, others[owners])))
         order = np.argsort(owners, kind="stable")
         with open(path, "wb") as file:
@@ -248,8 +248,8 @@ def reused_rows(kb: KnowledgeBase, entities: Sequence[Entity]) -> tuple[np.ndarr
     present = np.flatnonzero(numbers >= 0)
     found = []
     for place, old in zip(present.tolist(), kb.entities(numbers[present])):
-        texts = proxies.proxy_texts(entities[place], kb.row_kind)
-        if proxies.proxy_texts(old, kb.row_kind) == texts:
+        texts = entity_texts.proxy_texts(entities[place], kb.row_kind)
+        if entity_texts.proxy_texts(old, kb.row_kind) == texts:
             found.append((place, numbers[place], len(texts)))
     places, numbers, counts = np.array(found, dtype=np.int64).reshape(-1, 3).T
     vectors, owners = kb.rows(numbers)

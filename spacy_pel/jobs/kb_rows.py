@@ -18,8 +18,8 @@ from ..kb.readers.build_from_sources import source_name
 from ..kb.readers.tables import mapping_version, read_mapping
 from ..kb.records.entity import Entity
 from ..pipeline.pipelines import read_by_upstream
+from ..reading.entity_texts import entity_rows
 from ..reading.mention import DocumentContext, MentionInContext
-from ..reading.proxies import entity_rows
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker

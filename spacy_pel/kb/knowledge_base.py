@@ -354,7 +354,7 @@ class KnowledgeBase:
 
     @property
     def row_kind(self) -> str:
-        """What one row stands for, for example "entity" or "name" (see ``reading.proxies``)."""
+        """What one row stands for, for example "entity" or "name" (see ``reading.entity_texts``)."""
         return self.vectors.settings["row_kind"]
 
     @property

@@ -1,18 +1,35 @@
-"""The learnt ranking of candidates, which ``pel calibrate`` fits: see ``features``."""
+"""The learnt ranking of candidates, which ``pel calibrate`` fits, and what it looks at."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import log, log1p
+from string import punctuation
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from .features import Features, LabelPriors, features_of
+from ..kb.records.entity import Entity
+from ..kb.records.names import american, normalised
+from ..reading.mention import MentionInContext
+from .exact_names import is_acronym
 from .reranking import Found, Ordered, group_means, in_order
 
 if TYPE_CHECKING:
     from ..models.ranker import Ranker
+
+TOP = 8  # the candidates of a mention that are looked at, from the best
+_CODES = 4093  # hashes of trigrams
+_EDGE, _END = "\1", "\n"  # no name has them
+_MARKS = punctuation.encode()
+_BLANKS = bytes.maketrans(_MARKS, b" " * len(_MARKS))
+_OWNERS = 5  # of a name; more are as many
+_ELSEWHERE = 4  # mentions of a document that mean a candidate; more are as many
+_PRIOR = 20  # gold mentions that the KB as a whole counts for, where a label's types are learnt
+_MOST = 3.0  # the largest log-ratio of a type
+
 
 _SHOWN = 10  # labels in a message
 
@@ -42,17 +59,8 @@ class Ranking(NamedTuple):
         return Ordered(order, chances, 1 - given[:, -1])
 
     def probabilities(self, features: Features) -> np.ndarray:
-        """The probability of each candidate and, last, that none is right: float32 [n, k + 1].
-
-        A ranking that was fitted before there were the last features does not look at them.
-        """
-        means = self.ranker.candidate_mean, self.ranker.mention_mean
-        of_candidates, of_mentions = (slice(len(mean) - 1) for mean in means)
-        known = features._replace(
-            candidates=features.candidates[..., of_candidates],
-            mentions=features.mentions[:, of_mentions],
-        )
-        return self.ranker.probabilities(*known.with_priors(self.priors))
+        """The probability of each candidate and, last, that none is right: float32 [n, k + 1]."""
+        return self.ranker.probabilities(*features.with_priors(self.priors))
 
     def unknown(self, labels: Iterable[str]) -> list[str]:
         """Those of the labels that no mention had that it was fitted on, ignoring case, sorted.
@@ -87,3 +95,277 @@ class Ranking(NamedTuple):
 
         ranker, priors = Ranker.of(data["ranker"]), LabelPriors(**data["priors"])
         return cls(ranker, priors, data["labels"], data["reranked"])
+
+
+class Features(NamedTuple):
+    """The features of n mentions and of their k candidates."""
+
+    candidates: np.ndarray  # float32 [n, k, f]
+    mentions: np.ndarray  # float32 [n, g]
+    there: np.ndarray  # bool [n, k], whether there is such a candidate
+    labels: Sequence[str]  # of the mentions
+    types: Sequence[Sequence[tuple[str, ...]]]  # of the candidates, n lists of k
+
+    def with_priors(self, priors: LabelPriors) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The inputs of ``models.ranker.Ranker``: one more feature of each, by what labels say."""
+        known = {
+            (label, types): priors.affinity(label, types)
+            for label, row in zip(self.labels, self.types)
+            for types in row
+        }
+        affinities = [[known[label, t] for t in row] for label, row in zip(self.labels, self.types)]
+        affinities = np.array(affinities, np.float32).reshape(*self.there.shape, 1)
+        none = np.array([[priors.log_odds_of_none(label)] for label in self.labels], np.float32)
+        candidates = np.concatenate([self.candidates, affinities * self.there[..., None]], axis=2)
+        return candidates, np.concatenate([self.mentions, none], axis=1), self.there
+
+
+class LabelPriors(NamedTuple):
+    """What a mention's label, in lower case, says of its entity, learnt from gold mentions."""
+
+    # For each type of its gold entities the log of how much more often these have it than the entities
+    # of the KB. The type "" stands for entities without one.
+    types: Mapping[str, Mapping[str, float]]
+    others: Mapping[str, float]  # the same for a type that none of its gold entities has
+    none: Mapping[str, float]  # the log-odds that the KB lacks the entity; "" for any other label
+
+    def affinity(self, label: str, types: Collection[str]) -> float:
+        """How well types fit to a label; 0 for a label that is not known."""
+        label = label.casefold()
+        if label not in self.types:
+            return 0.0
+        return max(self.types[label].get(type, self.others[label]) for type in types or ("",))
+
+    def log_odds_of_none(self, label: str) -> float:
+        """The log-odds that the KB lacks the entity of a mention with this label."""
+        return self.none.get(label.casefold(), self.none[""])
+
+
+def learnt_priors(
+    labels: Sequence[str],
+    types: Sequence[Collection[str] | None],
+    of_kb: Mapping[tuple[str, ...], int],
+) -> LabelPriors:
+    """The priors of labels.
+
+    Given are the labels of gold mentions, the types of the entity of each, None if the KB lacks it,
+    and how many entities of the KB have which types.
+    """
+    everywhere = Counter[str]()
+    for own, count in of_kb.items():
+        everywhere.update(dict.fromkeys(own or ("",), count))
+    n_types, n_all = len(everywhere), everywhere.total()
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    missing, mentions = Counter[str](), Counter[str]()
+    for label, own in zip(map(str.casefold, labels), types):
+        mentions[label] += 1
+        missing[label] += own is None
+        counts[label].update(() if own is None else own or ("",))
+
+    def ratio(of_label: Counter[str], type: str) -> float:
+        share = (everywhere[type] + 1) / (n_all + n_types)
+        found = (of_label[type] + _PRIOR * share) / (of_label.total() + _PRIOR)
+        return round(min(max(log(found / share), -_MOST), _MOST), 3)
+
+    ratios = {
+        name: {type: ratio(own, type) for type in sorted(own)} for name, own in counts.items()
+    }
+    shares = {name: _PRIOR / (own.total() + _PRIOR) for name, own in counts.items()}
+    others = {name: round(max(log(share), -_MOST), 3) for name, share in shares.items()}
+    overall = (missing.total() + 1) / (mentions.total() + 2)
+    none = {name: (missing[name] + 10 * overall) / (n + 10) for name, n in mentions.items()}
+    odds = {name: round(log(p / (1 - p)), 3) for name, p in {"": overall, **none}.items()}
+    return LabelPriors(ratios, others, odds)
+
+
+def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Features:
+    """Look at the best candidates of mentions.
+
+    Of a candidate: its score, and how far it is behind the best; its rank; how like the mention its
+    names are (Dice's coefficient of their trigrams); whether the mention is one of its names, exactly,
+    and how many entities share that name; whether other mentions of the document mean it; how many
+    names it has, and whether it has a type; the reranker's score; how often texts define the mention as
+    it; and its score by its canonical name alone, with how far that is behind the best. Of a mention:
+    what is best among its candidates, what the mention looks like, and how many texts define it.
+
+    Of the candidates that were found, two at least, the first 8 are looked at. Mentions of a document
+    are looked at together. ``kb`` has names and types; ``labels`` are those of the n mentions.
+    """
+    mentions = found.mentions
+    numbers, scores = (column[:, :TOP] for column in found.candidates)
+    there = numbers >= 0
+    scores = np.where(there, scores, 0.0)
+    distinct = np.unique(numbers[there])
+    entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
+    surfaces = [normalised(mention.surface) for mention in mentions]
+    owners = {surface: kb.numbers_named(surface) for surface in {m.surface for m in mentions}}
+    n_owners = np.array([min(len(owners[m.surface]), _OWNERS) for m in mentions]) / _OWNERS
+    is_sole = np.array([len(owners[m.surface]) == 1 for m in mentions])
+    owning = [
+        set(owners[mention.surface].tolist()) for mention in mentions
+    ]  # np.isin is slow on few
+    exact = [[number in own for number in row] for own, row in zip(owning, numbers.tolist())]
+    exact = np.array(exact, dtype=bool).reshape(numbers.shape) & there
+    like, like_first = trigram_likeness(surfaces, numbers, entities)
+    elsewhere = _told_elsewhere(mentions, surfaces, numbers, exact & is_sole[:, None])
+    of_entities = {n: (log(len(e.names)), float(bool(e.types))) for n, e in entities.items()}
+    of_record = [of_entities.get(n, (0.0, 0.0)) for n in numbers.ravel().tolist()]
+    of_record = np.array(of_record).reshape(*numbers.shape, 2)
+    prior, n_texts = _senses([m.surface for m in mentions], numbers, owners, kb)
+    by_first = _first_rows(kb, found.vectors, numbers)
+    again = np.full(numbers.shape, np.nan)
+    if found.rerank_scores is not None:
+        again = found.rerank_scores[:, :TOP]
+    read = np.isfinite(again)
+    ranks = np.broadcast_to(np.log1p(np.arange(numbers.shape[1])), numbers.shape)
+    candidates = [
+        scores,
+        scores.max(axis=1, keepdims=True) - scores,
+        ranks,
+        like,
+        like.max(axis=1, keepdims=True) - like,
+        like_first,
+        exact,
+        exact & is_sole[:, None],
+        exact * n_owners[:, None],
+        exact & (like_first > 0.999),
+        elsewhere > 0,
+        elsewhere,
+        *np.moveaxis(of_record, -1, 0),
+        np.where(read, again, 0.0),
+        read,
+        prior,
+        by_first,
+        by_first.max(axis=1, keepdims=True) - by_first,
+    ]
+    of_mentions = [
+        scores[:, 0],
+        scores[:, 0] - scores[:, 1],
+        like.max(axis=1),
+        [is_acronym(mention.surface) for mention in mentions],
+        [log(len(mention.surface)) if mention.surface else 0.0 for mention in mentions],
+        n_owners,
+        is_sole,
+        [len(surface.split()) / 4 for surface in surfaces],
+        n_texts,
+    ]
+    return Features(
+        np.stack(candidates, axis=-1).astype(np.float32),
+        np.array(of_mentions, dtype=np.float32).T.copy(),
+        there,
+        labels,
+        [[entities[n].types if n >= 0 else () for n in row] for row in numbers.tolist()],
+    )
+
+
+def _senses(
+    surfaces: Sequence[str],
+    numbers: np.ndarray,
+    owners: Mapping[str, np.ndarray],
+    kb: KnowledgeBase,
+) -> tuple[np.ndarray, np.ndarray]:
+    """How often texts define each mention as a candidate, as the log of a share; and how many do, [n].
+
+    The share is 1 where no text defines it. An owner counts as defined half a time more.
+    """
+    shares, n_texts = np.zeros(numbers.shape), np.zeros(len(surfaces))
+    for place, (surface, row) in enumerate(zip(surfaces, numbers.tolist())):
+        if counts := kb.definitions(surface):
+            total = sum(counts.values()) + len(owners[surface]) / 2
+            shares[place] = [log((counts.get(number, 0) + 0.5) / total) for number in row]
+            n_texts[place] = log1p(sum(counts.values()))
+    return np.minimum(shares, 0.0), n_texts
+
+
+def _first_rows(kb: KnowledgeBase, vectors: np.ndarray | None, numbers: np.ndarray) -> np.ndarray:
+    """The scores of the candidates by the vectors of their canonical names alone; 0 without: [n, k].
+
+    Senses of an acronym may have one vector by this name, and have others by their own names.
+    """
+    scores = np.zeros(numbers.shape, np.float32)
+    if vectors is not None and kb.has_vectors:
+        there = np.nonzero(numbers >= 0)
+        found = kb.vectors.name_scores(vectors, there[0], numbers[there], first=True)
+        scores[there] = np.where(np.isfinite(found), found, 0.0)
+    return scores
+
+
+def trigram_likeness(
+    surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
+) -> tuple[np.ndarray, np.ndarray]:
+    """How like each mention the most similar name of a candidate is, and its first name: [n, k].
+
+    All is done in arrays: there are some hundred names a mention.
+
+    Args:
+        surfaces: The n mentions, normalised.
+        numbers: int64 [n, k], the numbers of their candidates; -1 for no candidate.
+        entities: The candidates by their numbers, ascending.
+    """
+    like, first = np.zeros((2, numbers.size))
+    there = np.flatnonzero(numbers >= 0)
+    if not len(there):
+        return like.reshape(numbers.shape), first.reshape(numbers.shape)
+    names = [entity.names for entity in entities.values()]
+    codes, bounds = _trigrams([name for own in names for name in own])
+    own_codes, own_bounds = _trigrams([american(surface) for surface in surfaces])
+    is_own = np.zeros((len(surfaces), _CODES), dtype=bool)
+    is_own[np.repeat(np.arange(len(surfaces)), np.diff(own_bounds)), own_codes] = True
+
+    counts = np.array(list(map(len, names)))
+    places = np.searchsorted(np.array(list(entities)), numbers.ravel()[there])
+    asked = _ranges((counts.cumsum() - counts)[places], counts[places])  # names of each candidate
+    lengths = np.diff(bounds)[asked]
+    mentions = np.repeat(there // numbers.shape[1], counts[places])
+    hits = is_own[np.repeat(mentions, lengths), codes[_ranges(bounds[asked], lengths)]]
+    shared = np.add.reduceat(hits, lengths.cumsum() - lengths, dtype=np.int64)
+    dice = np.minimum(2 * shared / (lengths + np.diff(own_bounds)[mentions]), 1.0)
+    starts = counts[places].cumsum() - counts[places]
+    like[there], first[there] = np.maximum.reduceat(dice, starts), dice[starts]
+    return like.reshape(numbers.shape), first.reshape(numbers.shape)
+
+
+def _trigrams(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The trigrams of texts as hashes, one text after the other, and where each text begins.
+
+    They are of bytes in lower case, punctuation being a blank, with two bytes before and one behind.
+    """
+    joined = "".join(f"{_EDGE}{_EDGE}{text}{_EDGE}{_END}" for text in texts)
+    lower = joined.encode("utf8", "replace").lower().translate(_BLANKS)
+    letters = np.frombuffer(lower, np.uint8)
+    blank = letters == ord(" ")
+    letters = letters[~(blank & np.roll(blank, 1))].astype(np.uint32)
+    ends = letters == ord(_END)
+    inside = ~(ends[:-2] | ends[1:-1] | ends[2:])
+    hashes = (letters[:-2] * 961 + letters[1:-1] * 31 + letters[2:]) % _CODES
+    counts = np.diff(np.flatnonzero(ends), prepend=-1) - 3
+    return hashes[inside], np.concatenate([[0], counts.cumsum()])
+
+
+def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The numbers from each start on, so many of them as its length, one range after the other."""
+    return np.repeat(starts - lengths.cumsum() + lengths, lengths) + np.arange(lengths.sum())
+
+
+def _told_elsewhere(
+    mentions: Sequence[MentionInContext],
+    surfaces: Sequence[str],
+    numbers: np.ndarray,
+    sole: np.ndarray,
+) -> np.ndarray:
+    """How many mentions with other words in the document seem to mean a candidate: [n, k], 0 to 1.
+
+    A mention seems to mean the entity that alone has it as a name, or else its first candidate.
+    """
+    documents = [mention.document or mention.text for mention in mentions]
+    said: dict[tuple, set[str]] = defaultdict(set)
+    first = np.where(sole.any(axis=1), sole.argmax(axis=1), 0)
+    for document, surface, row, place in zip(documents, surfaces, numbers.tolist(), first.tolist()):
+        said[document, row[place]].add(surface)
+    none: set[str] = set()
+    counts = [
+        len(said.get((document, number), none) - {surface})
+        for document, surface, row in zip(documents, surfaces, numbers.tolist())
+        for number in row
+    ]
+    return np.minimum(np.array(counts).reshape(numbers.shape), _ELSEWHERE) / _ELSEWHERE

@@ -10,9 +10,8 @@ from thinc.api import Model
 from ..architectures.crossencoder import pair_reader
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..reading.entity_texts import EntityText
+from ..reading.entity_texts import EntityText, proxy_texts
 from ..reading.mention import MentionInContext
-from ..reading.proxies import proxy_texts
 from ..reading.text_inputs import TextInputs, TokenIds
 
 # The number of mentions whose pairs are made and held at a time: enough to sort pairs by length.

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from thinc.api import Model
 
-from ..architectures import Tower, architecture_of, encoder_of, entity_reader, mention_reader
-from ..reading.entity_texts import EntityText
+from ..architectures import Tower, architecture_of, encoder_of
+from ..reading.entity_texts import EntityReader, EntityText
 from ..reading.mention import MentionInContext
 from ..reading.text_inputs import TextInputs, TokenIds
 
@@ -21,15 +21,17 @@ class Retriever:
 
     def __init__(self, model: Model):
         self.model = model  # what a function of ``architectures`` made, with weights
-        self._mention_reader = mention_reader(model)
-        self._entity_reader = entity_reader(model)
         self.mention_tower: Tower = model.get_ref("mention")
         self.entity_tower: Tower = model.get_ref("entity")
-        self.width: int = encoder_of(self.entity_tower).n_outputs  # the length of the vectors
+        architecture, encoder = architecture_of(model), encoder_of(self.entity_tower)
+        self._mention_reader = architecture.make_reader(encoder)
+        length = architecture.entity_settings["entity_length"]
+        self._entity_reader = EntityReader(encoder.tokenizer, length, encoder.position_limit)
+        self.width: int = encoder.n_outputs  # the length of the vectors
         # Whether a document is read once for all its mentions (``MentionReader``).
         self.reads_documents: bool = self._mention_reader.reads_documents
         # Whether the words of a mention are also read as a name (``Architecture.surface``).
-        self.reads_names: bool = architecture_of(model).surface
+        self.reads_names: bool = architecture.surface
 
     def mention_inputs(self, mentions: Sequence[MentionInContext]) -> Any:
         """What the mention tower reads; the architecture decides its type."""

@@ -9,13 +9,13 @@ from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
+from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.mentions import KnownMention
 from ..linking.link import Links
 from ..spans import NIL
-from .settings import Settings
 
 _QUOTED = 60  # characters before and after a mention that is quoted
 # The attributes that are None before linking, or without the setting that asks for them.
@@ -58,7 +58,7 @@ class LinkedSpans(NamedTuple):
     links: Links
 
 
-def answers(links: Links, kb: KnowledgeBase, settings: Settings) -> Iterator[Answer]:
+def answers(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[Answer]:
     """What is written on each of the mentions that were linked to a KB, in their order.
 
     ``kb_candidate_columns`` has the candidates, best first, even if the mention is NIL: a list of
@@ -67,7 +67,7 @@ def answers(links: Links, kb: KnowledgeBase, settings: Settings) -> Iterator[Ans
     from the ninth candidate on. A KB with learnt mentions adds "as_in": the learnt mention nearest to
     this one, in its text, with its source; None for a candidate that was not found by one.
     """
-    columns, vocabularies = _columns(links, kb), settings.xrefs or ()
+    columns, vocabularies = _columns(links, kb), linker.xrefs or ()
     best = np.where(links.nil, -1, links.numbers[:, 0] if links.numbers.shape[1] else -1)
     numbers = np.unique(best[best >= 0]).tolist()
     entities = dict(zip(numbers, kb.entities(numbers)))
@@ -75,10 +75,10 @@ def answers(links: Links, kb: KnowledgeBase, settings: Settings) -> Iterator[Ans
         (links.numbers >= 0).sum(axis=1).tolist(),  # the candidates come first of k places
         links.nil.tolist(),
         repeat(None) if links.probabilities is None else links.probabilities.tolist(),
-        offered(links, kb, settings),
+        offered(links, kb, linker),
         zip(*columns.values()),
         best.tolist(),
-        links.vectors if settings.vectors else repeat(None),
+        links.vectors if linker.vectors else repeat(None),
     )
     for n, nil, probability, chosen, values, number, vector in lines:
         own = {name: value[:n] for name, value in zip(columns, values)}
@@ -99,7 +99,7 @@ def answers(links: Links, kb: KnowledgeBase, settings: Settings) -> Iterator[Ans
         yield answer
 
 
-def offered(links: Links, kb: KnowledgeBase, settings: Settings) -> np.ndarray:
+def offered(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> np.ndarray:
     """Choose the candidates in ``kb_ents``, bool [n, k]. The settings are scispaCy's.
 
     A mention that is NIL has none. They are the first ``max_entities_per_mention`` whose score, the
@@ -111,22 +111,22 @@ def offered(links: Links, kb: KnowledgeBase, settings: Settings) -> np.ndarray:
     """
     scores, there = links.scores, links.numbers >= 0
     chosen = there & ~links.nil[:, None]
-    if settings.threshold is not None:
+    if linker.threshold is not None:
         best = scores.max(axis=1, initial=-np.inf)[there.any(axis=1) & ~links.nil]
-        if 2 * (best <= settings.threshold).sum() > len(best):
+        if 2 * (best <= linker.threshold).sum() > len(best):
             warnings.warn(
-                f"threshold = {settings.threshold} is above the scores of most mentions: their "
+                f"threshold = {linker.threshold} is above the scores of most mentions: their "
                 "kb_ents are empty. These scores are not scispaCy's. Set threshold = None, and let "
                 '"python -m spacy pel calibrate" find when a mention is NIL (docs/nil.md)',
                 stacklevel=2,
             )
-        chosen &= scores > settings.threshold
-    if settings.filter_for_definitions:
-        doubtful = chosen & (scores < settings.no_definition_threshold)
+        chosen &= scores > linker.threshold
+    if linker.filter_for_definitions:
+        doubtful = chosen & (scores < linker.no_definition_threshold)
         numbers = np.unique(links.numbers[doubtful])
         undefined = [n for n, e in zip(numbers, kb.entities(numbers)) if e.definition is None]
         chosen &= ~(doubtful & np.isin(links.numbers, undefined))
-    return chosen & (chosen.cumsum(axis=1) <= settings.max_entities_per_mention)
+    return chosen & (chosen.cumsum(axis=1) <= linker.max_entities_per_mention)
 
 
 def _columns(links: Links, kb: KnowledgeBase) -> dict[str, list[list]]:

@@ -1,16 +1,9 @@
 """The factory of ``proxy_linker`` and its default config."""
 
-import inspect
-from dataclasses import fields
-from typing import Any
-
 from spacy.language import Language
 from thinc.api import Config
 
-from ..architectures import pipeline_folder
-from ..errors import PelError
 from .proxy_linker import ProxyLinker
-from .settings import Settings
 
 DEFAULT_CONFIG = """
 [proxy_linker]
@@ -161,19 +154,11 @@ in_batch = true
 @scorers = "spacy-pel.linking_scorer.v1"
 """
 
-# Settings of scispaCy that mean nothing here, and what to do instead.
-SCISPACYS = {
-    "linker_name": "scispaCy downloads a knowledge base of this name; here one is built once, with "
-    '"python -m spacy pel kb build SOURCE KB", and a trained linker names it: '
-    'config={"path": PIPELINE}, and "kb": KB if its KB is another one',
-    "k": 'scispaCy looks up this number of names for a mention; here "candidates" is the number of '
-    "entities that a mention keeps",
-}
 DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
 
-
-@Language.factory(
+make_proxy_linker = Language.factory(
     "proxy_linker",
+    func=ProxyLinker,
     assigns=[
         "token.ent_kb_id",
         "span._.kb_id",
@@ -197,37 +182,3 @@ DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
         "nel_micro_p": None,
     },
 )
-def make_proxy_linker(nlp: Language, name: str, *, path: str | None, **config: Any) -> ProxyLinker:
-    """Construct the component. ``DEFAULT_CONFIG`` explains the settings.
-
-    Raises:
-        PelError: ``rerank`` is negative, a setting has a meaning in scispaCy alone, or the linker
-            at ``path`` cannot be opened.
-    """
-    for setting, remedy in SCISPACYS.items():
-        value = config.pop(setting)
-        if value is not None:
-            raise PelError(f"proxy_linker has no {setting}={value!r}", remedy)
-    settings = Settings(**{field.name: config.pop(field.name) for field in fields(Settings)})
-    if settings.rerank < 0:
-        raise PelError(f'"rerank" of "{name}" is {settings.rerank}', "set it to 0 for no reranking")
-    linker = ProxyLinker(nlp.vocab, name=name, path=path, settings=settings, **config)
-    # If there is none, this may be a saved pipeline, which loads weights of its own next.
-    if path is not None and pipeline_folder(path) is not None:
-        linker.open(path)
-    return linker
-
-
-def _whole_signature() -> inspect.Signature:
-    """With each setting as an argument: spaCy checks the types of a config by it."""
-    types = dict.fromkeys(SCISPACYS, str | int | None)
-    types |= {field.name: field.type for field in fields(Settings)}
-    own = inspect.signature(ProxyLinker).parameters.values()
-    types |= {p.name: p.annotation for p in own if p.name in DEFAULTS}
-    kind = inspect.Parameter.KEYWORD_ONLY
-    named = [inspect.Parameter(name, kind, annotation=type) for name, type in types.items()]
-    nlp_and_name = list(inspect.signature(make_proxy_linker).parameters.values())[:2]
-    return inspect.Signature([*nlp_and_name, *named], return_annotation=ProxyLinker)
-
-
-make_proxy_linker.__signature__ = _whole_signature()

@@ -6,7 +6,6 @@ from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
 from spacy.util import minibatch
-from spacy.vocab import Vocab
 
 from ..kb.name_finder import NameFinder, Pieces
 from ..kb.records.entity import Entity
@@ -25,15 +24,28 @@ class KBMatcher(KBComponent, Pipe):
     It says where a name is, and ``proxy_linker`` says which entity is meant: "MS" is marked once. A
     name that only one entity has gets its id at once (``linking.exact_names.sole_owner``). A name
     begins and ends at the edge of a token. If names overlap, only one is marked; see
-    ``kb.name_finder.NameFinder``, which also says what a name is. The arguments are those of
-    ``make_kb_matcher``. Nothing is opened yet.
+    ``kb.name_finder.NameFinder``, which also says what a name is. It is its own factory, and opens
+    nothing yet.
+
+    Args:
+        nlp: The pipeline.
+        name: The component's name in the pipeline.
+        kb: The folder of the knowledge base.
+        types: The types of the entities whose names are marked, the types below them included;
+            None: all entities.
+        label: The label of the mentions. None: the first type of the entity that alone has the name,
+            or else "ENTITY".
+        spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
+        min_length: Shorter names, in characters, are not marked. Acronyms may be shorter.
+        stop_words: Names that are not marked, such as "role" or "lead", ignoring case; None: the
+            stop words of the language. Acronyms are marked even so.
     """
 
     factory = "kb_matcher"
 
     def __init__(
         self,
-        vocab: Vocab,
+        nlp: Language,
         name: str = "kb_matcher",
         *,
         kb: str | None,
@@ -41,15 +53,15 @@ class KBMatcher(KBComponent, Pipe):
         label: str | None,
         spans_key: str | None,
         min_length: int,
-        stop_words: list[str],
+        stop_words: list[str] | None,
     ):
-        self.vocab = vocab
+        self.vocab = nlp.vocab
         self.name = name
         self.types = types
         self.label = label
         self.spans_key = spans_key
         self.min_length = min_length
-        self.stop_words = stop_words
+        self.stop_words = list(nlp.Defaults.stop_words if stop_words is None else stop_words)
         self.refer_to_kb(kb)
 
     def read_names(
@@ -126,8 +138,9 @@ class KBMatcher(KBComponent, Pipe):
         return Span(span.doc, span.start, span.end, label=label, kb_id=id)
 
 
-@Language.factory(
+make_kb_matcher = Language.factory(
     "kb_matcher",
+    func=KBMatcher,
     assigns=["doc.ents", "token.ent_kb_id"],
     default_config={
         "kb": None,
@@ -138,38 +151,3 @@ class KBMatcher(KBComponent, Pipe):
         "stop_words": None,
     },
 )
-def make_kb_matcher(
-    nlp: Language,
-    name: str,
-    kb: str | None,
-    types: list[str] | None,
-    label: str | None,
-    spans_key: str | None,
-    min_length: int,
-    stop_words: list[str] | None,
-) -> KBMatcher:
-    """Construct the component.
-
-    Args:
-        nlp: The pipeline.
-        name: The component's name in the pipeline.
-        kb: The folder of the knowledge base.
-        types: The types of the entities whose names are marked, the types below them included;
-            None: all entities.
-        label: The label of the mentions. None: the first type of the entity that alone has the name,
-            or else "ENTITY".
-        spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
-        min_length: Shorter names, in characters, are not marked. Acronyms may be shorter.
-        stop_words: Names that are not marked, such as "role" or "lead", ignoring case; None: the
-            stop words of the language. Acronyms are marked even so.
-    """
-    return KBMatcher(
-        nlp.vocab,
-        name,
-        kb=kb,
-        types=types,
-        label=label,
-        spans_key=spans_key,
-        min_length=min_length,
-        stop_words=list(nlp.Defaults.stop_words if stop_words is None else stop_words),
-    )

@@ -49,9 +49,6 @@ def begin(
         )
     if reranks:
         _check_candidates(linker)
-    else:
-        numbers = {t.name: t.tree_number for t in kb.semantic_types if t.tree_number}
-        architectures.give_tree_numbers(linker.model, numbers)
     linker.learner.initialize(X=_texts(kb, get_examples()))
     linker.forget_weights()
     if is_placeholder:

@@ -12,7 +12,6 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples
-from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
 from ..architectures import (
@@ -20,6 +19,7 @@ from ..architectures import (
     linker_folder,
     pack_model,
     pack_retriever,
+    pipeline_folder,
     set_dropout,
     set_gradient_caching,
     tok2vec_of,
@@ -32,8 +32,13 @@ from ..linking.link import Ordering, Searchable, link, without_candidates
 from ..linking.nil import Sure
 from ..linking.reranking import Reranking
 from ..linking.retriever import Retriever
-from ..reading.proxies import check_row_kind
+from ..models.adversarial import FGSM
+from ..models.losses import MentionPairLoss, ScoreLoss
+from ..reading.entity_texts import check_row_kind
 from ..spans import mention_spans
+from ..training.gold_edges import Arborescence
+from ..training.mention_views import MaskAndReplace
+from ..training.negatives import Sampler
 from ..training.optimizer import apply_gradients
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
@@ -44,13 +49,21 @@ from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .own_reader import OwnReader, packed_reader, reader_beside, unpacked_reader
 from .runtime import Runtime
-from .settings import Settings
 
 # What is of a reranker is imported where it is needed: without one nothing of it is loaded.
 if TYPE_CHECKING:
     from ..linking.reranker import Reranker
 
 logger = logging.getLogger(__name__)
+
+# Settings of scispaCy that mean nothing here, and what to do instead.
+SCISPACYS = {
+    "linker_name": "scispaCy downloads a knowledge base of this name; here one is built once, with "
+    '"python -m spacy pel kb build SOURCE KB", and a trained linker names it: '
+    'config={"path": PIPELINE}, and "kb": KB if its KB is another one',
+    "k": 'scispaCy looks up this number of names for a mention; here "candidates" is the number of '
+    "entities that a mention keeps",
+}
 
 
 class ProxyLinker(KBComponent, TrainablePipe):
@@ -60,11 +73,12 @@ class ProxyLinker(KBComponent, TrainablePipe):
     entities, that are nearest to it. If it has a reranker, that reads the best candidates again,
     each together with the mention. See PEL (Wiatrak et al. 2022), sections 4 and 5, appendix B.
 
-    Each of the ``settings.Settings`` is an attribute, which may be changed between texts:
-    ``linker.threshold = 0.1``. ``factory.DEFAULT_CONFIG`` explains the arguments.
+    It is its own factory: ``factory.DEFAULT_CONFIG`` explains the arguments. Most are attributes,
+    which may be changed between texts: ``linker.threshold = 0.1``.
 
     Raises:
-        PelError: There is no such row kind or runtime.
+        PelError: There is no such row kind or runtime, ``rerank`` is negative, a setting has a
+            meaning in scispaCy alone, or the linker at ``path`` cannot be opened.
 
     Attributes:
         runtime: Computes the encoders when the linker links.
@@ -82,24 +96,88 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
     def __init__(
         self,
-        vocab: Vocab,
-        model: Model,
+        nlp: Language,
         name: str = "proxy_linker",
         *,
         kb: str | None,
         path: str | None,
+        spans_key: str | None,
+        resolve_abbreviations: bool,
+        types: list[str] | None,
+        sources: list[str] | None,
+        label_types: dict[str, list[str]] | None,
+        sole_owners_first: bool,
+        agree: bool,
+        candidates: int,
         nil_threshold: float | None,
+        sure_probability: float | None,
+        least_probability: float | None,
+        threshold: float | None,
+        no_definition_threshold: float,
+        filter_for_definitions: bool,
+        max_entities_per_mention: int,
+        linker_name: str | int | None,
+        k: str | int | None,
         row_kind: str,
+        rerank: int,
         reranker: Model | None,
         runtime: str,
+        name_dropout: float,
+        freeze_entities: bool,
+        gradient_caching: bool,
+        coreference: Arborescence | None,
+        pair_loss: MentionPairLoss | None,
+        views: MaskAndReplace | None,
+        overwrite: bool,
+        xrefs: list[str] | None,
+        vectors: bool,
+        model: Model,
+        loss: ScoreLoss | None,
+        regularizer: FGSM | None,
+        negatives: Sampler,
         scorer: Callable | None,
-        settings: Settings,
     ):
-        """Construct the component; opens nothing."""
-        self.vocab = vocab
+        """Construct the component. Nothing but the linker of ``path`` is opened."""
+        for setting, value in (("linker_name", linker_name), ("k", k)):
+            if value is not None:
+                raise PelError(f"proxy_linker has no {setting}={value!r}", SCISPACYS[setting])
+        if rerank < 0:
+            raise PelError(f'"rerank" of "{name}" is {rerank}', "set it to 0 for no reranking")
+        self.vocab = nlp.vocab
         self.name = name
         self.scorer = scorer
-        vars(self).update(vars(settings))
+        # Where the mentions of a doc are, and how they are read.
+        self.spans_key = spans_key
+        self.resolve_abbreviations = resolve_abbreviations
+        # Which entities are searched for a mention, and how its candidates are ordered.
+        self.types = types
+        self.sources = sources
+        self.label_types = label_types
+        self.sure_probability = sure_probability
+        self.least_probability = least_probability
+        self.sole_owners_first = sole_owners_first
+        self.agree = agree
+        self.candidates = candidates
+        self.rerank = rerank
+        # What is written on a mention.
+        self.threshold = threshold
+        self.no_definition_threshold = no_definition_threshold
+        self.filter_for_definitions = filter_for_definitions
+        self.max_entities_per_mention = max_entities_per_mention
+        self.overwrite = overwrite
+        self.xrefs = xrefs
+        self.vectors = vectors
+        # How it is trained. A reranker uses ``regularizer``, ``views`` and ``gradient_caching`` alone.
+        self.name_dropout = name_dropout
+        self.freeze_entities = freeze_entities
+        self.gradient_caching = gradient_caching
+        self.loss = loss
+        self.regularizer = regularizer
+        self.negatives = negatives
+        self.coreference = coreference
+        self.pair_loss = pair_loss
+        self.views = views
+
         self.model = model
         self.reranker_model = self._configured_reranker = reranker
         self.cfg: dict[str, Any] = {
@@ -117,6 +195,9 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self._fitting_kb: str | None = None  # the fingerprint of the KB that was checked
         self._warned_of: set[tuple[str, str]] = set()  # what was fitted on, and labels
         install_extensions()
+        # If there is none, this may be a saved pipeline, which loads weights of its own next.
+        if path is not None and pipeline_folder(path) is not None:
+            self.open(path)
 
     nil_threshold = fitted_value("nil_threshold")
     ranking = fitted_value("ranking")

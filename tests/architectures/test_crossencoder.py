@@ -28,7 +28,7 @@ def test_saved_and_loaded_with_its_settings() -> None:
     changes = {"length": 30, "retriever_weight": 32.0, "sure": 0.8}
     ranker = reranker(**changes)
     model = unpack_model(pack_model(ranker.model), CrossEncoder)
-    assert model.attrs == {**changes, "mixed_precision": False, "mentions": 0}
+    assert model.attrs == {**changes, "mixed_precision": False}
     pairs = TextInputs(some_pairs(ranker))
     np.testing.assert_array_equal(model.predict(pairs), ranker.model.predict(pairs))
     output, backprop = model.begin_update(pairs)  # what was loaded can be trained on
@@ -48,7 +48,6 @@ def test_saved_and_loaded_with_its_settings() -> None:
         ({"retriever_weight": 32, "sure": 0.0}, "sure is 0; it is a probability: give more than 0"),
         ({"retriever_weight": 32, "sure": 1.5}, "it is a probability: give more than 0"),
         ({"sure": 0.8}, "scores do not count; give retriever_weight as well"),
-        ({"mentions": 3}, "mentions is 3; pairs of two mentions are not read: set it to 0"),
     ],
 )
 def test_wrong_settings(given: dict, message: str) -> None:

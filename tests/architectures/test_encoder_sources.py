@@ -18,8 +18,6 @@ from spacy_pel.architectures import (
     ScratchEncoder,
     TrainedEncoder,
     encoder_of,
-    entity_reader,
-    mention_reader,
     retriever_from_settings,
     saved_settings,
 )
@@ -68,7 +66,7 @@ def test_an_encoder_from_a_folder(tmp_path: Path, no_network: None) -> None:
     saved = BertModel.from_pretrained(save_bert(tmp_path)).eval()
     model = pretrained(str(tmp_path))
     own = BertTokenizerFast.from_pretrained(tmp_path)
-    tokens = entity_reader(model).tokens([EntityText("Multiple sclerosis", "Disease")])
+    tokens = Retriever(model).entity_tokens([EntityText("Multiple sclerosis", "Disease")])
     assert tokens[0].ids.tolist() == own("Multiple sclerosis", "Disease").input_ids
     encoder = encoder_of(model.get_ref("entity"))
     assert encoder.transformer.config.vocab_size == len(own) + 2
@@ -77,7 +75,7 @@ def test_an_encoder_from_a_folder(tmp_path: Path, no_network: None) -> None:
     vector = model.get_ref("entity").predict(TextInputs(tokens))
     np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5)
 
-    marked = mention_reader(model).inputs(MENTIONS).tokens[0].ids.tolist()
+    marked = Retriever(model).mention_inputs(MENTIONS).tokens[0].ids.tolist()
     markers = [encoder.tokenizer.token_to_id(t) for t in ("[Ms]", "[Me]")]
     assert markers == [len(own), len(own) + 1]
     assert [marked.count(marker) for marker in markers] == [1, 1]
@@ -99,7 +97,9 @@ def test_padding_and_truncation_saved_with_a_tokenizer_do_not_act(tmp_path: Path
         "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]",
     }  # fmt: skip
     path.write_text(json.dumps(saved), encoding="utf8")
-    ids = entity_reader(pretrained(str(tmp_path))).tokens([EntityText("a disease of the")])[0].ids
+    ids = (
+        Retriever(pretrained(str(tmp_path))).entity_tokens([EntityText("a disease of the")])[0].ids
+    )
     assert 4 < len(ids) < 20 and 0 not in ids
 
 

@@ -16,18 +16,15 @@ from spacy_pel.architectures import (
     SharedEncoder,
     architecture_of,
     encoder_of,
-    entity_reader,
-    give_tree_numbers,
     pack_retriever,
     saved_settings,
     unpack_retriever,
 )
 from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.text_inputs import TextInputs
 
-from ..towers import ENTITIES, MENTIONS, TEXTS, biencoder
+from ..towers import ENTITIES, MENTIONS, TEXTS
 
 N_LAYERS = 5
 SOURCE = ScratchEncoder(N_LAYERS, 16, 2, vocab_size=200, max_tokens=48)
@@ -52,7 +49,7 @@ def initialised(make: Callable[..., Model], **changes) -> Model:
 
 
 def train_one_side(model: Model, side: str) -> None:
-    inputs = TextInputs(entity_reader(model).tokens(ENTITIES))
+    inputs = TextInputs(Retriever(model).entity_tokens(ENTITIES))
     output, backprop = model.get_ref(side).begin_update(inputs)
     backprop(np.random.default_rng(0).normal(size=output.shape).astype(np.float32))
     model.finish_update(Adam(0.01))
@@ -99,23 +96,6 @@ def test_a_file_opens_with_the_same_fingerprints_and_vectors(name: str, make) ->
         loaded.initialize(X=TEXTS)
     with pytest.raises(NotImplementedError, match="use a tower"):
         loaded.predict([])
-
-
-def test_tree_numbers_are_read_before_the_types_and_saved() -> None:
-    plain, named = biencoder(), biencoder(tree_numbers={"Disease": "B2.1", "Acid, or base": "A1"})
-    text = EntityText("x", "Acid, or base, Unknown, Disease", "y")
-    numbered = text._replace(types="A1 Acid, or base, Unknown, B2.1 Disease")
-    (found,), (expected,) = (
-        entity_reader(model).tokens([own]) for model, own in ((named, text), (plain, numbered))
-    )
-    assert found.ids.tolist() == expected.ids.tolist()
-    again = unpack_retriever(pack_retriever(named))
-    assert entity_reader(again).tokens([text])[0].ids.tolist() == found.ids.tolist()
-    assert Retriever(again).entity_fingerprint() == Retriever(named).entity_fingerprint()
-    assert Retriever(named).entity_fingerprint() != Retriever(plain).entity_fingerprint()
-    give_tree_numbers(plain, {})  # it wants none
-    with pytest.raises(PelError, match='no tree numbers; set "tree_numbers" of the model to false'):
-        give_tree_numbers(biencoder(tree_numbers=True), {})
 
 
 # Refused

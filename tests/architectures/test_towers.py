@@ -9,11 +9,11 @@ from thinc.api import Adam, Model
 
 from spacy_pel.architectures import (
     encoder_of,
-    entity_reader,
     set_dropout,
     set_gradient_caching,
     towers,
 )
+from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading import text_inputs
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.text_inputs import TextInputs
@@ -23,11 +23,11 @@ from ..towers import ENTITIES, TEXTS, bert_vector, biencoder
 
 def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     model = biencoder()
-    tower, reader = model.get_ref("entity"), entity_reader(model)
+    tower, reader = model.get_ref("entity"), Retriever(model)
     rng = np.random.default_rng(0)
     words = " ".join(TEXTS).split()
     texts = [EntityText(" ".join(rng.choice(words, n))) for n in rng.permutation(np.arange(1, 20))]
-    tokens = reader.tokens(texts)
+    tokens = reader.entity_tokens(texts)
     together = tower.predict(TextInputs(tokens))
     assert together.shape == (19, 32) and together.dtype == np.float32
     alone = np.concatenate([tower.predict(TextInputs([t])) for t in tokens])
@@ -44,8 +44,8 @@ def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyP
 def test_threads_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     model = biencoder()
     set_dropout(model, 0.5)  # which inference has none of
-    tower, reader = model.get_ref("entity"), entity_reader(model)
-    tokens = reader.tokens([EntityText(" ".join(TEXTS[: i % 3 + 1])) for i in range(30)])
+    tower, reader = model.get_ref("entity"), Retriever(model)
+    tokens = reader.entity_tokens([EntityText(" ".join(TEXTS[: i % 3 + 1])) for i in range(30)])
     monkeypatch.setattr(text_inputs, "CORE_TOKENS", 40)  # many groups
     alone = tower.predict(TextInputs(tokens))
     torch.set_num_threads(3)
@@ -62,7 +62,7 @@ def test_threads_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def begun(model: Model, perturbed: bool = True):
     """The output and the callback of a step of the entity tower."""
-    tokens = entity_reader(model).tokens(ENTITIES)
+    tokens = Retriever(model).entity_tokens(ENTITIES)
     zeros = [np.zeros((len(t.ids), 32), np.float32) for t in tokens] if perturbed else None
     return model.get_ref("entity").begin_update(TextInputs(tokens, zeros))
 
@@ -93,7 +93,7 @@ def test_gradient_caching_changes_no_gradient(monkeypatch: pytest.MonkeyPatch) -
 def test_gradients_of_perturbations_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(towers, "CPU_TOKENS", 30)
     model = biencoder()
-    tower, tokens = model.get_ref("entity"), entity_reader(model).tokens(ENTITIES)
+    tower, tokens = model.get_ref("entity"), Retriever(model).entity_tokens(ENTITIES)
     output, backprop = begun(model)
     np.testing.assert_allclose(output, tower.predict(TextInputs(tokens)), atol=1e-5)
     for inputs, d_vector, gradient in zip(tokens, D_OUTPUT, backprop(D_OUTPUT), strict=True):
@@ -106,7 +106,7 @@ def test_gradients_of_perturbations_come_back_in_order(monkeypatch: pytest.Monke
 def test_bfloat16_is_close_to_float32_and_trains(monkeypatch) -> None:
     monkeypatch.setattr("spacy_pel.models.encoders.has_fast_bfloat16", lambda device: True)
     exact, quick = biencoder(), biencoder(mixed_precision=True)
-    tokens = TextInputs(entity_reader(exact).tokens(ENTITIES))
+    tokens = TextInputs(Retriever(exact).entity_tokens(ENTITIES))
     before = quick.get_ref("entity").predict(tokens)
     np.testing.assert_allclose(before, exact.get_ref("entity").predict(tokens), atol=2e-2)
     begun(quick)[1](D_OUTPUT)

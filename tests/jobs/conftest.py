@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy_pel.jobs.document_blocks import LinkProgress
 from spacy_pel.jobs.link_docs import LinkingChoices
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.reading import proxies
+from spacy_pel.reading import entity_texts
 
 TEXTS = [f"Case {n}: the patient has MS." for n in range(5)]
 
@@ -79,7 +79,7 @@ def linker(tiny_nlp: Language):
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of three entities: the tiny KB has three of them, and the last is not full."""
-    monkeypatch.setattr(proxies, "CHUNK", 3)
+    monkeypatch.setattr(entity_texts, "CHUNK", 3)
 
 
 def rows_of(kb: KnowledgeBase) -> tuple[np.ndarray, list[str]]:

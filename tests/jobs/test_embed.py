@@ -17,7 +17,7 @@ from spacy_pel.jobs.embed import embed_kb, is_embedded
 from spacy_pel.jobs.workers import local_results
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import add_entities, remove_entities
-from spacy_pel.reading import proxies
+from spacy_pel.reading import entity_texts
 
 from ..conftest import ENTITIES
 from ..kb.living import names_of
@@ -76,7 +76,7 @@ def assert_rows_of(kb: KnowledgeBase, entities: list[Entity], linker) -> None:
     vectors, ids = rows_of(kb)
     assert kb.row_kind == "name"
     assert ids == [entity.concept_id for entity in entities for _ in entity.names]
-    texts = [text for entity in entities for text in proxies.proxy_texts(entity, "name")]
+    texts = [text for entity in entities for text in entity_texts.proxy_texts(entity, "name")]
     np.testing.assert_allclose(vectors, linker.retriever.entity_vectors(texts), atol=1e-5)
 
 
@@ -133,10 +133,10 @@ def test_other_blocks_are_not_gone_on_with(
 KILLED = """
 import os, signal, sys
 import spacy
-from spacy_pel.reading import proxies
+from spacy_pel.reading import entity_texts
 from spacy_pel.jobs.embed import embed_kb
 
-proxies.CHUNK = 3
+entity_texts.CHUNK = 3
 folder, pipeline, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
 replace = os.replace
 def counted(*paths):

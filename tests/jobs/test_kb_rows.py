@@ -10,7 +10,7 @@ import pytest
 from spacy_pel.jobs.embed import LinkerRows, embed_kb, reused_rows
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import add_entities, remove_entities, update_entities
-from spacy_pel.reading.proxies import proxy_texts
+from spacy_pel.reading.entity_texts import proxy_texts
 
 from ..conftest import ENTITIES
 from .conftest import rows_of

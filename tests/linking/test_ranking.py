@@ -10,8 +10,7 @@ from spacy_pel.fitting.learn_names import learn_acronyms
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.vector_writing import write_vectors
 from spacy_pel.kb.vectors.index import Candidates
-from spacy_pel.linking.features import features_of, learnt_priors
-from spacy_pel.linking.ranking import Ranking
+from spacy_pel.linking.ranking import Ranking, features_of, learnt_priors
 from spacy_pel.linking.reranking import Found
 from spacy_pel.models.ranker import fitted_ranker
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
@@ -86,13 +85,6 @@ def test_senses_are_told_by_counts_and_by_canonical_names(
         share = np.where(candidates.numbers[i] == 1, 2.5 / 3, 0.5 / 3)  # of two owners
         np.testing.assert_allclose(prior, np.log(share) if surface == "ms" else 0.0, rtol=1e-6)
     assert looked.mentions[:, -1].tolist() == pytest.approx([np.log(3), 0, 0, 0, 0])
-
-
-def test_a_ranking_of_before_leaves_out_what_it_does_not_know(kb: KnowledgeBase) -> None:
-    of_today, of_before = ranking_by_score(), ranking_by_score(sizes=(17, 9))
-    given = Found(mentions_in(None), found())
-    new, old = (each.ordered(kb, LABELS, given) for each in (of_today, of_before))
-    np.testing.assert_array_equal(new.chances, old.chances)
 
 
 def test_what_others_of_the_document_mean_counts(kb: KnowledgeBase) -> None:

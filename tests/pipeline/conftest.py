@@ -14,8 +14,8 @@ from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
+from spacy_pel.reading.entity_texts import proxy_texts
 from spacy_pel.reading.mention import MentionInContext
-from spacy_pel.reading.proxies import proxy_texts
 
 from ..conftest import ENTITIES
 

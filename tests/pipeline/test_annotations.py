@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,15 +18,13 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking.link import Links
 from spacy_pel.pipeline.annotations import answers, install_extensions, offered
 from spacy_pel.pipeline.factory import DEFAULTS
-from spacy_pel.pipeline.settings import Settings
 
 GRID = st.sampled_from([-0.5, 0.0, 0.25, 0.5, 0.75, 1.0])
 
 
-def asked(**changes) -> Settings:
-    """The settings that are the default, but for some."""
-    fields = Settings.__dataclass_fields__
-    return Settings(**{name: DEFAULTS[name] for name in fields} | changes)
+def asked(**changes) -> SimpleNamespace:
+    """A linker with the default settings, but for some."""
+    return SimpleNamespace(**{**DEFAULTS, **changes})
 
 
 def test_types_and_codes_are_those_of_the_entity_that_is_named(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from spacy.tokens import Doc, Span
 from thinc.api import Adam
 
 from spacy_pel.fitting.calibrate import calibrate
-from spacy_pel.linking.features import TOP
+from spacy_pel.linking.ranking import TOP
 
 from ..fitting.calibration_corpus import write_corpus
 from ..rankings import ranking_by_score

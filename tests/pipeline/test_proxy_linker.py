@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,8 +12,7 @@ from spacy.tokens import Doc, DocBin, Span, SpanGroup
 
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.embed import embed_kb
-from spacy_pel.pipeline.factory import DEFAULTS, make_proxy_linker
-from spacy_pel.pipeline.settings import Settings
+from spacy_pel.pipeline.factory import DEFAULTS
 
 from .conftest import TEST, TRAIN, Trained, brute_force, mentions_of, results, with_mentions
 
@@ -47,11 +44,6 @@ CHANGED = {
     "threshold": 0.5,
     "regularizer": None,
 }
-
-
-def test_each_setting_stands_in_the_config_and_in_the_signature() -> None:
-    assert {field.name for field in fields(Settings)} < set(DEFAULTS)
-    assert set(inspect.signature(make_proxy_linker).parameters) == {*DEFAULTS, "nlp", "name"}
 
 
 def test_a_setting_of_the_config_is_an_attribute_and_is_saved(tmp_path) -> None:

@@ -14,8 +14,6 @@ from thinc.api import Adam, fix_random_seed
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
-from spacy_pel.kb.records.semantic_types import SemanticType
-from spacy_pel.models.packed_weights import unpack
 from spacy_pel.pipeline import learning
 
 from ..training import problem
@@ -174,20 +172,6 @@ def test_a_corpus_of_other_identifiers_is_an_error(kb: Path) -> None:
     for texts in ([("It is MS.", {"MS": "XYZ"})], [("It is MS.", {"MS": "NIL"})], []):
         with pytest.raises(PelError, match=f"has an entity in {kb}; check that the corpus"):
             linker.initialize(lambda: examples(nlp, texts), nlp=nlp)
-
-
-def test_tree_numbers_come_from_the_kb(kb: Path, tmp_path: Path) -> None:
-    model = {**CONFIG["model"], "tree_numbers": True}
-    nlp = spacy.blank("en")
-    linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(kb), "model": model})
-    with pytest.raises(PelError, match="types of the KB have no tree numbers"):
-        linker.initialize(lambda: examples(nlp, TRAIN[:1]), nlp=nlp)
-    types = [SemanticType("Disease", "T047", "B2.2"), SemanticType("Chemical")]
-    linker.set_kb(build_kb(PROBLEM, tmp_path / "types", types=types).path)
-    linker.initialize(lambda: examples(nlp, TRAIN[:1]), nlp=nlp)
-    linker.to_disk(tmp_path / "linker")
-    settings = unpack(tmp_path / "linker" / "model").settings
-    assert settings["tree_numbers"] == {"Disease": "B2.2"}
 
 
 def test_hard_negatives_are_mined_among_entities_that_dev_has_no_say_in(kb: Path) -> None:

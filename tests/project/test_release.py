@@ -23,8 +23,8 @@ from spacy_pel.documents.document import Document, mention_at
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.linking.retriever import Retriever
+from spacy_pel.reading.entity_texts import proxy_texts
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
-from spacy_pel.reading.proxies import proxy_texts
 
 from ..conftest import ENTITIES
 

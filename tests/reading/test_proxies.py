@@ -1,6 +1,5 @@
 from spacy_pel.kb import Entity
-from spacy_pel.reading.entity_texts import EntityText
-from spacy_pel.reading.proxies import proxy_texts
+from spacy_pel.reading.entity_texts import EntityText, proxy_texts
 
 MS = Entity("C1", "Multiple sclerosis", ("MS", "Sclerosis"), ("Disease", "Finding"), "Of nerves.")
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.linking.retriever import Retriever
+from spacy_pel.reading.entity_texts import encode_rows, proxy_texts
 from spacy_pel.reading.mention import GoldMention
-from spacy_pel.reading.proxies import encode_rows, proxy_texts
 from spacy_pel.training.pool import Pool, Row, entity_index
 
 from ..towers import MENTIONS, TEXTS, mention

@@ -12,8 +12,7 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.reading.entity_texts import EntityText
-from spacy_pel.reading.proxies import SINGLE_ROWS, proxy_texts
+from spacy_pel.reading.entity_texts import SINGLE_ROWS, EntityText, proxy_texts
 from spacy_pel.training.pool import Pool, Row, StoredRows
 
 from ..towers import MENTIONS, retriever, spread_weights

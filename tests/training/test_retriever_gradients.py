@@ -21,9 +21,8 @@ from spacy_pel.models.losses import (
     ProxyLoss,
     Targets,
 )
-from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.reading.entity_texts import EntityText, proxy_texts
 from spacy_pel.reading.mention import GoldMention
-from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.training import trainer as trainers
 from spacy_pel.training.gold_edges import ENTITY, Arborescence
 from spacy_pel.training.negatives import Batch, MixedNegatives, Row

@@ -25,9 +25,8 @@ from spacy_pel.architectures import DocumentEncoder, PretrainedEncoder, encoder_
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Document
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.reading.entity_texts import EntityText, proxy_texts
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
-from spacy_pel.reading.proxies import proxy_texts
 from spacy_pel.reading.text_inputs import TextInputs
 from spacy_pel.training.optimizer import AdamW, apply_gradients
 
