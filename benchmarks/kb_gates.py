@@ -1,14 +1,12 @@
 """What a KB must bear: kills, writers beside readers, three million rows, filters, damage.
 
-    python benchmarks/kb_gates.py SCRATCH [--only kills writers opening search changes] [--kb KB]
+    python benchmarks/kb_gates.py SCRATCH [--only kills]... [--kb KB]
 
-KB is an embedded KB for "search", for example that of MeSH. The others make their own. On an earlier
-release only "opening" and "search" run.
+KB is an embedded KB for "search". The others make their own.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import resource
@@ -17,12 +15,25 @@ import signal
 import subprocess
 import sys
 import time
+from enum import Enum
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, build_kb, write_vectors
+from spacy_pel.kb.change import (
+    add_entities,
+    learn_mentions,
+    merge_entities,
+    remove_entities,
+    update_entities,
+)
+from spacy_pel.kb.knowledge_base import verify
+from spacy_pel.kb.mentions import MentionPassage, PassageMention
 
 DIM, K = 64, 64
 
@@ -77,15 +88,6 @@ def made_kb(folder: Path, n: int, index: str = "auto") -> Path:
 
 def work(kind: str, folder: Path) -> None:
     """One change of each kind."""
-    from spacy_pel.kb.change import (
-        add_entities,
-        learn_mentions,
-        merge_entities,
-        remove_entities,
-        update_entities,
-    )
-    from spacy_pel.kb.mentions import MentionPassage, PassageMention
-
     some = entities(300)
     if kind == "build":
         build_kb(entities(2000, "B"), folder)
@@ -108,8 +110,6 @@ KINDS = ("build", "add", "update", "remove", "merge", "learn")
 
 def kills(scratch: Path, n: int) -> None:
     """Writers killed at a random moment: old or new, and verify finds nothing."""
-    from spacy_pel.kb.knowledge_base import verify
-
     old = made_kb(scratch / "old", 2000)
     with KnowledgeBase.open(old) as kb:
         before = kb.settings["checksum"]
@@ -137,38 +137,40 @@ def kills(scratch: Path, n: int) -> None:
 
 def writers(scratch: Path) -> None:
     """Four writers beside three readers."""
-    from spacy_pel.kb.knowledge_base import verify
-
     folder = made_kb(scratch / "shared", 2000)
-    command = [sys.executable, __file__, str(scratch), "--role"]
-    write = [subprocess.Popen([*command, f"write{n}"]) for n in range(4)]
-    read = [subprocess.Popen([*command, f"read{n}"]) for n in range(3)]
-    codes = [process.wait() for process in write]
+    spawned = get_context("spawn").Process
+    write = [spawned(target=keep_adding, args=(folder, f"write{n}")) for n in range(4)]
+    read = [spawned(target=keep_searching, args=(folder, scratch / "done")) for _ in range(3)]
+    for process in (*write, *read):
+        process.start()
+    for process in write:
+        process.join()
     (scratch / "done").touch()
-    codes += [process.wait() for process in read]
+    for process in read:
+        process.join()
+    codes = [process.exitcode for process in (*write, *read)]
     with KnowledgeBase.open(folder) as kb:
         found = len(kb)
     print(f"writers: exit codes {codes}; {found:,} entities of {2000 + 4 * 25 * 4:,}; "
           f"verify: {verify(folder) or 'clean'}", flush=True)  # fmt: skip
 
 
-def role(scratch: Path, name: str) -> None:
-    """A writer that adds 25 times 4 entities, or a reader that searches until all is done."""
-    from spacy_pel.kb.change import add_entities
+def keep_adding(folder: Path, name: str) -> None:
+    """A writer that adds 25 times 4 entities."""
+    for n in range(25):
+        while True:
+            try:
+                add_entities(folder, entities(4, f"{name}-{n}-"), Encoder())
+                break
+            except PelError as error:
+                assert "is writing to it" in str(error), error
+                time.sleep(0.01)
 
-    folder = scratch / "shared"
-    if name.startswith("write"):
-        for n in range(25):
-            while True:
-                try:
-                    add_entities(folder, entities(4, f"{name}-{n}-"), Encoder())
-                    break
-                except PelError as error:
-                    assert "is writing to it" in str(error), error
-                    time.sleep(0.01)
-        return
+
+def keep_searching(folder: Path, done: Path) -> None:
+    """A reader that searches until all is done."""
     with KnowledgeBase.open(folder) as kb:
-        while not (scratch / "done").exists():
+        while not done.exists():
             kb.refresh()
             found = kb.search(drawn(["x", "y"]), 10)
             assert (found.numbers >= 0).all() and len(kb.labels(found.numbers.ravel())) == 20
@@ -228,8 +230,6 @@ def searching(folder: Path) -> None:
 
 def changes(folder: Path) -> None:
     """A thousand additions, updates and removals in one KB."""
-    from spacy_pel.kb.change import add_entities, remove_entities, update_entities
-
     new = entities(1000, "X")
     for name, change in {
         "add": lambda: add_entities(folder, new, Encoder()),
@@ -243,36 +243,36 @@ def changes(folder: Path) -> None:
         print(f"changes: {name} {tuple(counts)} in {time.perf_counter() - start:.1f} s", flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("scratch", type=Path)
-    parser.add_argument("--only", nargs="+", default=["kills", "writers", "opening", "search"])
-    parser.add_argument("--kb", type=Path)
-    parser.add_argument("--kills", type=int, default=300)
-    parser.add_argument("--entities", type=int, default=3_000_000)
-    parser.add_argument("--role")
-    arguments = parser.parse_args()
-    scratch = arguments.scratch
-    if arguments.role:
-        return role(scratch, arguments.role)
+class Gate(str, Enum):
+    KILLS, WRITERS, OPENING, SEARCH, CHANGES = "kills", "writers", "opening", "search", "changes"
+
+
+def main(
+    scratch: Path,
+    only: list[Gate] = list(Gate),
+    kb: Annotated[Path | None, typer.Option(help='An embedded KB for "search"')] = None,
+    n_kills: int = 300,
+    n_entities: int = 3_000_000,
+) -> None:
+    """Try what --only names, in the folder SCRATCH; it may be repeated."""
     scratch.mkdir(parents=True, exist_ok=True)
-    if "kills" in arguments.only:
-        kills(scratch, arguments.kills)
-    if "writers" in arguments.only:
+    if Gate.KILLS in only:
+        kills(scratch, n_kills)
+    if Gate.WRITERS in only:
         writers(scratch)
-    if "search" in arguments.only and arguments.kb:
-        searching(arguments.kb)
-    if {"opening", "changes"} & set(arguments.only):
-        large = scratch / "large"
-        if not large.exists():
-            start = time.perf_counter()
-            made_kb(large, arguments.entities)
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            print(f"built in {time.perf_counter() - start:.0f} s, {peak:,.0f} MB", flush=True)
+    if Gate.SEARCH in only and kb:
+        searching(kb)
+    large = scratch / "large"
+    if {Gate.OPENING, Gate.CHANGES} & set(only) and not large.exists():
+        start = time.perf_counter()
+        made_kb(large, n_entities)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"built in {time.perf_counter() - start:.0f} s, {peak:,.0f} MB", flush=True)
+    if Gate.OPENING in only:
         opening(large)
-        if "changes" in arguments.only:
-            changes(large)
+    if Gate.CHANGES in only:
+        changes(large)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

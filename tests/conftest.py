@@ -16,8 +16,10 @@ from spacy.training import Example
 
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.models import ranker
 
 torch.set_num_threads(1)
+ranker._LEAST_STEPS = 100  # a sixth; each calibration fits six rankings
 settings.register_profile("quick", max_examples=50, deadline=None)
 settings.load_profile("quick")
 

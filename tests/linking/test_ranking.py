@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spacy_pel import models
 from spacy_pel.fitting.learn_names import learn_acronyms
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.vector_writing import write_vectors
@@ -117,7 +118,8 @@ def test_missing_candidates_have_no_chance(kb: KnowledgeBase) -> None:
     assert in_kb.tolist() == pytest.approx([0.5, 0.0])  # 4 * 0.5 against 2
 
 
-def test_a_ranker_learns_what_tells_and_keeps_it(kb: KnowledgeBase) -> None:
+def test_a_ranker_learns_what_tells_and_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models.ranker, "_LEAST_STEPS", 600)  # as outside the tests
     rng = np.random.default_rng(0)
     candidates = rng.normal(size=(600, 6, 3)).astype(np.float32)
     there = np.arange(6) < rng.integers(2, 7, 600)[:, None]
