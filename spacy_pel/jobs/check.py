@@ -22,7 +22,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.readers.tables import text_rows
 from ..kb.records.merging import plain_id
 from ..kb.records.names import normalised
-from ..kb.settings import KB_FILE
+from ..kb.store import KB_FILE
 from ..linking.ranking import trigram_likeness
 from ..reading.entity_texts import EntityText
 

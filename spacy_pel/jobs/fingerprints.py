@@ -9,7 +9,7 @@ from typing import Any
 from spacy.language import Language
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.settings import KB_FILE
+from ..kb.store import KB_FILE
 from ..pipeline.kb_component import KB_FOLDER
 from ..pipeline.pipelines import linker_of
 

@@ -25,7 +25,7 @@ from .record_writing import StagedRecords, count_entity, new_database
 from .records.entity import Entity, cleaned
 from .records.merging import joined, merged
 from .records.semantic_types import SemanticType
-from .settings import KIND, SCHEMA_VERSION, Settings
+from .store import KIND, SCHEMA_VERSION, Settings
 from .transaction import (
     Writing,
     folder_lock,

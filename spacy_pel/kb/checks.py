@@ -15,17 +15,17 @@ from ..errors import PelError
 from .mentions import stored_passages
 from .record_writing import count_entity
 from .records.names import name_hash, normalised
-from .settings import (
+from .store import (
     JOURNAL,
     KB_FILE,
     VECTOR_FILE,
     Settings,
+    Store,
     plain_file_size,
     sha256,
     vector_files,
     wrong_size,
 )
-from .store import Store
 from .transaction import CHECKSUMS, is_ours
 
 KnowledgeBase = Any  # which imports this module

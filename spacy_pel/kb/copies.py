@@ -18,8 +18,7 @@ from .knowledge_base import KnowledgeBase
 from .mentions import stored_passages
 from .records.entity import Entity
 from .records.semantic_types import SemanticType
-from .settings import KB_FILE, sha256, vector_files
-from .store import Store, connected
+from .store import KB_FILE, Store, connected, sha256, vector_files
 from .transaction import write_checksums
 
 _BLOCK = 4096  # entities exported at a time
@@ -30,7 +29,7 @@ def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
     """Copy a KB to a folder, with checksums; PelError if a file was changed since it was written."""
     folder.mkdir(exist_ok=True)
     KnowledgeBase.open(kb.path, verify=True).close()
-    with closing(connected(kb.path / KB_FILE, "ro")) as old:
+    with closing(connected(kb.path / KB_FILE)) as old:
         with closing(sqlite3.connect(folder / KB_FILE)) as new:
             old.backup(new)
     for file in vector_files(kb.settings):

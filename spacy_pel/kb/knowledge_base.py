@@ -20,8 +20,7 @@ from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType, known_types, with_descendants
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
-from .settings import KB_FILE, Settings, vector_files
-from .store import POSTING, Store, stored_number, stored_text, text_or_none
+from .store import KB_FILE, POSTING, Settings, Store, stored_number, stored_text, vector_files
 from .stored_vectors import StoredVectors
 from .transaction import checked_settings, lock_for_reading
 from .vectors.index import Candidates
@@ -185,7 +184,8 @@ class KnowledgeBase:
 
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """The concept id and canonical name of each of these numbers; faster than ``entities``."""
-        return self._store.labels(self._checked(numbers))
+        columns, checked = "concept_id, canonical_name", self._checked(numbers)
+        return self._store.records(checked, columns, lambda *row: tuple(map(stored_text, row)))
 
     def named(self, name: str, exact: bool = False) -> list[Entity]:
         """The entities with this name, sorted by concept id.
@@ -319,7 +319,9 @@ class KnowledgeBase:
         """The types that the sources defined, also if no entity has them, then those of entities."""
         types = self._store.read(
             "SELECT name, code, tree_number FROM semantic_type ORDER BY rowid",
-            make=lambda name, *row: SemanticType(stored_text(name), *map(text_or_none, row)),
+            make=lambda name, *row: SemanticType(
+                stored_text(name), *(x and stored_text(x) for x in row)
+            ),
         )
         query = "SELECT DISTINCT type FROM typed ORDER BY type"
         named = self._store.read(query, make=lambda name: SemanticType(stored_text(name)))
@@ -470,7 +472,7 @@ def _seen(folder: Path) -> tuple[Store, Settings, list[int]]:
     """The database of a KB's folder, its settings, and its files of vectors, held open."""
     while True:
         store = Store(folder)
-        settings = checked_settings(folder, store)
+        settings = store.settings()
         descriptors: list[int] = []
         try:
             for file in vector_files(settings):

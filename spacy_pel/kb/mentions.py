@@ -24,8 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import PelError, damaged
-from .settings import Settings
-from .store import Store, stored_number, stored_text
+from .store import Settings, Store, stored_number, stored_text
 from .stored_vectors import StoredVectors
 from .vectors.index import Candidates, VectorIndex
 

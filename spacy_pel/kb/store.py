@@ -7,12 +7,15 @@ which it opened the KB goes on seeing the KB as it was, while others write.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import sqlite3
+import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -22,9 +25,16 @@ import numpy as np
 
 from ..errors import PelError, damaged
 from .records.entity import Entity
-from .settings import JOURNAL, KB_FILE, Settings, parsed_settings, plain_file_size
 
 T = TypeVar("T")
+Settings = dict[str, Any]  # what a KB says of itself: one row of JSON
+
+KB_FILE = "kb.sqlite"
+JOURNAL = KB_FILE + "-journal"
+KIND = "spacy-pel-kb"
+SCHEMA_VERSION = 3
+_OLD_MANIFEST = "manifest.json"  # of KBs that earlier releases wrote
+VECTOR_FILE = re.compile(r"(vectors-[0-9a-f]{16}\.npy|index-[0-9a-f]{16}\.faiss)")
 
 SCHEMA = """
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -87,6 +97,25 @@ SELECT type, name, tbl_name, iif(name GLOB 'word_*', NULL, sql) FROM sqlite_sche
 _JOINT_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names other files
 
 
+_FILE = {"name": VECTOR_FILE, "sha256": str, "bytes": int}
+_SOME = range(1, 1 << 31)
+_VECTORS = {
+    "file": _FILE, "dim": int, "stored_dim": int, "dtype": str, "index": str, "row_kind": str,
+    "fingerprint": str, "stored_rows": int, "rows": int, "memory": int,
+    "found_by": (
+        None,
+        {"kind": str, "file": _FILE, "oversampling": _SOME},
+        {"kind": str, "file": _FILE, "probes": _SOME},
+    ),
+}  # fmt: skip
+_MENTIONS = {"weight": float, "level": float, "fingerprint": (None, str), "counts": dict}
+_FORM = {
+    "created_by": str, "sources": [str], "counts": {"entities": int}, "change": int,
+    "next_number": int, "in_order": int, "checksum": str, "vectors": (None, _VECTORS),
+    "mentions": (None, _MENTIONS),
+}  # fmt: skip
+
+
 class Store:
     """Reads the SQLite file of a KB folder. Nothing is read before it is asked for.
 
@@ -110,13 +139,7 @@ class Store:
     ) -> list[Any]:
         """All rows that a query selects, or what is made of each; PelError if the file is damaged."""
         with self.reading():
-            try:
-                rows = self._connection().execute(query, parameters).fetchall()
-            except sqlite3.OperationalError:
-                self.close()
-                if not rolled_back(self.path):
-                    raise
-                rows = self._connection().execute(query, parameters).fetchall()
+            rows = self._connection().execute(query, parameters).fetchall()
             return [make(*row) for row in rows] if make else rows
 
     @contextmanager
@@ -135,7 +158,7 @@ class Store:
     def _connection(self) -> sqlite3.Connection:
         connection = self._connections.get(os.getpid())
         if connection is None:
-            connection = connected(self.path, "ro")
+            connection = connected(self.path)
             built = connection.execute("SELECT value FROM setting WHERE name = 'built'").fetchone()
             if self._built not in (None, built):
                 connection.close()
@@ -145,24 +168,56 @@ class Store:
         return connection
 
     def settings(self) -> Settings:
-        """What the KB says of itself; PelError if it says what no writer of KBs writes."""
+        """What the KB says of itself.
+
+        PelError if there is no KB, it says what no writer of this release writes, or lacks a file.
+        """
+        path, folder = self.path, self.path.parent
+        build = f"python -m spacy pel kb build SOURCE {folder}"
+        if plain_file_size(path) is None:
+            old = folder / _OLD_MANIFEST
+            if old.is_file() and KIND.encode() in old.read_bytes():
+                problem = f"{folder}: a knowledge base in the form of an earlier release"
+                remedy = "build it in a new folder: python -m spacy pel kb build SOURCE KB"
+                raise PelError(problem, remedy)
+            raise PelError(f"{folder}: no knowledge base here", f"build one: {build}")
         rows = self.read("SELECT value FROM setting WHERE name = 'kb'")
-        return parsed_settings(self.path, rows[0][0] if rows else None)
+        try:
+            settings = json.loads(rows[0][0])
+        except (IndexError, TypeError, ValueError, RecursionError):
+            settings = None
+        again = f"build it again: {build}"
+        if not isinstance(settings, dict) or settings.get("kind") != KIND:
+            raise PelError(f"{path}: is not the database of a knowledge base", again)
+        version = settings.get("schema_version")
+        if version != SCHEMA_VERSION:
+            problem = f"{path}: schema version {version}, this release reads {SCHEMA_VERSION}"
+            raise PelError(problem, again)
+        if not (_fits(settings, _FORM) and _fits([*settings["counts"].values()], [int])):
+            raise PelError(f"{path}: describes itself in no known way", f"do not use it; {again}")
+        # A record takes more than a byte. Memory is reserved for this many entities.
+        if settings["next_number"] > path.stat().st_size:
+            problem = f"{path}: counts more records than it can hold"
+            raise PelError(problem, f"do not use it; {again}")
+        for file in vector_files(settings):
+            if fault := wrong_size(folder / file["name"], file["bytes"]):
+                remedy = f"copy the whole folder again, or {again}"
+                raise PelError(f"{folder / file['name']}: {fault}", remedy)
+        return settings
 
     def numbers(self, query: str, *parameters: object) -> np.ndarray:
         """The numbers that a query selects: int64."""
-        return np.array(self.read(query, *parameters, make=stored_number), dtype=np.int64)
+        rows = self.read(query, *parameters)
+        found = np.array([number for (number,) in rows] or np.empty(0, np.int64))
+        if found.dtype != np.int64:
+            raise damaged(self.path, "holds something else where a number belongs")
+        return found
 
     # Records. They include those that were removed, and those added since the KB was opened.
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
         """The records with these numbers, in the same order; PelError if one is not there."""
-        return self._chosen(numbers, f"crc, {FIELDS}", stored_entity)
-
-    def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
-        """The concept id and canonical name of each number; PelError if one is not there."""
-        columns = "concept_id, canonical_name"
-        return self._chosen(numbers, columns, lambda *row: tuple(map(stored_text, row)))
+        return self.records(numbers, f"crc, {FIELDS}", stored_entity)
 
     def all_entities(self, count: int) -> Iterator[tuple[int, Entity]]:
         """The records below a number, each with its number, in order of number."""
@@ -172,9 +227,10 @@ class Store:
             last = min(first + _TOGETHER, count) - 1
             yield from self.read(query, first, last, make=lambda n, *row: (n, stored_entity(*row)))
 
-    def _chosen(
+    def records(
         self, numbers: Sequence[int] | np.ndarray, columns: str, make: Callable[..., T]
     ) -> list[T]:
+        """What is made of columns of the records with these numbers; errors as of ``entities``."""
         query = (
             f"SELECT number, {columns} FROM entity WHERE number IN (SELECT value FROM json_each(?))"
         )
@@ -187,17 +243,26 @@ class Store:
             raise damaged(self.path, f"lacks the record {error}") from error
 
 
-def connected(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection to the database of a KB; the mode is "ro", or "rw" to write.
+def connected(path: Path, to_write: bool = False) -> sqlite3.Connection:
+    """A connection to the database of a KB. SQLite takes back what a killed process began.
 
-    PelError if it is no file, or defines anything else than every KB does.
+    PelError if it is no file, defines anything else than every KB does, or a journal beside it is that
+    of several databases: SQLite would delete the files that such a journal names.
     """
     if plain_file_size(path) is None:
         raise damaged(path, "missing")
+    journal = path.with_name(JOURNAL)
+    if plain_file_size(journal):
+        with suppress(FileNotFoundError), open(journal, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - len(_JOINT_JOURNAL)))
+            if file.read() == _JOINT_JOURNAL:
+                remedy = "do not use this KB, or delete that file"
+                raise PelError(f"{journal}: is not of a KB", remedy)
     options = {"timeout": _WAITING, "isolation_level": None, "check_same_thread": False}
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, **options)
+    # Where the file cannot be written to, SQLite opens it to read.
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, **options)
     try:
-        connection.executescript(_READING if mode == "ro" else _UNTRUSTED)
+        connection.executescript(_UNTRUSTED if to_write else _READING)
         if set(connection.execute(_OBJECTS)) != written_schema():
             raise damaged(path, "cannot be opened (its tables are not those of a KB)")
         if connection.execute("PRAGMA journal_mode").fetchone() != ("delete",):
@@ -206,24 +271,6 @@ def connected(path: Path, mode: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def rolled_back(path: Path) -> bool:
-    """Takes back the change of a killed process, as SQLite's journal says; whether there was one.
-
-    PelError if it is no journal of a KB. SQLite would delete a file that such a journal names.
-    """
-    journal = path.with_name(JOURNAL)
-    size = plain_file_size(journal)
-    if size is None:
-        return False
-    with open(journal, "rb") as file:
-        file.seek(max(0, size - len(_JOINT_JOURNAL)))
-        if file.read() == _JOINT_JOURNAL:
-            raise PelError(f"{journal}: is not of a KB", "do not use this KB, or delete that file")
-    with closing(connected(path, "rw")) as database:
-        database.execute("SELECT count(*) FROM setting").fetchone()
-    return True
 
 
 @cache
@@ -248,13 +295,8 @@ def stored_number(value: object) -> int:
     return value
 
 
-def text_or_none(value: object) -> str | None:
-    """A value that must be a text or None; TypeError if it is neither."""
-    return value if value is None else stored_text(value)
-
-
 def record_crc(fields: Sequence[str | None]) -> int:
-    """A checksum of a record's FIELDS."""
+    """A checksum of a record's FIELDS; TypeError if one is no text."""
     return zlib.crc32("\x1f".join(field or "" for field in fields).encode("utf8"))
 
 
@@ -270,16 +312,71 @@ def entity_row(entity: Entity) -> list[str | None]:
 
 def stored_entity(crc: int, *fields: str | None) -> Entity:
     """The entity of a record; ValueError or TypeError for a damaged one."""
-    id, name, aliases, types, definition, *lists = fields
     if record_crc(fields) != crc:
-        raise ValueError(f"the record of {id!r} does not agree with its checksum")
-    first = stored_text(id), stored_text(name), _texts(aliases), _texts(types)
-    return Entity(*first, text_or_none(definition), *map(_texts, lists))
+        raise ValueError(f"the record of {fields[0]!r} does not agree with its checksum")
+    id, name, aliases, types, definition, *others = fields
+    lists = [json.loads(text) if text else [] for text in (aliases, types, *others)]
+    if not (id and name and all(type(texts) is list for texts in lists)):
+        raise TypeError("no text or no list where one belongs")
+    "".join(text for texts in lists for text in texts)  # raises TypeError unless all are texts
+    aliases, types, *others = map(tuple, lists)
+    return Entity(id, name, aliases, types, definition or None, *others)
 
 
-def _texts(text: str | None) -> tuple[str, ...]:
-    values = json.loads(text) if text else []
-    if type(values) is not list:
-        raise TypeError("no list where one belongs")
-    "".join(values)  # raises TypeError unless all are texts
-    return tuple(values)
+def vector_files(settings: Settings) -> list[dict[str, Any]]:
+    """What the settings say of each file of vectors: its name, size and SHA-256."""
+    vectors = settings["vectors"] or {}
+    return [part["file"] for part in (vectors, vectors.get("found_by")) if part]
+
+
+def plain_file_size(path: Path) -> int | None:
+    """The size of a file of a KB, in bytes; None if it is missing; PelError if it is no plain file."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a folder or a device"
+        raise PelError(
+            f"{path}: is {kind}, which a KB does not contain",
+            "copy the KB with its files in place of links (cp -rL)",
+        )
+    return status.st_size
+
+
+def wrong_size(path: Path, size: int) -> str | None:
+    """What is wrong with the size of a file of a KB; None if nothing is."""
+    found = plain_file_size(path)
+    if found == size:
+        return None
+    return "missing" if found is None else f"{found} bytes, not {size}"
+
+
+def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
+    """The SHA-256 of a file's content; ``progress`` gets the number of bytes of each block read."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+            if progress:
+                progress(len(block))
+    return digest.hexdigest()
+
+
+def _fits(value: Any, form: Any) -> bool:
+    """Whether a value of JSON has a form: of a type, or one of several, or an object or a list of them."""
+    match form:
+        case tuple():
+            return any(_fits(value, each) for each in form)
+        case dict():
+            entries = value if isinstance(value, dict) else {}
+            return all(key in entries and _fits(entries[key], each) for key, each in form.items())
+        case list():
+            return isinstance(value, list) and all(_fits(each, form[0]) for each in value)
+        case re.Pattern():
+            return isinstance(value, str) and form.fullmatch(value) is not None
+        case range():
+            return type(value) is int and value in form
+        case None:
+            return value is None
+    return isinstance(value, form) and not (form is int and value < 0)

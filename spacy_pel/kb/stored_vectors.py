@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import PelError, damaged
-from .settings import Settings, sha256
-from .store import Store, stored_number
+from .store import Settings, Store, sha256, stored_number, stored_text
 from .vectors.finders import FAST_SCAN_KIND, RowFinder, has_gpu, opened_finder
 from .vectors.index import Candidates, VectorIndex, best_candidates
 from .vectors.matrix import Projection, VectorMatrix
@@ -58,7 +57,7 @@ class StoredVectors:
         for query in np.flatnonzero(later.any(axis=1)):
             runs = np.cumsum(np.append(True, ~same[query]))  # of equal scores
             places = np.flatnonzero(np.isin(runs, runs[1:][later[query]]))
-            ids = [id for id, _ in self._store.labels(numbers[query, places])]
+            ids = self._store.records(numbers[query, places], "concept_id", stored_text)
             order = sorted(range(len(places)), key=lambda i: (runs[places[i]], ids[i]))
             numbers[query, places] = numbers[query, places[order]]
         return Candidates(numbers[:, :k], scores[:, :k])

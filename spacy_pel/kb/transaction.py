@@ -13,25 +13,23 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import PelError
 from ..system.whole_files import LOCK, to_disk, writer_lock
-from .settings import (
+from .store import (
     JOURNAL,
     KB_FILE,
     VECTOR_FILE,
     Settings,
-    is_old_form,
-    plain_file_size,
+    Store,
+    connected,
     sha256,
     vector_files,
-    wrong_size,
 )
-from .store import Store, connected, rolled_back
 
 try:
     import fcntl
@@ -105,9 +103,8 @@ def writing(path: str | Path) -> Iterator[Writing]:
     checked_settings(folder)  # if there is no KB, no folder is touched
     with folder_lock(folder):
         settings = checked_settings(folder)
-        rolled_back(folder / KB_FILE)
-        (folder / JOURNAL).unlink(missing_ok=True)  # of a change that had not begun
-        with closing(connected(folder / KB_FILE, "rw")) as database:
+        with closing(connected(folder / KB_FILE, to_write=True)) as database:
+            (folder / JOURNAL).unlink(missing_ok=True)  # of a change that had not begun
             database.execute(f"PRAGMA cache_size = -{_CACHE}")
             yield Writing(folder, settings, database)
 
@@ -153,7 +150,9 @@ def put_in_place(database: Path, folder: Path) -> None:
     """Makes a finished database that of a folder."""
     to_disk(database)
     with suppress(PelError, sqlite3.Error, OSError):
-        rolled_back(folder / KB_FILE)  # else SQLite would apply the old journal to the new file
+        connected(
+            folder / KB_FILE
+        ).close()  # else SQLite would apply the old journal to the new file
     (folder / JOURNAL).unlink(missing_ok=True)
     (folder / CHECKSUMS).unlink(missing_ok=True)
     os.replace(database, folder / KB_FILE)
@@ -162,26 +161,10 @@ def put_in_place(database: Path, folder: Path) -> None:
             to_disk(folder)
 
 
-def checked_settings(folder: Path, store: Store | None = None) -> Settings:
-    """What the KB of a folder says of itself; PelError if there is none, or it has not all its files.
-
-    If its database is given, that stays open.
-    """
-    build = f"python -m spacy pel kb build SOURCE {folder}"
-    if plain_file_size(folder / KB_FILE) is None:
-        if is_old_form(folder):
-            problem = f"{folder}: a knowledge base in the form of an earlier release"
-            raise PelError(
-                problem, "build it in a new folder: python -m spacy pel kb build SOURCE KB"
-            )
-        raise PelError(f"{folder}: no knowledge base here", f"build one: {build}")
-    with closing(Store(folder)) if store is None else nullcontext(store) as opened:
-        settings = opened.settings()
-    for file in vector_files(settings):
-        if fault := wrong_size(folder / file["name"], file["bytes"]):
-            remedy = f"copy the whole folder again, or build it again: {build}"
-            raise PelError(f"{folder / file['name']}: {fault}", remedy)
-    return settings
+def checked_settings(folder: Path) -> Settings:
+    """What the KB of a folder says of itself; errors as of ``Store.settings``."""
+    with closing(Store(folder)) as store:
+        return store.settings()
 
 
 def write_checksums(folder: Path) -> None:
@@ -208,8 +191,7 @@ def _sweep(folder: Path) -> None:
     kept = set()
     if (folder / KB_FILE).exists():
         try:
-            with closing(Store(folder)) as store:
-                kept = {file["name"] for file in vector_files(store.settings())}
+            kept = {file["name"] for file in vector_files(checked_settings(folder))}
         except PelError:
             return  # it is damaged: nothing tells which files it needs
     for path in folder.iterdir():

@@ -18,7 +18,7 @@ from ..fitting.calibrate import nil_threshold_of_names
 from ..jobs.embed import embed_kb
 from ..kb import Entity, KnowledgeBase
 from ..kb.readers.build_from_sources import build_from_sources
-from ..kb.settings import KB_FILE
+from ..kb.store import KB_FILE
 from ..system.whole_files import whole_file
 from .assemble import assemble, check_replaceable
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb.change import add_entities, remove_entities
-from spacy_pel.kb.settings import KB_FILE
+from spacy_pel.kb.store import KB_FILE
 
 from ..conftest import ENTITIES
 from ..kb.living import edit_settings

@@ -17,7 +17,7 @@ import pytest
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb.change import learn_mentions
 from spacy_pel.kb.mentions import NEAREST, SHARPNESS, MentionPassage, MentionWeight, PassageMention
-from spacy_pel.kb.settings import KB_FILE, vector_files
+from spacy_pel.kb.store import KB_FILE, vector_files
 from spacy_pel.kb.transaction import CHECKSUMS
 
 ENTITIES = [

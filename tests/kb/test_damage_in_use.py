@@ -16,7 +16,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb, stored_vectors
 from spacy_pel.kb.change import add_entities, remove_entities
-from spacy_pel.kb.settings import KB_FILE
+from spacy_pel.kb.store import KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS
 
 from .living import NameRows, embed, execute, learn, name_vector

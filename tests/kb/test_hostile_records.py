@@ -13,7 +13,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.settings import JOURNAL, KB_FILE
+from spacy_pel.kb.store import JOURNAL, KB_FILE
 
 from .living import ENTITIES, edit_settings
 

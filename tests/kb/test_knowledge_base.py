@@ -152,15 +152,15 @@ def test_a_view_ends_with_its_reader(kb: KnowledgeBase) -> None:
 def test_files_swept_while_it_opens(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer commits between the reading of the settings and the opening of the vectors."""
     embedded(kb).close()
-    original = module.checked_settings
+    original = module.Store.settings
 
-    def overtaken(folder: Path, store=None) -> dict:
-        settings = original(folder, store)
-        monkeypatch.setattr(module, "checked_settings", original)
-        build_kb([Entity("X1", "New")], folder).close()
+    def overtaken(store: module.Store) -> dict:
+        settings = original(store)
+        monkeypatch.setattr(module.Store, "settings", original)
+        build_kb([Entity("X1", "New")], store.path.parent).close()
         return settings
 
-    monkeypatch.setattr(module, "checked_settings", overtaken)
+    monkeypatch.setattr(module.Store, "settings", overtaken)
     assert list(KnowledgeBase.open(kb.path)) == [Entity("X1", "New")]
 
 

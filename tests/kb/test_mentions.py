@@ -11,7 +11,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, SearchFilter, build_kb
 from spacy_pel.kb.change import forget_mentions, learn_mentions, remove_entities, set_mention_weight
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.settings import KB_FILE
+from spacy_pel.kb.store import KB_FILE
 
 from .living import (
     ENTITIES,

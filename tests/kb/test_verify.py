@@ -12,7 +12,7 @@ from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.kb.checks import COPY_OR_BUILD
 from spacy_pel.kb.copies import copy_kb
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.settings import KB_FILE
+from spacy_pel.kb.store import KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
 
 from .living import ENTITIES, NameRows, edit_settings, execute, living_kb

@@ -9,7 +9,7 @@ from pathlib import Path
 from ...errors import PelError
 from ..knowledge_base import KnowledgeBase
 from ..records.entity import Entity
-from ..settings import KB_FILE, is_old_form
+from ..store import KB_FILE
 from . import json_records, mesh, ontologies, rrf, snomed, tables
 from .entity_source import ReadOptions, Source, SourceFormat
 
@@ -28,7 +28,7 @@ def _read_kb_folder(path: Path, options: ReadOptions) -> Source:
 KB = SourceFormat(
     "kb",
     _read_kb_folder,
-    is_folder=lambda path: (path / KB_FILE).is_file() or is_old_form(path),
+    is_folder=lambda path: (path / KB_FILE).is_file(),
     folder="a built KB",
 )
 # A file or folder has the first of these formats that fits.
