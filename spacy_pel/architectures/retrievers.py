@@ -284,6 +284,7 @@ def SharedEncoder(
     mixed_precision: bool = False,
     n_numbers: int | None = None,
     surface: bool = False,
+    layer: EncoderSource | None = None,
 ) -> Model:
     """Retriever that reads no mention by itself: it pools what the pipeline has read already.
 
@@ -300,6 +301,9 @@ def SharedEncoder(
         surface: Whether the linker adds the vector that the entity tower gives the words of a
             mention, read as a name, and scales the sum to length 1. Training does without. The
             words alone find names that training has not seen, and the text parts the senses.
+        layer: A BERT whose last layer reads the states before they are pooled: each token of a mention
+            attends to its document. So the linker has a layer of its own, also where the component
+            that it listens to is frozen. Null: the states are pooled as they are.
     """
     check_choice("pooling", pooling, "mean", "start", "end")
     of_entities = _entity_settings(
@@ -312,7 +316,8 @@ def SharedEncoder(
         "mixed_precision": mixed_precision,
         "surface": surface,
     }
-    spans = SpanEncoder(pooling=pooling, normalize=similarity == "cosine")
+    normalize = similarity == "cosine"
+    spans = SpanEncoder(pooling=pooling, normalize=normalize, mixed_precision=mixed_precision)
     # The listener is a layer of the tower, so that spaCy finds it.
     layers = [wrapped(spans, _states_to_torch)] + ([tok2vec] if tok2vec else [])
     mention = Model("states-tower", _pooled_states, layers=layers)
@@ -321,7 +326,8 @@ def SharedEncoder(
     def init(model: Model, X: Iterable[str], Y=None) -> Model:
         encoders = encoder(X)
         encoder_of(entity).load(encoders.entity, encoders.tokenizer)
-        spans.load(_width_of(tok2vec), encoder_of(entity).n_outputs)
+        own = layer(X).mention if layer else None
+        spans.load(_width_of(tok2vec), encoder_of(entity).n_outputs, own)
         for tower in model.layers:
             encoder_of(tower).to(get_torch_default_device())
         return model
@@ -395,7 +401,7 @@ def _pooled_states(
     states = np.concatenate([document.tokens.states for document in documents])
     spans = np.concatenate([d.spans + first for d, first in zip(documents, firsts)])
     order = np.concatenate([document.mentions for document in documents])
-    vectors, backprop_vectors = model.layers[0]((states, spans), is_train)
+    vectors, backprop_vectors = model.layers[0]((states, spans, np.diff(firsts)), is_train)
     outputs = np.empty_like(vectors)
     outputs[order] = vectors
 
@@ -409,8 +415,8 @@ def _pooled_states(
     return outputs, backprop
 
 
-def _states_to_torch(model: Model, batch: tuple[np.ndarray, np.ndarray], is_train: bool):
+def _states_to_torch(model: Model, batch: tuple[np.ndarray, ...], is_train: bool):
     device = model.shims[0].device
-    states, spans = (torch.as_tensor(array, device=device) for array in batch)
+    states, *others = (torch.as_tensor(array, device=device) for array in batch)
     states.requires_grad_(is_train)
-    return ArgsKwargs(args=(states, spans), kwargs={}), lambda d: d.args[0].cpu().numpy()
+    return ArgsKwargs(args=(states, *others), kwargs={}), lambda d: d.args[0].cpu().numpy()

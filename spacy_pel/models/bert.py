@@ -70,7 +70,7 @@ class Bert(nn.Module):
         self.embeddings = _Embeddings(self.config)
         self.encoder = nn.Module()
         layers = range(self.config.num_hidden_layers)
-        self.encoder.layer = nn.ModuleList(_Layer(self.config) for _ in layers)
+        self.encoder.layer = nn.ModuleList(BertLayer(self.config) for _ in layers)
 
     def get_input_embeddings(self) -> nn.Embedding:
         """The embeddings of the word pieces."""
@@ -99,7 +99,9 @@ class _Embeddings(nn.Module):
         return self.dropout(self.LayerNorm(embedded))
 
 
-class _Layer(nn.Module):
+class BertLayer(nn.Module):
+    """A layer, of a config as that of ``Bert``. Its weights are undefined until they are loaded."""
+
     def __init__(self, config: SimpleNamespace):
         super().__init__()
         width = config.hidden_size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import PelError
-from .bert import Bert, architecture, has_fast_bfloat16, last_hidden_states, own_bert
+from .bert import Bert, BertLayer, architecture, has_fast_bfloat16, last_hidden_states, own_bert
 
 # The number of tokens from which torch's fused attention is no slower in training than the plain one
 # (measured: the same time at 128, 85 % of the time at 256, 75 % at 512).
@@ -305,46 +306,87 @@ class SpanEncoder(nn.Module):
     """Vectors of mentions from token states that another component of the pipeline has computed.
 
     It pools the states of each mention, and maps them into the space of the entity vectors by a
-    linear layer, which is None before ``load``.
+    linear layer, which is None before ``load``. A layer of a BERT may read the states before that:
+    each token of a mention attends to its whole document.
 
     Args:
         pooling: How a mention's tokens are pooled; see ``WindowEncoder``.
         normalize: Give vectors of length 1.
+        mixed_precision: As of ``BertEncoder``, for the layer.
     """
 
-    def __init__(self, *, pooling: str, normalize: bool):
+    def __init__(self, *, pooling: str, normalize: bool, mixed_precision: bool = False):
         super().__init__()
         self.pooling = pooling
         self.normalize = normalize
+        self.mixed_precision = mixed_precision
+        self.layer: BertLayer | None = None
         self.map: nn.Linear | None = None
 
-    def load(self, width: int, n_outputs: int) -> None:
+    def load(self, width: int, n_outputs: int, bert: nn.Module | None = None) -> None:
         """Make the linear layer, from states of a width to vectors of the other.
 
-        It starts as the identity if both are equal: then the states are of use at once.
+        It starts as the identity if both are equal: then the states are of use at once. The last layer
+        of a BERT, of Hugging Face or of this package, reads the states. PelError: it reads others.
         """
+        if bert is not None:
+            own = own_bert(bert)
+            if own.config.hidden_size != width:
+                raise PelError(
+                    f"the layer reads states of {own.config.hidden_size} numbers, and these have {width}",
+                    "take a layer of the BERT that the states come from",
+                )
+            self._make_layer(architecture(own))
+            self.layer.load_state_dict(own.encoder.layer[-1].state_dict())
         self.map = nn.Linear(width, n_outputs)
         if width == n_outputs:
             nn.init.eye_(self.map.weight)
         nn.init.zeros_(self.map.bias)
+
+    def _make_layer(self, config: dict[str, Any]) -> None:
+        self._config = config
+        self.layer = BertLayer(SimpleNamespace(**config))
 
     @property
     def n_outputs(self) -> int:
         return self.map.out_features
 
     def set_dropout(self, rate: float) -> None:
-        """Do nothing: the states' own model has applied its dropout."""
+        """Set the rate of the layer's dropout. The states' own model has applied its own."""
+        for module in self.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = rate
 
-    def forward(self, states: Tensor, spans: Tensor) -> Tensor:
-        """Encode m mentions, int64 [m, 2] (see ``pool_spans``), of states [t, w] as float32 [m, d]."""
+    def forward(self, states: Tensor, spans: Tensor, lengths: Tensor) -> Tensor:
+        """Encode m mentions, int64 [m, 2] (see ``pool_spans``), of states [t, w] as float32 [m, d].
+
+        lengths: int64 [n], how many of the t tokens are of each document.
+        """
+        if self.layer is not None:
+            states = self._read(states, spans, lengths)
         vectors = self.map(pool_spans(states, spans, self.pooling))
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
+    def _read(self, states: Tensor, spans: Tensor, lengths: Tensor) -> Tensor:
+        """The states after the layer, of the tokens that are pooled; the others' are 0."""
+        wanted = torch.zeros(len(states), dtype=torch.bool, device=states.device)
+        wanted[_pooled_tokens(spans, self.pooling)[0]] = True
+        documents = (x.split(lengths.tolist()) for x in (states, torch.ones_like(wanted), wanted))
+        device = states.device.type
+        in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)
+        with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16):
+            read = [
+                last_hidden_states([self.layer], *(x.unsqueeze(0) for x in document)).squeeze(0)
+                for document in zip(*documents)
+            ]
+        return torch.cat(read).float()
+
     def description(self) -> dict[str, Any]:
-        """The widths of both sides; {} before ``load``."""
+        """The widths of both sides, and the kind of the layer; {} before ``load``."""
         if self.map is None:
             return {}
-        return {"width": self.map.in_features, "n_outputs": self.map.out_features}
+        widths = {"width": self.map.in_features, "n_outputs": self.map.out_features}
+        return widths if self.layer is None else {**widths, "layer": self._config}
 
     def weights(self) -> dict[str, Tensor]:
         return self.state_dict()
@@ -352,4 +394,6 @@ class SpanEncoder(nn.Module):
     def restore(self, description: dict[str, Any], weights: dict[str, Tensor]) -> None:
         """Take what ``description`` and ``weights`` gave."""
         self.load(description["width"], description["n_outputs"])
+        if "layer" in description:
+            self._make_layer(description["layer"])
         self.load_state_dict(weights, assign=True)

@@ -10,11 +10,9 @@ from spacy.util import minibatch
 from ..kb.name_finder import NameFinder, Pieces
 from ..kb.records.entity import Entity
 from ..linking.exact_names import sole_owner
-from ..spans import add_ents
+from ..spans import ANY, add_ents
 from .kb_component import KBComponent
 
-# The label of mentions of which nothing is said.
-ANY = "ENTITY"
 _REMEMBERED = 10_000  # names whose owner is kept
 
 

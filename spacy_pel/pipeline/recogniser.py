@@ -26,7 +26,7 @@ from ..linking.exact_names import is_acronym
 from ..models.tagger import summed_loss
 from ..reading.text_inputs import WindowInputs
 from ..reading.words import Tagged, allowed_tags, shares_in_tokens, tagged_mentions, words_of
-from ..spans import add_ents
+from ..spans import ANY, add_ents
 from ..training.optimizer import apply_gradients
 from .doc_mentions import token_offsets
 from .kb_component import KBComponent, Saved, SavedFile, content
@@ -282,7 +282,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         ]
         annotated = self.cfg["annotated"].get(_source(example), self.labels)
         is_annotated = np.array([label in annotated for label in self.labels])
-        return allowed_tags(words, mentions, is_annotated)
+        return allowed_tags(words, mentions, is_annotated, numbers.get(ANY))
 
     def _read(
         self, texts: Sequence[str], hidden: float = 0.0

@@ -106,13 +106,17 @@ class WordReader:
 
 
 def allowed_tags(
-    words: np.ndarray, mentions: Sequence[Tagged], annotated: np.ndarray
+    words: np.ndarray,
+    mentions: Sequence[Tagged],
+    annotated: np.ndarray,
+    of_any_kind: int | None = None,
 ) -> np.ndarray:
     """The tags that may be right, bool [w, 1 + 2 n], for ``summed_loss``.
 
     ``words``, int64 [w, 2], are their characters; one that lies in a gold mention in part belongs to it.
     ``annotated``, bool [n], says which of the n labels the document has annotations of. Outside the
-    mentions "outside" is allowed, and all tags of labels that are not annotated.
+    mentions "outside" is allowed, and all tags of labels that are not annotated. A mention of the label
+    ``of_any_kind`` may have each label that is not annotated as well.
     """
     allowed = np.zeros((len(words), 1 + 2 * len(annotated)), dtype=bool)
     allowed[:, OUTSIDE] = True
@@ -120,9 +124,11 @@ def allowed_tags(
     for start, end, label in mentions:
         first = np.searchsorted(words[:, 1], start, side="right")
         last = np.searchsorted(words[:, 0], end, side="left")
+        labels = np.append(label, np.flatnonzero(~annotated) if label == of_any_kind else [])
+        labels = labels.astype(np.int64)
         allowed[first:last] = False
-        allowed[first : first + 1, 1 + 2 * label] = True
-        allowed[first + 1 : last, 2 + 2 * label] = True
+        allowed[first : first + 1, 1 + 2 * labels] = True
+        allowed[first + 1 : last, 2 + 2 * labels] = True
     return allowed
 
 

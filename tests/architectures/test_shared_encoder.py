@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 import torch
 from thinc.api import Model
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertLayer
 
 from spacy_pel.architectures import (
     ScratchEncoder,
     SharedEncoder,
     encoder_of,
     is_initialized,
+    pack_retriever,
+    set_dropout,
+    unpack_retriever,
 )
 from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
@@ -32,6 +37,7 @@ def shared(width: int = WIDTH, **changes) -> Retriever:
     model = SharedEncoder(tok2vec(width), SOURCE, **changes)
     assert not is_initialized(model)
     model.initialize(X=TEXTS)
+    set_dropout(model, 0.0)
     return Retriever(model)
 
 
@@ -56,15 +62,27 @@ def mentions(width: int = WIDTH) -> list[MentionInContext]:
 def naive(linker: Retriever, mention: MentionInContext, pooling: str, states: torch.Tensor):
     """One mention's vector by torch alone."""
     offsets = mention.document.token_states.offsets
+    own = encoder_of(linker.mention_tower)
+    if own.layer is not None:
+        layer = hugging_face_layer(own.layer.state_dict())
+        states = layer(states[None])[0].reshape(states.shape)
     inside = [i for i, (a, b) in enumerate(offsets) if a < mention.end > mention.start < b]
     pooled = {"mean": states[inside].mean(0), "start": states[inside[0]], "end": states[inside[-1]]}
-    map = encoder_of(linker.mention_tower).map
-    return torch.nn.functional.normalize(map.weight @ pooled[pooling] + map.bias, dim=-1)
+    return torch.nn.functional.normalize(own.map.weight @ pooled[pooling] + own.map.bias, dim=-1)
 
 
+def hugging_face_layer(weights) -> BertLayer:
+    layer = BertLayer(
+        BertConfig(hidden_size=WIDTH, num_attention_heads=3, intermediate_size=48)
+    ).eval()
+    layer.load_state_dict(weights)
+    return layer
+
+
+@pytest.mark.parametrize("layer", [None, ScratchEncoder(2, WIDTH, 3, 200, 48)])
 @pytest.mark.parametrize("pooling", ["mean", "start", "end"])
-def test_vectors_and_gradients(pooling: str) -> None:
-    linker, given = shared(pooling=pooling), mentions()
+def test_vectors_and_gradients(pooling: str, layer) -> None:
+    linker, given = shared(pooling=pooling, layer=layer), mentions()
     weight = torch.randn(3, 32)
     states = {
         m.document: torch.tensor(m.document.token_states.states, requires_grad=True) for m in given
@@ -93,6 +111,14 @@ def test_where_both_sides_are_as_wide_it_begins_with_the_states() -> None:
     document = linker.mention_inputs(given).documents[1]
     states = document.tokens.states[slice(*document.spans[0])].mean(0)
     np.testing.assert_allclose(found, states / np.linalg.norm(states), atol=1e-6)
+
+
+def test_a_layer_is_saved_and_reads_states_of_its_own_width() -> None:
+    linker, given = shared(layer=ScratchEncoder(1, WIDTH, 3, 200, 48)), mentions()
+    loaded = Retriever(unpack_retriever(pack_retriever(linker.model), tok2vec()))
+    np.testing.assert_array_equal(loaded.mention_vectors(given), linker.mention_vectors(given))
+    with pytest.raises(PelError, match="take a layer of the BERT that the states come from"):
+        shared(layer=ScratchEncoder(1, 16, 4, 200, 48))
 
 
 @pytest.mark.parametrize("listener", [None, tok2vec(None)])

@@ -100,3 +100,10 @@ def test_what_may_be_right() -> None:
 def test_outside_mentions_a_label_that_is_not_annotated_may_be_right() -> None:
     allowed = allowed_tags(words(2), [(0, 2, 0)], np.array([True, False]))
     assert [set(np.flatnonzero(row)) for row in allowed] == [{B0}, {OUT, B1, I1}]
+
+
+def test_a_mention_of_any_kind_may_have_each_label_that_is_not_annotated() -> None:
+    annotated = np.array([True, False, True])
+    allowed = allowed_tags(words(3), [(0, 5, 2)], annotated, of_any_kind=2)
+    b2, i2 = 5, 6
+    assert [set(np.flatnonzero(row)) for row in allowed] == [{B1, b2}, {I1, i2}, {OUT, B1, I1}]
