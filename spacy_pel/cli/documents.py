@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from contextlib import nullcontext
@@ -112,34 +111,29 @@ def link_cli(
       python -m spacy pel link training/model-best pubmed/ -o linked/ --to parquet --engine ray --address auto
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
-    from ..jobs.link import link_files, link_to_folder
-    from ..jobs.link_docs import LinkingChoices, read_matcher_names
+    from ..jobs.link import link_files
+    from ..jobs.link_docs import LinkingChoices
     from ..pipeline.pipelines import load_pipeline
 
     is_ray = engine != "local"
     if not is_ray and address:
         raise PelError("--address is for a Ray cluster", "add --engine ray")
-    work = candidates, tuple(xref or ()), batch_size, 1 if is_ray else n_process or 1
-    choices = LinkingChoices(pipeline, component, kb, spans_key, *work, on_error, jointly)
-    formats = {"input_format": from_, "output_format": to}
-    if output.endswith(("/", os.sep)):
-        cluster = {"engine": engine, "address": address, "workers": n_process or None}
-        with LinkBar() as bar:
-            counts = link_to_folder(choices, input, output, **formats, progress=bar, **cluster)
-    elif is_ray:
-        raise PelError(
-            f"{output}: a cluster writes a folder, with one file a block",
-            f"end the output with a slash, as in: --output {'linked' if output == STDOUT else output}/",
+    if output == STDOUT and sys.stdout is None:
+        raise PelError("stdout is closed", "name a file with --output")
+    work = candidates, tuple(xref or ()), batch_size, n_process or 1
+    linking = LinkingChoices(pipeline, component, kb, spans_key, *work, on_error, jointly)
+    with LinkBar() as bar:
+        counts = link_files(
+            linking if is_ray else linking.opened(reading_names),
+            input,
+            sys.stdout.buffer if output == STDOUT else output,
+            input_format=from_,
+            output_format=to,
+            engine=engine,
+            address=address,
+            workers=n_process or None,
+            progress=bar,
         )
-    else:
-        if output == STDOUT and sys.stdout is None:
-            raise PelError("stdout is closed", "name a file with --output")
-        target = sys.stdout.buffer if output == STDOUT else Path(output)
-        linking = choices.opened()
-        read_matcher_names(linking.nlp, reading_names)
-        with LinkBar() as bar:
-            counts = link_files(linking, input, target, **formats, progress=bar)
-
     # On stderr, as stdout may be the output.
     if counts.documents and not counts.mentions:
         names = ", ".join(load_pipeline(pipeline).pipe_names)

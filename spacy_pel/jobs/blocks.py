@@ -38,7 +38,6 @@ class Blocks:
         self.folder = folder
         self.kept = folder / KEPT  # what is known of the blocks
         self.suffix = suffix  # of their files
-        self.is_changed = False  # whether a block was asked for that had been made of other input
 
     def path(self, name: str) -> Path:
         """The file of a block."""
@@ -54,13 +53,10 @@ class Blocks:
         """
         try:
             entry = json_object(self._entry(name).read_text("utf8"))
-            is_same, result = entry["digest"] == digest, entry["result"]
+            is_whole = entry["digest"] == digest and self.path(name).is_file()
+            return entry["result"] if is_whole else None
         except (FileNotFoundError, ValueError, KeyError):
             return None
-        if not self.path(name).is_file():
-            return None
-        self.is_changed |= not is_same
-        return result if is_same else None
 
     def write(self, name: str, write: Callable[[Path], T], digest: str = "") -> T:
         """Make the file of a block, of input with a digest.

@@ -98,7 +98,7 @@ def _write_proposals(
     corpus = corpus_mentions(linker, parts, path, say)
     found, _ = clusters_of(corpus.mentions, corpus.vectors, settings, settings.discovery)
     kept = proposals(corpus.mentions, found)
-    shown = [_shown(corpus.mentions, own.members) for own in kept]
+    shown = [own.members[:_EXAMPLES] for own in kept]
     examples = _examples({place for own in shown for place in own}, corpus, parts, linking)
     with open(path, "w", encoding="utf8") as file:
         for own, places in zip(kept, shown):
@@ -128,17 +128,6 @@ def proposals(mentions: Sequence[CorpusMention], clusters: Clusters) -> list[Pro
         for own in members.values()
     ]
     return sorted(found, key=lambda own: (-own.sure * len(own.members) ** 0.5, own.members))
-
-
-def _shown(mentions: Sequence[CorpusMention], members: Sequence[int]) -> list[int]:
-    """The places of the mentions that are shown: of other documents and other words first."""
-    seen: set[str] = set()
-    ranks = []
-    for place in sorted(members, key=lambda place: (mentions[place].document, place)):
-        facts = {mentions[place].document, mentions[place].text.casefold()}
-        ranks.append((-len(facts - seen), place))
-        seen |= facts
-    return sorted(place for _, place in sorted(ranks)[:_EXAMPLES])
 
 
 def _record(

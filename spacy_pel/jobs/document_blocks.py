@@ -145,7 +145,6 @@ class BlockJob(NamedTuple):
     n_process: int = 1
     on_error: OnError = OnError.stop
     progress: LinkProgress = LinkProgress()
-    done: str = "linked"  # what is done to documents, for messages
 
     def run(
         self,
@@ -176,12 +175,8 @@ class BlockJob(NamedTuple):
                     before += documents + len(skipped)
                     self.progress.passed_over(documents, block.n_bytes)
                     continue
-                if not sizes and blocks.is_changed:
-                    text = f"The input has changed from about document {before + 1:,} on"
-                    self.progress.say(text)
                 if not sizes and before:
-                    text = f"Going on after {before:,} documents that were {self.done} before"
-                    self.progress.say(text)
+                    self.progress.say(f"Going on after {before:,} documents that were done before")
                 counts[block.name], sizes[block.name] = LinkedCounts(), block.n_bytes
                 yield block
 

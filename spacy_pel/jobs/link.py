@@ -6,6 +6,7 @@ without an interruption, whoever links: this process, several, or the nodes of a
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -37,7 +38,7 @@ from .document_blocks import (
 )
 from .fingerprints import package_versions, pipeline_fingerprint
 from .joint_linking import joint_settings, write_corpus_part, write_jointly
-from .link_docs import Linking, LinkingChoices, batches, read_matcher_names
+from .link_docs import Linking, LinkingChoices, batches
 from .workers import check_engine, ray_results
 
 # A block ends after this many documents, or bytes of them. It is what a process holds in memory, and
@@ -47,59 +48,9 @@ WritePart = Callable[[Iterable[tuple[int, Doc]], str | None, Path], None]  # see
 
 
 def link_files(
-    linking: Linking,
+    linking: Linking | LinkingChoices,
     input: str | Path,
     output: str | Path | BinaryIO,
-    *,
-    input_format: str | None = None,
-    output_format: str | None = None,
-    progress: LinkProgress = LinkProgress(),
-) -> LinkedCounts:
-    """Link all documents of a file, a folder or stdin, and write them with their entities.
-
-    The output file appears as a whole at the end. After an error or an interruption it is as it was
-    before, and the documents linked so far are kept in a folder beside it. The same call then goes
-    on from there, and its result has the same bytes as that of a call without an interruption.
-    Memory does not grow with the number of documents.
-
-    Args:
-        linking: The pipeline, and how documents are run through it.
-        input: A file, a folder of files, or "-" for stdin.
-        output: The file to write, or an open binary stream.
-        input_format: The name of a format, see ``documents.formats``. None: the file's name decides.
-        output_format: The same for the output; a stream gets JSONL.
-        progress: Receives the progress of linking.
-
-    Raises:
-        PelError: Nothing can be read, the format cannot be written, the output is part of the
-            input, another process writes it, or a document is bad and ends the run.
-        OSError: A file cannot be read or written.
-    """
-    read_matcher_names(linking.nlp)
-    format = _output_format(output, output_format)
-    written = format.output_with(linking.linker.xrefs or ())
-    source = open_documents(str(input), input_format)
-    if not isinstance(output, (str, Path)):
-        if linking.jointly or not isinstance(written, TextOutput):
-            what = "what is linked jointly" if linking.jointly else format.name
-            raise PelError(f"{what} cannot be written to stdout", "name a file with --output")
-        return _link_to_stream(linking, source, output, written, progress)
-    target = Path(output).resolve()  # what a symbolic link points to is written; it stays
-    if Path(input).resolve() in (target, *target.parents):
-        raise PelError(f"{output}: is what is read, or in its folder", "write it somewhere else")
-    settings, write_part, join = {"format": format.name}, written.write_part, written.join
-    if linking.jointly:
-        joint_settings(linking.linker)  # the error comes before the work
-        settings["way"] = "joint"
-        join = partial(write_jointly, linking.nlp, linking.linker, written, progress.say)
-        write_part = partial(write_corpus_part, linking.linker)
-    return link_blocks(linking, source, target, write_part, join, settings, progress)
-
-
-def link_to_folder(
-    choices: LinkingChoices,
-    input: str | Path,
-    folder: str | Path,
     *,
     input_format: str | None = None,
     output_format: str | None = None,
@@ -108,60 +59,86 @@ def link_to_folder(
     workers: int | None = None,
     progress: LinkProgress = LinkProgress(),
 ) -> LinkedCounts:
-    """Link all documents of a file or a folder, and write a folder with one file a block.
+    """Link all documents of a file, a folder or stdin, and write them with their entities.
 
-    The files are named for those of the input: ``pubmed25n0001.xml.gz-00001001.jsonl`` has the
-    documents of ``pubmed25n0001.xml.gz`` from number 1,001 on. Each appears whole. After an
-    interruption the same call goes on: it leaves out the blocks whose files are whole and of the
-    same documents. Both engines write the same bytes on processors of the same kind.
+    An output file appears as a whole at the end. After an error or an interruption it is as it was
+    before, and the documents linked so far are kept in a folder beside it. The same call then goes
+    on from there, and its result has the same bytes as that of a call without an interruption.
+    Memory does not grow with the number of documents.
+
+    An output folder gets one file a block, which appears whole and is named for the file of the input:
+    ``pubmed25n0001.xml.gz-00001001.jsonl`` has the documents of ``pubmed25n0001.xml.gz`` from number
+    1,001 on. The next call leaves out the blocks whose files are whole and of the same documents. Both
+    engines write the same bytes on processors of the same kind.
 
     Args:
-        choices: The pipeline, and how it links.
-        input: A file, a folder of files, or the URL of one of these.
-        folder: The folder to write, new or of an earlier call. Its name may decide the format.
-        input_format: See ``link_files``, also for ``output_format`` and ``progress``.
-        engine: "local": this process, with the processes of ``choices``. "ray": a Ray cluster, whose
+        linking: The pipeline, and how documents are run through it; for Ray ``LinkingChoices``.
+        input: A file, a folder of files, the URL of one of these, or "-" for stdin.
+        output: The file to write, or an open binary stream. A folder, new or of an earlier call, if it
+            ends with a slash.
+        input_format: The name of a format, see ``documents.formats``. None: the file's name decides.
+        output_format: The same for the output; a stream gets JSONL.
+        engine: "local": this process, with the processes of ``linking``. "ray": a Ray cluster, whose
             nodes must have this package and see the pipeline and both folders at the same paths.
         address: The address of the cluster. None starts Ray on this computer.
         workers: The number of Ray's workers. None: one a GPU, or one a core where there is no GPU.
+        progress: Receives the progress of linking.
 
     Raises:
-        PelError: As ``link_files``; or the folder holds something else; or the cluster cannot be
-            reached, or it loses too many workers.
+        PelError: Nothing can be read, the format cannot be written, the output is part of the
+            input or holds something else, another process writes it, a document is bad and ends the
+            run, or the cluster cannot be reached or loses too many workers.
         OSError: A file cannot be read or written.
     """
     check_engine(engine)
-    format = _output_format(folder, output_format)
-    target = Path(folder).resolve()
-    if choices.jointly:
-        raise PelError("what is linked jointly is one file", "name a file with --output")
+    choices = linking if isinstance(linking, LinkingChoices) else None
+    if choices and engine == "ray":
+        choices = choices._replace(n_process=1)
+    linking = choices.opened() if choices else linking
+    format = _output_format(output, output_format)
+    written = format.output_with(linking.linker.xrefs or ())
     source = open_documents(str(input), input_format)
-    if source.total is None:
-        raise PelError(
-            f"{input}: is no file or folder of files", "give one, or name a file with --output"
-        )
-    if target in (Path(input).resolve(), *Path(input).resolve().parents):
-        raise PelError(f"{folder}: is what is read, or a folder around it", "write somewhere else")
-    linking = choices.opened()
-    size = DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK
-    settings = {
-        **linking_settings(linking),
-        "format": format.name,
-        "size of blocks": [*size, BYTES_PER_GROUP],
-    }
-    results = None
-    if engine == "ray":
-        make = partial(_node_worker, choices, settings, target)
-        results = partial(ray_results, make, address=address, workers=workers)
-    else:
-        read_matcher_names(linking.nlp)
-    written = format.output_with(choices.xrefs)
-    job = _job(linking, written.write_part, progress, written.join)
-    progress.started(source.total)
-    with block_folder(target, settings, suffix=format.suffixes[0]) as blocks:
-        counts = job.run(blocks, blocks_by_file(source, str(input), *size), results)
-        blocks.keep_only(counts)
-    return sum(counts.values(), LinkedCounts())
+    is_folder = isinstance(output, str) and output.endswith(("/", os.sep))
+    if engine == "ray" and not (choices and is_folder):
+        remedy = f"end the output with a slash, as in: --output {output}/"
+        raise PelError(f"{output}: a cluster writes a folder, with one file a block", remedy)
+    if not isinstance(output, (str, Path)):
+        if linking.jointly or not isinstance(written, TextOutput):
+            what = "what is linked jointly" if linking.jointly else format.name
+            raise PelError(f"{what} cannot be written to stdout", "name a file with --output")
+        return _link_to_stream(linking, source, output, written, progress)
+    target = Path(output).resolve()  # what a symbolic link points to is written; it stays
+    read = Path(input).resolve()
+    if read in (target, *target.parents) or target in read.parents:
+        problem = f"{output}: is what is read, or in its folder, or around it"
+        raise PelError(problem, "write it somewhere else")
+    settings = {"format": format.name}
+    if is_folder:
+        if linking.jointly or source.total is None:
+            what = "what is linked jointly" if linking.jointly else "what comes from stdin"
+            raise PelError(f"{what} is one file", "name a file with --output")
+        settings |= linking_settings(linking) | {"size of blocks": [*_size(), BYTES_PER_GROUP]}
+        results = None
+        if engine == "ray":
+            make = partial(_node_worker, choices, settings, target)
+            results = partial(ray_results, make, address=address, workers=workers)
+        job = _job(linking, written.write_part, progress, written.join)
+        progress.started(source.total)
+        with block_folder(target, settings, suffix=format.suffixes[0]) as blocks:
+            counts = job.run(blocks, blocks_by_file(source, str(input), *_size()), results)
+            blocks.keep_only(counts)
+        return sum(counts.values(), LinkedCounts())
+    write_part, join = written.write_part, written.join
+    if linking.jointly:
+        joint_settings(linking.linker)  # the error comes before the work
+        settings["way"] = "joint"
+        join = partial(write_jointly, linking.nlp, linking.linker, written, progress.say)
+        write_part = partial(write_corpus_part, linking.linker)
+    return link_blocks(linking, source, target, write_part, join, settings, progress)
+
+
+def _size() -> tuple[int, int]:
+    return DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK
 
 
 def _node_worker(
@@ -176,7 +153,6 @@ def _node_worker(
     if device != "cpu":
         for encoder in linking.linker.linking_encoders():
             encoder.to(device)
-    read_matcher_names(linking.nlp)
     format = format_named(settings["format"])
     written = format.output_with(choices.xrefs)
     job = _job(linking, written.write_part, LinkProgress(), written.join)
@@ -187,7 +163,7 @@ def _output_format(output: str | Path | BinaryIO, name: str | None) -> Format:
     """The format of the output; PelError if it is unknown, or cannot be written."""
     is_file = isinstance(output, (str, Path))
     if name is None and is_file:
-        format = format_of(str(output))
+        format = format_of(str(Path(output)))
     else:
         format = format_named(name or "jsonl")
     if format is None or format.output is None:
@@ -212,8 +188,7 @@ def link_blocks(
     ``write_part`` writes the docs of a block, and ``settings`` has all that decides it, as plain data.
     """
     settings = {**linking_settings(linking), **settings}
-    size = DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK
-    return _job(linking, write_part, progress).to_file(source, target, settings, size, join)
+    return _job(linking, write_part, progress).to_file(source, target, settings, _size(), join)
 
 
 def _link_to_stream(
@@ -235,7 +210,7 @@ def _link_to_stream(
             stream.flush()
             blocks.path(name).unlink()
 
-        found = document_blocks(source, DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
+        found = document_blocks(source, *_size())
         counts = _job(linking, output.write_part, progress).run(blocks, found, when_made=pass_on)
     stream.write(encoded(output.tail))
     return sum(counts.values(), LinkedCounts())

@@ -62,6 +62,7 @@ class Linking:
 
     def __post_init__(self) -> None:
         self.linker.index  # raises the error here, not in a worker
+        read_matcher_names(self.nlp)
 
     @property
     def linker(self) -> ProxyLinker:
@@ -117,13 +118,14 @@ class LinkingChoices(NamedTuple):
     on_error: OnError = OnError.stop
     jointly: bool = False
 
-    def opened(self) -> Linking:
-        """The pipeline, loaded.
+    def opened(self, reading: Callable[[Iterable], Iterable] = iter) -> Linking:
+        """The pipeline, loaded; ``reading`` is the progress of ``read_matcher_names``.
 
         PelError if it cannot be loaded, has no such linker, or the KB does not fit it or has no codes
         of one of the vocabularies.
         """
         nlp = load_pipeline(self.pipeline)
+        read_matcher_names(nlp, reading)
         linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)
         linker.candidates = self.candidates
         if self.xrefs:

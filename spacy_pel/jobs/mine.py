@@ -234,7 +234,7 @@ def mine_mentions(
 
     size = DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK
     join = partial(_join, per_entity=search.per_entity)
-    job = BlockJob(search.write, n_process, search.on_error, progress, "searched")
+    job = BlockJob(search.write, n_process, search.on_error, progress)
     total = job.to_file(source, target, settings, size, join)
     with duckdb_connection(threads=1) as connection:
         connection.execute(

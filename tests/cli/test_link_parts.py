@@ -57,7 +57,7 @@ def test_another_input_or_pipeline_is_linked_anew(
     with monkeypatch.context() as patch:
         linked = breaking_after(3, KeyboardInterrupt(), patch)
         output = run(*arguments, code=130)
-        assert "The input has changed from about document 3 on" in output
+        assert "Going on after 2 documents" in output
         assert linked[0].startswith("Case 2:") and linked[1].startswith("Case X:")
     output = run(*arguments, "--candidates", 3)
     assert "was begun with another number of candidates; starting again" in output

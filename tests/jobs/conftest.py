@@ -9,12 +9,20 @@ import numpy as np
 import pytest
 from spacy.language import Language
 
-from spacy_pel.jobs.document_blocks import LinkProgress
+from spacy_pel.jobs.document_blocks import LinkedCounts, LinkProgress
+from spacy_pel.jobs.link import link_files
 from spacy_pel.jobs.link_docs import LinkingChoices
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading import entity_texts
 
 TEXTS = [f"Case {n}: the patient has MS." for n in range(5)]
+
+
+def link_to_folder(
+    choices: LinkingChoices, input: str | Path, folder: Path, **settings
+) -> LinkedCounts:
+    """Link files to a folder with one file a block."""
+    return link_files(choices, input, f"{folder}/", **settings)
 
 
 def files(folder: Path) -> dict[str, bytes]:

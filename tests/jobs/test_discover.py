@@ -97,7 +97,7 @@ def test_an_interrupted_run_gives_the_same_bytes(
     assert not broken.exists()
     told = Told()
     discover(linking, [linked], broken, progress=told)
-    assert told.lines[0] == "Going on after 1 documents that were linked before"
+    assert told.lines[0] == "Going on after 1 documents that were done before"
     for suffix in (".jsonl", ".html"):
         assert broken.with_suffix(suffix).read_bytes() == whole.with_suffix(suffix).read_bytes()
 

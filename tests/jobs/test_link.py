@@ -12,11 +12,11 @@ from spacy.language import Language
 from spacy_pel.errors import PelError
 from spacy_pel.jobs import link as module
 from spacy_pel.jobs.document_blocks import OnError
-from spacy_pel.jobs.link import link_files, link_to_folder, linking_settings
+from spacy_pel.jobs.link import link_files, linking_settings
 from spacy_pel.jobs.link_docs import Linking, LinkingChoices, link_documents
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
-from .conftest import TEXTS, Told, files
+from .conftest import TEXTS, Told, files, link_to_folder
 
 BLOCKS = ["a.jsonl-00000001", "a.jsonl-00000003", "a.jsonl-00000005", "b.jsonl-00000001"]
 
@@ -121,9 +121,9 @@ def test_what_cannot_be_written(choices: LinkingChoices, notes: Path, out: Path)
     for link, how in ((link_files, linking), (link_to_folder, choices)):
         with pytest.raises(PelError, match="is what is read"):
             link(how, notes, notes, output_format="jsonl")
-    with pytest.raises(PelError, match="-: is no file or folder of files; give one, or name a"):
+    with pytest.raises(PelError, match="what comes from stdin is one file; name a file with"):
         link_to_folder(choices, "-", out)
-    with pytest.raises(PelError, match="linked jointly is one file"):
+    with pytest.raises(PelError, match="linked jointly is one file; name a file with"):
         link_to_folder(choices._replace(jointly=True), notes, out)
     (out / "mine").mkdir(parents=True)
     with pytest.raises(PelError, match="holds other files"):

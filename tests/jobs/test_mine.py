@@ -99,11 +99,8 @@ def test_a_run_that_was_interrupted_goes_on(
         notes.write_text(notes.read_text("utf8").replace("Case 4:", "Kidney"), encoding="utf8")
     told = Told()
     mine_mentions(search, [str(notes)], broken, progress=told)
-    changed = "The input has changed from about document 4 on"
     done = 3 if is_changed else 18
-    assert told.lines == [changed] * is_changed + [
-        f"Going on after {done} documents that were searched before"
-    ]
+    assert told.lines == [f"Going on after {done} documents that were done before"]
     mine_mentions(search, [str(notes)], whole)
     assert broken.read_bytes() == whole.read_bytes()
 

@@ -14,11 +14,10 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.jobs import workers
 from spacy_pel.jobs.embed import embed_kb
-from spacy_pel.jobs.link import link_to_folder
 from spacy_pel.jobs.link_docs import LinkingChoices
 from spacy_pel.kb import KnowledgeBase
 
-from .conftest import Told, files
+from .conftest import Told, files, link_to_folder
 
 
 @pytest.fixture(scope="module")
