@@ -6,12 +6,15 @@ may have an alternative id of another as its concept id, and is then found by it
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
+import sqlite3
 import zlib
-from collections import Counter
+from array import array
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from itertools import islice
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -21,11 +24,21 @@ from ..about import __version__
 from ..errors import PelError
 from .knowledge_base import KnowledgeBase
 from .mentions import MentionPassage, MentionWeight
-from .record_writing import StagedRecords, count_entity, new_database
 from .records.entity import Entity, cleaned
 from .records.merging import joined, merged
+from .records.names import name_hash, normalised, searched_text
 from .records.semantic_types import SemanticType
-from .store import KIND, SCHEMA_VERSION, Settings
+from .store import (
+    FIELDS,
+    KIND,
+    POSTING,
+    SCHEMA,
+    SCHEMA_VERSION,
+    Settings,
+    entity_row,
+    record_crc,
+    stored_entity,
+)
 from .transaction import (
     Writing,
     folder_lock,
@@ -42,6 +55,13 @@ UNFITTED = MentionWeight(0.2, 0.5)
 _PASSAGE = "INSERT INTO passage (source, document, text) VALUES (?, ?, ?)"
 _MENTION = "INSERT INTO mention (passage, start, stop, concept_id, vector) VALUES (?, ?, ?, ?, ?)"
 _ENCODED = 2048  # entities given to the encoder at a time
+_COUNTED = ("aliases", "alt_ids", "parents", "retired_ids", "xrefs")
+_QUICK = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
+_STAGED = f"CREATE TABLE entity ({FIELDS}, PRIMARY KEY (concept_id)) WITHOUT ROWID;"
+_VALUES = ", ".join("?" * len(Entity._fields))
+_TOGETHER = 4096  # records written at a time
+_CHUNK = 1 << 16  # hashes of names
+_WORDS_HELD = 1 << 24  # bytes of the index of words in memory before they are written
 
 
 class RowEncoder(Protocol):
@@ -275,7 +295,7 @@ def _change(
                 n_rows_gone = len(kb.rows(gone)[1])
                 projection = kb.vectors.projection
                 new_entities, first = staged.entities(), old["next_number"]
-                while block := list(islice(new_entities, _ENCODED)):
+                while block := list(itertools.islice(new_entities, _ENCODED)):
                     vectors, places = encoder.rows(block)
                     rows.append((vectors, places + first))
                     first += len(block)
@@ -332,7 +352,7 @@ def _written(
             continue
         if present:
             gone.add(number)
-            count_entity(lost, present)
+            _count(lost, present)
         if kind != "remove":
             yield entity
 
@@ -341,3 +361,103 @@ def _delete(change: Writing, source: str) -> None:
     of_source = "SELECT id FROM passage WHERE source = ?"
     change.database.execute(f"DELETE FROM mention WHERE passage IN ({of_source})", (source,))
     change.database.execute("DELETE FROM passage WHERE source = ?", (source,))
+
+
+# Records, and the tables by which they are looked up: by id, name, word, type and source.
+
+
+class StagedRecords:
+    """Records that are about to be written, cleaned and sorted by concept id in a scratch file."""
+
+    def __init__(self, entities: Iterable[Entity]) -> None:
+        """Reads entities in any order; PelError if a concept id occurs twice or an entity is unusable."""
+        self._database = sqlite3.connect("", isolation_level=None)
+        self._database.executescript(f"{_QUICK} {_STAGED} BEGIN")
+        for entity in map(cleaned, entities):
+            try:
+                insert = f"INSERT INTO entity VALUES ({_VALUES})"
+                self._database.execute(insert, entity_row(entity))
+            except sqlite3.IntegrityError as error:
+                problem = f"the concept_id {entity.concept_id!r} occurs twice"
+                raise PelError(problem, "merge its records into one") from error
+        ((self.count,),) = self._database.execute("SELECT count(*) FROM entity")
+
+    def close(self) -> None:
+        """Removes the scratch file."""
+        self._database.close()
+
+    def entities(self) -> Iterator[Entity]:
+        """The records, sorted by concept id."""
+        return (stored_entity(record_crc(row), *row) for row in self._rows())
+
+    def _rows(self) -> Iterator[tuple]:
+        return self._database.execute(f"SELECT {FIELDS} FROM entity ORDER BY concept_id")
+
+    def write(
+        self, database: sqlite3.Connection, first: int, types: Iterable[SemanticType]
+    ) -> tuple[Counter[str], str]:
+        """Writes the records, the first with this number, and their look-up tables.
+
+        What they add to the KB's counts, and a hash of all records, is returned.
+        """
+        counts = Counter(dict.fromkeys(("entities", "definitions", *_COUNTED), 0))
+        digest = hashlib.sha256()
+        hashes = array("Q")  # hash << 32 | number, which sorts like the pair
+        # From types, or sources, to numbers of records, ascending.
+        typed, sourced = (defaultdict[str, array](lambda: array("i")) for _ in range(2))
+        rows, numbers = self._rows(), itertools.count(first)
+        while block := list(itertools.islice(rows, _TOGETHER)):
+            records, texts, alternatives = [], [], []
+            for row, number in zip(block, numbers):
+                crc = record_crc(row)
+                entity = stored_entity(crc, *row)
+                _count(counts, entity)
+                digest.update(crc.to_bytes(4, "little"))
+                records.append((number, *row, crc))
+                names = dict.fromkeys(map(normalised, entity.names))
+                texts.append((number, searched_text(" ".join(names))))
+                hashes.extend(name_hash(name) << 32 | number for name in names)
+                alternatives += [(id, number) for id in (*entity.alt_ids, *entity.retired_ids)]
+                for postings, keys in ((typed, entity.types), (sourced, entity.sources)):
+                    for key in keys:
+                        postings[key].append(number)
+            insert = f"INSERT INTO entity (number, {FIELDS}, crc) VALUES (?, {_VALUES}, ?)"
+            database.executemany(insert, records)
+            database.executemany("INSERT INTO word (rowid, names) VALUES (?, ?)", texts)
+            database.executemany("INSERT OR IGNORE INTO alternative VALUES (?, ?)", alternatives)
+        ordered = np.sort(np.frombuffer(hashes, dtype=np.uint64))
+        for start in range(0, len(ordered), _CHUNK):
+            chunk = ordered[start : start + _CHUNK]
+            pairs = zip((chunk >> 32).tolist(), (chunk & 0xFFFFFFFF).tolist())
+            database.executemany("INSERT OR IGNORE INTO name VALUES (?, ?)", pairs)
+        for table, postings in (("typed", typed), ("sourced", sourced)):
+            blobs = {key: np.array(numbers, POSTING).tobytes() for key, numbers in postings.items()}
+            lists = [(key, first, blob) for key, blob in sorted(blobs.items())]
+            database.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", lists)
+        known = set(map(SemanticType._make, database.execute("SELECT * FROM semantic_type")))
+        new = [type for type in dict.fromkeys(types) if type not in known]
+        database.executemany("INSERT INTO semantic_type VALUES (?, ?, ?)", new)
+        digest.update(json.dumps(new).encode())
+        return counts, digest.hexdigest()
+
+
+def _count(counts: Counter[str], entity: Entity) -> None:
+    """Adds an entity to the counts of a KB."""
+    counts["entities"] += 1
+    counts["definitions"] += entity.definition is not None
+    for field in _COUNTED:
+        counts[field] += len(getattr(entity, field))
+
+
+@contextmanager
+def new_database(path: Path) -> Iterator[sqlite3.Connection]:
+    """An empty database of a KB, without a journal, which is committed at the end of the block."""
+    set_option = "INSERT INTO word (word, rank) VALUES (?, ?)"
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.executescript(_QUICK + SCHEMA)
+        database.executemany(set_option, [("automerge", 0), ("hashsize", _WORDS_HELD)])
+        database.execute("BEGIN")
+        yield database
+        database.execute("INSERT INTO word (word) VALUES ('optimize')")
+        database.executemany(set_option, [("automerge", 4), ("hashsize", 1 << 20)])
+        database.execute("COMMIT")
