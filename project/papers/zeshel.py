@@ -1,4 +1,6 @@
-"""ZESHEL as its authors publish it, as documents that every command reads: OUT/SPLIT/WORLD.jsonl.
+"""ZESHEL as its authors publish it, as files that every command reads.
+
+Documents are in OUT/SPLIT/WORLD.jsonl, and what "pel kb build" reads in OUT/worlds/WORLD.jsonl.
 
 python -m papers.zeshel zeshel zeshel/corpora
 """
@@ -20,6 +22,7 @@ from spacy_pel.system.whole_files import whole_file
 # Words kept before the first and after the last mention of a document: as many word pieces as an
 # encoder of BERT architecture reads, so nothing that it could read is cut.
 CONTEXT_WORDS = 512
+DEFINITION_WORDS = 512  # of a document as long as an article; no encoder reads more
 
 
 def document_of(id: str, whole: str, mentions: list[dict[str, Any]]) -> dict[str, Any]:
@@ -47,11 +50,24 @@ def document_of(id: str, whole: str, mentions: list[dict[str, Any]]) -> dict[str
     return {"text": whole[begin:end], "id": id, "mentions": annotated}
 
 
+def entity_of(document: dict[str, Any]) -> dict[str, Any]:
+    """The entity that a document is about. Its definition is the text without the title before it."""
+    text = document["text"].removeprefix(document["title"])
+    words = text.split(maxsplit=DEFINITION_WORDS)[:DEFINITION_WORDS]
+    names = {"concept_id": document["document_id"], "canonical_name": document["title"]}
+    return {**names, "definition": " ".join(words) or None}
+
+
 def main(
     folder: Annotated[Path, typer.Argument(help='ZESHEL, with "mentions" and "documents"')],
     out: Annotated[Path, typer.Argument(help="Folder to make")],
 ) -> None:
-    """Write each split of ZESHEL as files of documents, one for each of its worlds."""
+    """Write each split of ZESHEL as files of documents, one for each of its worlds, and the worlds."""
+    for file in sorted((folder / "documents").glob("*.json")):
+        with whole_file(out / "worlds" / f"{file.stem}.jsonl") as written:
+            for _, document in json_lines(file):
+                entity = {**entity_of(document), "sources": [file.stem]}
+                written.write(json.dumps(entity, ensure_ascii=False) + "\n")
     for file in sorted((folder / "mentions").glob("*.json")):
         worlds: dict[str, dict[str, list]] = defaultdict(lambda: defaultdict(list))
         for _, mention in json_lines(file):

@@ -104,6 +104,7 @@ class NameFinder:
         self.owners, self.preferred = columns["owners"], columns["preferred"]
         self.bounds = columns["bounds"]
         self._hashes, self._beginnings = columns["hashes"], columns["beginnings"]
+        self._last_slot = np.uint64(len(self._beginnings) - 1)  # all its bits are set
         self.wanted = columns["lengths"] >= min_length
         if stop_words:
             places, are_names = self._places(_hashed(list(stop_words), _folded)[0])
@@ -152,7 +153,7 @@ class NameFinder:
         while True:
             runs = runs * _BASE + hashes.take(alive + length, mode="clip")
             length += 1
-            begins = self._beginnings[_slots(runs, self._beginnings)]
+            begins = self._beginnings[runs & self._last_slot]
             alive, runs = alive[begins], runs[begins]
             if not len(alive):
                 break
@@ -224,7 +225,7 @@ def name_table(entities: Iterable[Entity], numbers: np.ndarray) -> np.ndarray:
     owned = np.flatnonzero(is_new | (np.diff(owners, prepend=-1) != 0))
     filter = np.zeros(1 << (len(names) * _SLOTS_PER_NAME).bit_length(), bool)
     for of_block in beginnings:
-        filter[_slots(of_block, filter)] = True
+        filter[of_block & np.uint64(len(filter) - 1)] = True
     filled = {
         "hashes": hashes[names],
         "bounds": np.append(np.searchsorted(owned, names), len(owned)).astype(np.uint32),
@@ -255,8 +256,3 @@ def _hashed(names: Sequence[str], kind: Callable[[str], int]) -> tuple[np.ndarra
 def _is_acronym(name: str) -> bool:
     n_letters = sum(map(str.isalpha, name))
     return 2 <= len(name) and n_letters <= _ACRONYM and name.isupper() and len(name.split()) == 1
-
-
-def _slots(hashes: np.ndarray, beginnings: np.ndarray) -> np.ndarray:
-    """Where a filter says whether a name begins so: its length is a power of two."""
-    return hashes & np.uint64(len(beginnings) - 1)

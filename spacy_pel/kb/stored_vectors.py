@@ -83,10 +83,10 @@ class StoredVectors:
         each = [part.best_rows_of(vectors, lines, numbers, first)[0] for part in self.parts]
         return np.maximum.reduce(each)
 
-    @property
+    @cached_property
     def parts(self) -> list[VectorIndex]:
         """The rows in the file, and those that were added since, if there are any."""
-        return [self.filed, *([self.added] if self.added is not None else [])]
+        return [self.filed] if self.added is None else [self.filed, self.added]
 
     @property
     def projection(self) -> Projection | None:

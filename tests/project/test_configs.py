@@ -87,7 +87,7 @@ def test_first_steps_on_medmentions(project: Path, tmp_path: Path) -> None:
 def test_first_steps_on_zeshel(project: Path, tmp_path: Path) -> None:
     published = write_zeshel(tmp_path / "zeshel")
     zeshel.main(published, tmp_path)
-    worlds = sorted((published / "documents").iterdir())
+    worlds = sorted((tmp_path / "worlds").iterdir())
     pel(["kb", "build", *map(str, worlds), str(tmp_path / "kb")], standalone_mode=False)
     paths = {"paths.kb": str(tmp_path / "kb"), "paths.data": str(tmp_path)}
     paths["corpora.dev.path"] = str(tmp_path / "test")

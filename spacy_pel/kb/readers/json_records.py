@@ -1,18 +1,15 @@
-"""JSON lines: scispaCy's schema for knowledge bases, and ZESHEL's dictionaries."""
+"""JSON lines in scispaCy's schema for knowledge bases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
 from ...system.lines import json_object, numbered_lines
 from ..records.entity import Entity, cleaned_at
-from .entity_source import ReadOptions, Source, SourceFormat, begins_with
-
-DEFINITION_WORDS = 512  # of a document as long as an article; no encoder reads more
+from .entity_source import ReadOptions, Source, SourceFormat
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -53,28 +50,4 @@ def _jsonl_entities(path: Path) -> Iterator[Entity]:
         yield cleaned_at(place, Entity(*needed, **fields))
 
 
-def read_zeshel(path: Path, options: ReadOptions) -> Source:
-    """The documents of ``documents/<world>.json`` as entities; the world is their source.
-
-    The definition is the first 512 words of the text, without the title that it begins with.
-    """
-    return Source(_zeshel_entities(path))
-
-
-def _zeshel_entities(path: Path) -> Iterator[Entity]:
-    world = path.name.partition(".")[0]
-    for where, record in json_lines(path):
-        id, title, text = (text_of(where, record, key) for key in ("document_id", "title", "text"))
-        words = text.removeprefix(title).split(maxsplit=DEFINITION_WORDS)[:DEFINITION_WORDS]
-        entity = Entity(id, title, definition=" ".join(words) or None, sources=(world,))
-        yield cleaned_at(where, entity)
-
-
 JSONL = SourceFormat("jsonl", read_jsonl, ("*.jsonl",))
-ZESHEL = SourceFormat(
-    "zeshel",
-    read_zeshel,
-    ("*.json",),
-    # Documents are long, and the first has the key somewhere.
-    is_file=partial(begins_with, mark=b'"document_id"', n=1 << 20),
-)

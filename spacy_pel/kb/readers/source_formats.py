@@ -44,7 +44,6 @@ SOURCE_FORMATS = (
     mesh.MESH_ASCII,
     tables.MEDIC,
     tables.TABLE,
-    json_records.ZESHEL,
 )
 
 

@@ -109,8 +109,9 @@ class VectorIndex:
                 found.numbers[chunk], found.scores[chunk] = best
                 missing.append(chunk[~is_complete])
             pending, effort = np.concatenate(missing), 2 * effort
-        best = self._exact(queries[pending], k, selection, self.row_entities)
-        found.numbers[pending], found.scores[pending] = best
+        if len(pending):
+            best = self._exact(queries[pending], k, selection, self.row_entities)
+            found.numbers[pending], found.scores[pending] = best
         return (
             found if self._numbers is None else found._replace(numbers=self._numbers[found.numbers])
         )

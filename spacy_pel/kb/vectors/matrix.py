@@ -37,6 +37,7 @@ class VectorMatrix:
         self.scales = scales
         self.path = path  # of the file, if the rows are in one
         self._values = values
+        self.dim: int = values.shape[1]  # the length of a row
         self._descriptor: int | None = None  # of a large file
 
     @classmethod
@@ -55,11 +56,6 @@ class VectorMatrix:
 
     def __len__(self) -> int:
         return len(self._values)
-
-    @property
-    def dim(self) -> int:
-        """The length of a row."""
-        return self._values.shape[1]
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """The rows with these numbers: float32 [n, dim], a copy; PelError if one is not finite."""

@@ -1,8 +1,7 @@
-"""Formats are told apart and read: JSON lines, ZESHEL and built KBs here; the faults of any record."""
+"""Formats are told apart and read: JSON lines and built KBs here; the faults of any record."""
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
@@ -14,12 +13,10 @@ from spacy_pel.kb.readers import (
     ReadOptions,
     Source,
     SourceFormat,
-    detected_format,
     open_source,
     source_formats,
 )
 from spacy_pel.kb.readers.build_from_sources import of_types
-from spacy_pel.kb.readers.json_records import DEFINITION_WORDS
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.system.lines import numbered_lines
 
@@ -60,7 +57,6 @@ DESCRIPTOR = (
     "<DescriptorName><String>{}</String></DescriptorName></DescriptorRecord>"
 )
 ELEMENTS = "*NEWRECORD\nMH = {1}\nUI = {0}\n"
-DOCUMENT = '{{"document_id": "{0}", "title": "{1}", "text": "{1} x"}}\n'
 RECORD = '{{"concept_id": "{0}", "canonical_name": "{1}"}}\n'
 
 
@@ -69,7 +65,6 @@ RECORD = '{{"concept_id": "{0}", "canonical_name": "{1}"}}\n'
     [
         ("x.xml", DESCRIPTOR, "record 2"),
         ("x.bin", ELEMENTS, "line 4"),
-        ("x.json", DOCUMENT, "line 2"),
         ("x.jsonl", RECORD, "line 2"),
     ],
 )
@@ -123,28 +118,6 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, fault: str) -> None:
     with pytest.raises(PelError, match=rf"kb\.jsonl, line 2: {fault}") as caught:
         list(open_source(tmp_path / "kb.jsonl").entities)
     assert "\n" not in str(caught.value)
-
-
-LONG = " ".join(["word"] * (DEFINITION_WORDS + 9))
-DOCUMENTS = [
-    {"document_id": "0A", "title": "Rose", "text": "Rose Rose is a plant ."},
-    {"document_id": "0B", "title": "Tulip ( flower )", "text": "Grows from a bulb ."},
-    {"document_id": "0C", "title": "Weed", "text": "Weed"},
-    {"document_id": "0D", "title": "Vine", "text": f"Vine {LONG}"},
-]
-LINES = "".join(json.dumps(document) + "\n" for document in DOCUMENTS)
-
-
-def test_documents_become_entities(tmp_path: Path) -> None:
-    path = tmp_path / "garden.json.gz"
-    path.write_bytes(gzip.compress(LINES.encode()))
-    assert detected_format(path) == "zeshel"
-    assert list(open_source(path).entities) == [
-        Entity("0A", "Rose", definition="Rose is a plant .", sources=("garden",)),
-        Entity("0B", "Tulip ( flower )", definition="Grows from a bulb .", sources=("garden",)),
-        Entity("0C", "Weed", sources=("garden",)),
-        Entity("0D", "Vine", definition=LONG[: 5 * DEFINITION_WORDS - 1], sources=("garden",)),
-    ]
 
 
 def test_a_kb_is_a_source(tmp_path: Path) -> None:

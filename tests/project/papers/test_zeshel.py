@@ -12,6 +12,7 @@ from papers import zeshel
 
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, open_source
 
 WORLDS = {
     "garden": [
@@ -55,7 +56,25 @@ def write_lines(path: Path, records: list[dict]) -> None:
 
 def test_mentions_of_a_document_come_together(tmp_path: Path) -> None:
     zeshel.main(write_zeshel(tmp_path), tmp_path / "out")
-    names = sorted(str(path.relative_to(tmp_path / "out")) for path in tmp_path.rglob("*.jsonl"))
+    assert list(open_source(tmp_path / "out" / "worlds" / "garden.jsonl").entities) == [
+        Entity(
+            "G1",
+            "Rose",
+            (),
+            (),
+            "The rose is a plant . A Tulip ( flower ) is not .",
+            sources=("garden",),
+        ),
+        Entity(
+            "G2",
+            "Tulip ( flower )",
+            (),
+            (),
+            "Grows from a bulb near the rose .",
+            sources=("garden",),
+        ),
+    ]
+    names = sorted(str(path.relative_to(tmp_path / "out")) for path in tmp_path.glob("out/t*/*"))
     assert names == ["test/garden.jsonl", "test/harbour.jsonl", "train/garden.jsonl"]
     assert [
         (document.id, [(m.start, m.text, m.label, m.ids) for m in document.mentions])
