@@ -137,7 +137,7 @@ def assert_no_circle(arrows: dict[str, set[str]]) -> None:
 
 
 def test_imports_are_read_rightly() -> None:
-    found = set(imported_modules(PACKAGE / "kb" / "vectors" / "finders.py"))
+    found = set(imported_modules(PACKAGE / "kb" / "vectors" / "index.py"))
     assert found >= {"pathlib", "faiss"}
     assert rooms_imported(PACKAGE / "packaging" / "diagnose.py") >= {"errors", "kb", "pipeline"}
     assert room_of("spacy_pel.kb.readers.mesh") == "kb.readers"

@@ -44,7 +44,6 @@ _NAMES = "\n".join(f"  {name:8}{what}" for name, (what, _) in ONTOLOGIES.items()
 def build_cli(
     paths: Sources,
     mapping: Annotated[Files, Option(help="SSSOM table; may be repeated")] = None,
-    by_xref: Annotated[bool, Option("--by-xref", help="Also join by cross-references")] = False,
     retired: Annotated[Files, Option(help="Table of old and new ids; may be repeated")] = None,
     format: Annotated[Text, Option(help=f"{', '.join(format_names())} [default: detected]")] = None,
     column: Annotated[Texts, Option(metavar="FIELD=COLUMN", help="Of a table; repeatable")] = None,
@@ -59,9 +58,8 @@ def build_cli(
 
     Records of several sources with the same id, or ids that mean the same by a mapping, become one
     entity, with name and definition of the first source. The other ids are kept as alternative ids.
-    With --by-xref a cross-reference counts if the mapping leads to it, it is the only such one of its
-    record, and no other record of the source has it. Types are kept, or left out, with the types below
-    them; they are given by name, TUI or tree number, or "all".
+    Types are kept, or left out, with the types below them; they are given by name, TUI or tree
+    number, or "all".
 
     With --retired an entity is also found by ids that it had before: a table of old id, tab, id of today.
 
@@ -70,7 +68,7 @@ def build_cli(
     \b
     Examples:
       python -m spacy pel kb build umls/2017AA/META kb --preset st21pv
-      python -m spacy pel kb build mondo.obo doid.obo kb --mapping mondo_umls.sssom.tsv --by-xref
+      python -m spacy pel kb build mondo.obo doid.obo kb --mapping mondo_exactmatch_doid.sssom.tsv
       python -m spacy pel kb build desc2024.xml supp2024.xml kb
       python -m spacy pel kb build genes.tsv kb --column concept_id=GeneID
         --column canonical_name=Symbol --column aliases=Synonyms
@@ -89,7 +87,7 @@ def build_cli(
     recipe = recipe._replace(**chosen, suppressed=recipe.suppressed or suppressed)
     types = {"types": chosen.get("types") or [], "without_types": without_type or []}
     options = ReadOptions(umls=recipe, columns=_columns(column or []))
-    joined = {"mappings": mapping or [], "by_xref": by_xref, "retired": retired or []}
+    joined = {"mappings": mapping or [], "retired": retired or []}
     made = build_from_sources(
         sources, out, **joined, **types, format=format, options=options, progress=reading
     )

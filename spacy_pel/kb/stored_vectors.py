@@ -14,8 +14,15 @@ import numpy as np
 
 from ..errors import PelError, damaged
 from .store import Settings, Store, sha256, stored_number, stored_text
-from .vectors.finders import FAST_SCAN_KIND, RowFinder, has_gpu, opened_finder
-from .vectors.index import Candidates, VectorIndex, best_candidates
+from .vectors.index import (
+    FAST_SCAN_KIND,
+    Candidates,
+    RowFinder,
+    VectorIndex,
+    best_candidates,
+    has_gpu,
+    opened_finder,
+)
 from .vectors.matrix import Projection, VectorMatrix
 
 # The largest file that is compared with its checksum before it is read: it takes 70 ms, or 0.3 s on a
@@ -86,7 +93,7 @@ class StoredVectors:
     @cached_property
     def parts(self) -> list[VectorIndex]:
         """The rows in the file, and those that were added since, if there are any."""
-        return [self.filed] if self.added is None else [self.filed, self.added]
+        return [part for part in (self.filed, self.added) if part is not None]
 
     @property
     def projection(self) -> Projection | None:

@@ -150,9 +150,8 @@ def put_in_place(database: Path, folder: Path) -> None:
     """Makes a finished database that of a folder."""
     to_disk(database)
     with suppress(PelError, sqlite3.Error, OSError):
-        connected(
-            folder / KB_FILE
-        ).close()  # else SQLite would apply the old journal to the new file
+        # Else SQLite would apply the old journal to the new file.
+        connected(folder / KB_FILE).close()
     (folder / JOURNAL).unlink(missing_ok=True)
     (folder / CHECKSUMS).unlink(missing_ok=True)
     os.replace(database, folder / KB_FILE)

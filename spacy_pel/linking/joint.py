@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kb.vectors.building import built_inverted_file
-from ..kb.vectors.finders import InvertedFile
-from ..kb.vectors.index import Candidates, VectorIndex
+from ..kb.vectors.index import Candidates, InvertedFile, VectorIndex
 from ..kb.vectors.matrix import VectorMatrix
 from .clusters import Clusters, MentionGraph, directed_clusters, undirected_clusters
 

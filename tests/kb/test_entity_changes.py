@@ -125,13 +125,6 @@ def test_readers_keep_their_view(folder: Path) -> None:
         assert {path.name for path in folder.iterdir()} == names_of(kb) - {CHECKSUMS}
 
 
-def test_a_concept_id_goes_before_an_alternative_id(folder: Path) -> None:
-    add_entities(folder, [Entity("OMIM:1", "Own"), Entity("C4", "x", alt_ids=("D1",))], NameRows())
-    resolved = {"OMIM:1": "OMIM:1", "D1": "C1", "C1": "C1"}
-    with KnowledgeBase.open(folder) as kb:
-        assert {id: kb[id].concept_id for id in resolved} == resolved
-
-
 IDS = [f"C{number}" for number in range(12)]
 MENTIONS = st.tuples(st.sampled_from(["ms", "spectra", "été"]), st.sampled_from(IDS))
 TEXTS = ["gout", "podagra", "ms", "β-catenin", "日本", "x"]

@@ -23,7 +23,6 @@ def build_from_sources(
     out: Path,
     *,
     mappings: Sequence[Path] = (),
-    by_xref: bool = False,
     retired: Sequence[Path] = (),
     format: str | None = None,
     types: Sequence[str] = (),
@@ -41,7 +40,6 @@ def build_from_sources(
         sources: Files or folders to read.
         out: The folder to make.
         mappings: SSSOM tables of ids that mean the same.
-        by_xref: Whether cross-references also join records; see ``merged``.
         retired: Tables of old ids; see ``with_retired``.
         format: A name of ``format_names()`` for all sources. None: detected from the files.
         types: The types of entities that are kept; see ``of_types``. None given: all.
@@ -50,20 +48,15 @@ def build_from_sources(
         progress: Wraps the entities of a source, with its file name.
 
     Raises:
-        PelError: A source or mapping is missing or faulty, ``by_xref`` is given without a mapping,
-            or no entity has one of the types.
+        PelError: A source or mapping is missing or faulty, or no entity has one of the types.
     """
-    if by_xref and not mappings:
-        raise PelError(
-            "--by-xref without a --mapping", "give the --mapping whose ids the records refer to"
-        )
     opened = {path: open_source(path, format=format, options=options) for path in sources}
     streams = {path: progress(source.entities, path.name) for path, source in opened.items()}
     if len(opened) == 1 and not mappings:
         [entities] = streams.values()
     else:
         named = [_with_sources(stream, path) for path, stream in streams.items()]
-        entities = merged(named, read_mapping(mappings), by_xref=by_xref)
+        entities = merged(named, read_mapping(mappings))
     if retired:
         entities = with_retired(entities, retired)
     defined = [type for source in opened.values() for type in source.types]

@@ -63,90 +63,42 @@ def united(entities: Iterable[Entity]) -> Iterator[Entity]:
 
 
 def merged(
-    sources: Sequence[Iterable[Entity]],
-    mapping: Mapping[str, str] | None = None,
-    *,
-    by_xref: bool = False,
+    sources: Sequence[Iterable[Entity]], mapping: Mapping[str, str] | None = None
 ) -> Iterator[Entity]:
     """The entities of several sources sorted, on disk, by concept id, each entity once.
 
     The mapping, from ids to ids of the same entities, replaces concept ids. It is followed to its end
     (``ends_of``). Then the records with the same concept id are ``joined``, those of earlier sources
     first, and within a source those with smaller ids first. Replaced ids become alternative ids, and
-    parents get their new ids. Alternative ids do not join records.
-
-    With ``by_xref`` cross-references join records too. A cross-reference counts if the mapping leads to
-    its id, the record refers to no other such id, and no other record of its source refers to that id
-    or has it. (Other references say nothing: ontologies also refer to broader and narrower concepts,
-    and from several terms to one concept.)
+    parents get their new ids. Alternative ids and cross-references do not join records.
 
     PelError if an id occurs twice in one source, an id or name is unusable, or there is no space to sort.
     """
     ends = ends_of(mapping or {})
     with _scratch(_MERGING) as database:
         for number, entities in enumerate(sources):
-            _stage(database, number, map(cleaned, entities), ends, by_xref)
-        database.executescript(_MOVING)
-        for entity in _joined_rows(database.execute(_MERGED)):
-            if entity.parents:
-                query = "SELECT target FROM moved WHERE id = ?"
-                moved = {id: database.execute(query, (id,)).fetchone() for id in entity.parents}
-                parents = dict.fromkeys(to[0] if to else id for id, to in moved.items())
-                parents.pop(entity.concept_id, None)  # it was joined with a parent
-                entity = entity._replace(parents=tuple(parents))
-            yield entity
+            for entity in map(cleaned, entities):
+                id = ends.get(entity.concept_id, entity.concept_id)
+                parents = dict.fromkeys(ends.get(parent, parent) for parent in entity.parents)
+                parents.pop(id, None)  # it is joined with a parent
+                record = json.dumps(entity._replace(parents=tuple(parents)))
+                try:
+                    row = (id, number, entity.concept_id, record)
+                    database.execute("INSERT INTO record VALUES (?, ?, ?, ?)", row)
+                except sqlite3.IntegrityError as error:
+                    problem = f"{entity.concept_id!r} occurs twice in source {number + 1}"
+                    raise PelError(
+                        f"the concept_id {problem}", "merge its records into one"
+                    ) from error
+        ordered = "SELECT id, record FROM record ORDER BY id, source, original"
+        yield from _joined_rows(database.execute(ordered))
 
 
 _MERGING = """
 CREATE TABLE record (
     id TEXT, source INTEGER, original TEXT, record TEXT, UNIQUE (original, source)
 );
-CREATE TABLE claim (id TEXT, target TEXT, PRIMARY KEY (id, target)) WITHOUT ROWID;
 """
-# ``bearer``: the ids of a source that refer to a target or are the target. An id moves to its only
-# target if it is the only bearer in each of its sources.
-_MOVING = """
-CREATE INDEX record_id ON record (id, source);
-CREATE TABLE bearer AS
-    SELECT DISTINCT target, source, record.id AS id FROM claim JOIN record ON record.id = claim.id
-    UNION
-    SELECT DISTINCT target, source, target FROM claim JOIN record ON record.id = claim.target;
-CREATE TABLE shared AS
-    SELECT target, source FROM bearer GROUP BY target, source HAVING count(*) > 1;
-CREATE TABLE moved (id TEXT PRIMARY KEY, target TEXT) WITHOUT ROWID;
-INSERT INTO moved
-    SELECT id, min(target) FROM claim GROUP BY id HAVING count(*) = 1
-    EXCEPT
-    SELECT id, target FROM bearer JOIN shared USING (target, source);
-"""
-_MERGED = """
-SELECT coalesce(target, record.id) AS new_id, record
-FROM record LEFT JOIN moved ON moved.id = record.id ORDER BY new_id, source, original
-"""
-
-
-def _stage(
-    database: sqlite3.Connection,
-    source: int,
-    entities: Iterable[Entity],
-    ends: Mapping[str, str],
-    by_xref: bool,
-) -> None:
-    targets = set(ends.values()) if by_xref else set()
-    for entity in entities:
-        parents = tuple(dict.fromkeys(ends.get(parent, parent) for parent in entity.parents))
-        id = ends.get(entity.concept_id, entity.concept_id)
-        row = (id, source, entity.concept_id, json.dumps(entity._replace(parents=parents)))
-        try:
-            database.execute("INSERT INTO record VALUES (?, ?, ?, ?)", row)
-        except sqlite3.IntegrityError as error:
-            problem = f"the concept_id {entity.concept_id!r} occurs twice in source {source + 1}"
-            raise PelError(problem, "merge its records into one") from error
-        if id not in targets:
-            references = (plain_id(xref) for xref in entity.xrefs)
-            claims = {ends.get(reference, reference) for reference in references} & targets
-            rows = [(id, target) for target in claims]
-            database.executemany("INSERT OR IGNORE INTO claim VALUES (?, ?)", rows)
 
 
 def _joined_rows(rows: Iterable[tuple[str, str]]) -> Iterator[Entity]:

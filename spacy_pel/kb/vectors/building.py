@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .finders import FAST_SCAN_KIND, FastScan, InvertedFile, imported_faiss
-from .index import Candidates, VectorIndex
+from .index import FAST_SCAN_KIND, Candidates, FastScan, InvertedFile, VectorIndex, imported_faiss
 from .matrix import VectorMatrix
 
 SCANNED_ROWS = 2_000_000  # up to this many rows a fast scan of all codes; above, an inverted file

@@ -69,41 +69,6 @@ def test_an_id_twice_in_one_source() -> None:
         list(merged([[Entity("A", "a")], [Entity("A", "a"), Entity("A", "b")]]))
 
 
-MAPPING = {"M:1": "C0000001", "M:2": "C0000002"}
-
-
-@pytest.mark.parametrize(
-    "sources, ids",
-    [
-        # One reference from one record: the same thing.
-        ([[("D:1", ["UMLS_CUI:C0000001"])]], {"C0000001": ("D:1",)}),
-        ([[("D:1", ["M:1", "UMLS:C0000001", "X:7"])]], {"C0000001": ("D:1",)}),
-        ([[("D:1", ["M:1"])], [("O:1", ["M:1"])]], {"C0000001": ("D:1", "O:1")}),
-        ([[("D:1", ["M:1"])], [("C0000001", [])]], {"C0000001": ("D:1",)}),
-        # To what the mapping does not know, to several ids, or from several records: not so.
-        ([[("D:1", ["UMLS:C0000009"])]], {"D:1": ()}),
-        ([[("D:1", ["M:1", "M:2"])]], {"D:1": ()}),
-        ([[("D:1", ["M:1"]), ("D:2", ["M:1"])]], {"D:1": (), "D:2": ()}),
-        ([[("D:1", ["M:1"]), ("D:2", ["M:1", "M:2"])]], {"D:1": (), "D:2": ()}),
-        ([[("D:1", ["M:1"]), ("C0000001", [])]], {"C0000001": (), "D:1": ()}),
-        ([[("D:1", ["M:1"]), ("M:1", [])]], {"C0000001": ("M:1",), "D:1": ()}),
-        # What the mapping itself names stays where it says.
-        ([[("M:1", ["M:2"])]], {"C0000001": ("M:1",)}),
-        # The same id in two sources goes one way.
-        ([[("D:1", ["M:1"])], [("D:1", []), ("D:2", ["M:1"])]], {"D:1": (), "D:2": ()}),
-        ([[("D:1", ["M:1"])], [("D:1", ["M:2"])]], {"D:1": ()}),
-    ],
-)
-def test_by_cross_reference(sources: list, ids: dict) -> None:
-    entities = [[Entity(id, id, xrefs=tuple(xrefs)) for id, xrefs in source] for source in sources]
-    made = list(merged(entities, MAPPING, by_xref=True))
-    assert {entity.concept_id: entity.alt_ids for entity in made} == ids
-    assert not any(id.startswith("C") for entity in made for id in entity.alt_ids)
-    with_child = [*entities[0], Entity("Z", "child", parents=(entities[0][0].concept_id,))]
-    *_, child = merged([with_child, *entities[1:]], MAPPING, by_xref=True)
-    assert child.parents[0] in ids
-
-
 ids = st.text("abcdef", min_size=1, max_size=2)
 names = st.lists(st.text("xyz", min_size=1, max_size=3), max_size=3).map(tuple)
 entities = st.tuples(ids, st.text("xyz", min_size=1), names).map(lambda fields: Entity(*fields))

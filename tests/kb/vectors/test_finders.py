@@ -18,7 +18,7 @@ from spacy_pel.kb.vectors.building import (
     recall,
     representative_rows,
 )
-from spacy_pel.kb.vectors.finders import FastScan, InvertedFile, opened_finder
+from spacy_pel.kb.vectors.index import FastScan, InvertedFile, opened_finder
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 
 N, DIM = 3000, 24

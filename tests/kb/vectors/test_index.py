@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex
-from spacy_pel.kb.vectors import finders, index, matrix
+from spacy_pel.kb.vectors import index, matrix
 from spacy_pel.kb.vectors.matrix import DTYPES, VectorMatrix, coded
 
 
@@ -140,13 +140,13 @@ def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
     monkeypatch.setattr(faiss, "pairwise_distance_gpu", pairwise_distance_gpu, raising=False)
     monkeypatch.setattr(faiss, "StandardGpuResources", lambda: "GPU", raising=False)
-    finders._gpu_resources.cache_clear()
+    index._gpu_resources.cache_clear()
     random = np.random.default_rng(5)
     rows, queries = unit(random, 300, 8), unit(random, 3, 8)
     found = VectorIndex.from_vectors(rows, np.arange(300)).search(queries, 10)
     np.testing.assert_array_equal(found.numbers, brute_force(queries, rows, np.arange(300), 10)[0])
     assert calls == [("GPU", faiss.METRIC_INNER_PRODUCT)]
-    finders._gpu_resources.cache_clear()
+    index._gpu_resources.cache_clear()
 
 
 @pytest.mark.parametrize(
