@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from spacy.language import Language
 from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples
 from spacy.util import filter_spans
 from spacy.vocab import Vocab
@@ -26,7 +26,7 @@ from ..linking.exact_names import is_acronym
 from ..models.tagger import summed_loss
 from ..reading.text_inputs import WindowInputs
 from ..reading.words import Tagged, allowed_tags, shares_in_tokens, tagged_mentions, words_of
-from ..spans import ANY, add_ents
+from ..spans import add_ents
 from ..training.optimizer import apply_gradients
 from .doc_mentions import token_offsets
 from .kb_component import KBComponent, Saved, SavedFile, content
@@ -62,7 +62,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
     context agrees, and the KB can be another one than in training.
 
     A corpus need not annotate all labels: outside its mentions a word may have any label that it
-    never uses (``summed_loss``).
+    never uses (``summed_loss``). A gold mention may have one of several labels, "Disease|ENTITY".
 
     Components behind it may listen to it as to spaCy's "tok2vec" (spacy.Tok2VecListener.v1), so that
     a text is read once for all of them, and they train its encoder too. Then ``doc.tensor`` has the
@@ -180,7 +180,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         """
         annotated = defaultdict(set)
         for example in get_examples():
-            annotated[_source(example)] |= {span.label_ for span in example.reference.ents}
+            annotated[_source(example)].update(*map(_labels_of, example.reference.ents))
         labels = sorted(set().union(*annotated.values())) if labels is None else list(labels)
         if not labels:
             raise PelError(
@@ -275,14 +275,12 @@ class KBRecogniser(KBComponent, Tok2Vec):
     def _allowed(self, example: Example, words: np.ndarray) -> np.ndarray:
         """The tags that may be right for the words of an example."""
         numbers = {label: number for number, label in enumerate(self.labels)}
-        mentions = [
-            (ent.start_char, ent.end_char, numbers[ent.label_])
-            for ent in example.reference.ents
-            if ent.label_ in numbers
-        ]
+        ents = example.reference.ents
+        known = [[numbers[own] for own in _labels_of(ent) if own in numbers] for ent in ents]
+        mentions = [(e.start_char, e.end_char, own) for e, own in zip(ents, known) if own]
         annotated = self.cfg["annotated"].get(_source(example), self.labels)
         is_annotated = np.array([label in annotated for label in self.labels])
-        return allowed_tags(words, mentions, is_annotated, numbers.get(ANY))
+        return allowed_tags(words, mentions, is_annotated)
 
     def _read(
         self, texts: Sequence[str], hidden: float = 0.0
@@ -338,6 +336,11 @@ def _of_tokens(shares: Sequence[csr_array], of_words: np.ndarray) -> list[np.nda
 
 def _overlap(mention: Tagged, other: Tagged) -> bool:
     return mention[0] < other[1] and other[0] < mention[1]
+
+
+def _labels_of(mention: Span) -> list[str]:
+    """The labels of a gold mention: "Disease|ENTITY" says that it has one of the two."""
+    return mention.label_.split("|")
 
 
 def _source(example: Example) -> str:
