@@ -25,8 +25,15 @@ from ..kb.records.semantic_types import types_meant
 from ..linking.exact_names import is_acronym
 from ..models.tagger import summed_loss
 from ..reading.text_inputs import WindowInputs
-from ..reading.words import Tagged, allowed_tags, shares_in_tokens, tagged_mentions, words_of
-from ..spans import add_ents
+from ..reading.words import (
+    Tagged,
+    allowed_tags,
+    shares_in_tokens,
+    tagged_mentions,
+    without_labels,
+    words_of,
+)
+from ..spans import ANY, add_ents
 from ..training.optimizer import apply_gradients
 from .doc_mentions import token_offsets
 from .kb_component import KBComponent, Saved, SavedFile, content
@@ -73,7 +80,9 @@ class KBRecogniser(KBComponent, Tok2Vec):
             Names of other entities are shown as names of no label. So are all names of a KB that has
             none of these types, such as another ontology.
         add_names: Whether a name that one entity alone has, and no acronym, is a mention even if the
-            tags do not say so. Its entity has to belong to one label.
+            tags do not say so. Its entity has to belong to one label, or to none: then it is an
+            "ENTITY", if that was learnt.
+        only: The labels of the mentions that are marked; None: all that were learnt.
         grad_factor: How much the gradients of components that listen count beside its own.
         runtime: What computes the encoder (``Runtime``).
         stop_words: Names that are not looked at, ignoring case.
@@ -93,6 +102,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         kb: str | None,
         types: Mapping[str, Sequence[str]],
         add_names: bool,
+        only: Sequence[str] | None,
         grad_factor: float,
         runtime: str,
         stop_words: Collection[str],
@@ -103,6 +113,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         self.name = name
         self.types = dict(types)
         self.add_names = add_names
+        self.only = only
         self.grad_factor = grad_factor
         self.runtime = Runtime(runtime)
         self.stop_words = stop_words
@@ -133,8 +144,11 @@ class KBRecogniser(KBComponent, Tok2Vec):
         words, inputs, sure = self._read([doc.text for doc in docs])
         outputs = self._outputs(inputs)
         scores, states = np.split(outputs, [n_tags(self.model)], axis=1)
+        marked = np.array([self.only is None or label in self.only for label in self.labels])
+        scores = without_labels(scores, ~marked)
         found = tagged_mentions(words, scores) if inputs.windows else [[] for _ in words]
         for own, names in zip(found, sure if self.add_names else ()):
+            names = [name for name in names if marked[name[2]]]
             own += [name for name in names if not any(_overlap(name, other) for other in own)]
         return Found(found, _of_tokens(_shares(words, docs), states) if self.listeners else None)
 
@@ -303,13 +317,15 @@ class KBRecogniser(KBComponent, Tok2Vec):
         shown = np.column_stack([labels, ~labels.any(axis=1)])
         features = np.zeros((len(pieces.words), shown.shape[1], 2), dtype=bool)
         features[names.first, :, 0] = shown
+        others = [n for n, label in enumerate(self.labels) if label == ANY]
         sure: list[list[Tagged]] = [[] for _ in texts]
         for first, last, own, of_name in zip(names.first, names.last, shown, owners):
             features[first + 1 : last + 1, own, 1] = True
-            if len(of_name) == 1 and own[:-1].sum() == 1:
+            labels_of = np.flatnonzero(own[:-1]) if own[:-1].any() else others
+            if len(of_name) == 1 and len(labels_of) == 1:
                 text, start, end = pieces.texts[first], pieces.starts[first], pieces.ends[last]
                 if not is_acronym(texts[text][start:end]):
-                    sure[text].append((int(start), int(end), int(own.argmax())))
+                    sure[text].append((int(start), int(end), int(labels_of[0])))
         inputs = word_reader(self.model).inputs(pieces, features.reshape(len(features), -1))
         return list(words_of(pieces)), inputs, sure
 
@@ -356,6 +372,7 @@ def _source(example: Example) -> str:
         "kb": None,
         "types": {},
         "add_names": False,
+        "only": None,
         "grad_factor": 1.0,
         "runtime": "torch",
         "scorer": {"@scorers": "spacy.ner_scorer.v1"},
@@ -369,6 +386,7 @@ def make_kb_ner(
     kb: str | None,
     types: dict[str, list[str]],
     add_names: bool,
+    only: list[str] | None,
     grad_factor: float,
     runtime: str,
     scorer: Callable | None,
@@ -381,6 +399,7 @@ def make_kb_ner(
         kb=kb,
         types=types,
         add_names=add_names,
+        only=only,
         grad_factor=grad_factor,
         runtime=runtime,
         stop_words=nlp.Defaults.stop_words,

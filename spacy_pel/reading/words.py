@@ -143,6 +143,15 @@ def shares_in_tokens(words: np.ndarray, tokens: np.ndarray) -> csr_array:
     return csr_array((shares, touched, bounds), shape=(len(tokens), len(words)))
 
 
+def without_labels(scores: np.ndarray, left_out: np.ndarray) -> np.ndarray:
+    """The scores of tags, float32 [w, t], as if some labels, bool [n], were "outside"."""
+    scores = scores.copy()
+    others = scores[:, 1:][:, left_out.repeat(2)]
+    scores[:, OUTSIDE] = np.logaddexp.reduce([scores[:, OUTSIDE], *others.T], axis=0)
+    scores[:, 1:][:, left_out.repeat(2)] = -np.inf
+    return scores
+
+
 def tagged_mentions(words: Sequence[np.ndarray], scores: np.ndarray) -> list[list[Tagged]]:
     """The mentions of the most probable sequence of tags of each document (Viterbi).
 

@@ -15,6 +15,7 @@ from spacy_pel.reading.words import (
     allowed_tags,
     shape_of,
     tagged_mentions,
+    without_labels,
     words_of,
 )
 
@@ -105,3 +106,11 @@ def test_outside_mentions_a_label_that_is_not_annotated_may_be_right() -> None:
 def test_a_mention_may_have_one_of_several_labels() -> None:
     allowed = allowed_tags(words(3), [(0, 5, [0, 1])], np.array([True, True]))
     assert [set(np.flatnonzero(row)) for row in allowed] == [{B0, B1}, {I0, I1}, {OUT}]
+
+
+def test_a_label_that_is_left_out_counts_as_outside() -> None:
+    probabilities = np.array([[0.3, 0.4, 0.0, 0.2, 0.1], [0.1, 0.2, 0.5, 0.2, 0.0]], np.float32)
+    with np.errstate(divide="ignore"):
+        scores = without_labels(np.log(probabilities), np.array([False, True]))
+    expected = [[0.6, 0.4, 0, 0, 0], [0.3, 0.2, 0.5, 0, 0]]
+    np.testing.assert_allclose(np.exp(scores), expected, atol=1e-6)
