@@ -111,6 +111,7 @@ setup(
         "scipy>=1.11",
         "scikit-learn>=1.3",
         "ahocorasick_rs>=1.0",
+        "PyStemmer>=2.2",
         "abbreviation_extractor>=0.2",
         "duckdb>=1.2",
         "filelock>=3.24",

@@ -27,6 +27,7 @@ from .apps import (
     Sources,
     SpansKey,
     Text,
+    Texts,
     command,
     pel,
     sources_and_folder,
@@ -48,6 +49,9 @@ _COLOURS = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "BROKEN": typ
 def start_cli(
     paths: Sources,
     encoder: Annotated[Text, Option(help="BERT or pipeline [default: en_pel_mesh_sm]")] = None,
+    below: Annotated[
+        Texts, Option(help="Link to this id and all below it; may be repeated")
+    ] = None,
     force: Force = False,
 ) -> None:
     """Make a pipeline that links to your ontology.
@@ -55,8 +59,8 @@ def start_cli(
     This needs no annotations and no training. It builds a knowledge base of the sources, and computes
     a vector for each name with the encoder: some 4 minutes for 50,000 names with a BERT of 6 layers on
     one core. The encoder is a BERT, by its Hugging Face name or its folder, or a trained pipeline. The
-    new pipeline marks the names of the ontology in texts and links them. OUT holds everything and can
-    be moved.
+    new pipeline marks the names of the ontology in texts, in any order of their words, and links them. OUT
+    holds everything and can be moved.
 
     If a source needs options, build a KB from it first, with "kb build", and give its folder as
     SOURCE. After an interruption, run the same command again: it goes on where it was.
@@ -64,6 +68,7 @@ def start_cli(
     \b
     Examples:
       python -m spacy pel start hp.obo linker --encoder sentence-transformers/all-MiniLM-L6-v2
+      python -m spacy pel start hp.obo linker --below HP:0000118
       python -m spacy pel start mondo.obo hp.obo linker --encoder models/sapbert
     """
     from ..packaging.start import start
@@ -71,7 +76,7 @@ def start_cli(
     sources, out = sources_and_folder(paths)
     began = time.perf_counter()
     shown = {"reading": reading, "encoding": encoding, "report": msg.info}
-    made = start(sources, out, encoder=encoder, force=force, **shown)
+    made = start(sources, out, encoder=encoder, below=below or (), force=force, **shown)
     rows = made.settings["vectors"]["rows"]
     msg.good(
         f"Made {out}: it links to {len(made):,} entities with {rows:,} vectors, in "

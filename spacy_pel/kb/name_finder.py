@@ -11,6 +11,7 @@ from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 import numpy as np
+from Stemmer import Stemmer
 
 from ..errors import PelError
 from ..system.whole_files import whole_file
@@ -24,6 +25,10 @@ from .vectors.matrix import mapped
 # only separates pieces.
 _PIECE = re.compile(r"(\w+|[^\w\s])")
 _BREAK = ""  # a piece behind each text, which no name has
+# In any order: words that say nothing, other pieces that a name goes on behind, and its most pieces.
+_EMPTY = frozenset("a an and at by for from in of on the to with".split())
+_INSIDE = frozenset("-\u2010\u2011/'\u2019")
+_MOST_PIECES = 12
 _ACRONYM = 5  # the largest number of letters of an acronym
 _ANY_LENGTH = 255  # is stored as the length of an acronym, which may be short
 _BASE = np.uint64(0x9E3779B97F4A7C15)
@@ -76,6 +81,10 @@ class NameFinder:
     and British spelling, except in acronyms: one word of at most five letters, all of them capitals. A
     name without a letter is never found.
 
+    In any order, a name is also found by its words alone: two or more, by their stems, whatever their order
+    and whatever of "the", "of" and the like stands between them. So "Abnormality of the ribs" is found
+    in "abnormal ribs".
+
     A name is a hash of 64 bits, and a filter knows its beginnings: 33 bytes a name in all. They are one
     file in the KB's folder, which is mapped. Different names have the same hash with a chance of 2^-64.
 
@@ -84,6 +93,7 @@ class NameFinder:
         min_length: Shorter names, in characters, are not found. Acronyms may be shorter.
         stop_words: Names that are not found, ignoring case. Acronyms are found even so.
         entities: The numbers of the entities whose names are found; None: of all.
+        in_any_order: Whether names are also found by their words in any order.
 
     Attributes:
         owners: int32 [m], the numbers of the entities of all names, name by name, ascending.
@@ -99,7 +109,9 @@ class NameFinder:
         min_length: int = 3,
         stop_words: Collection[str] = (),
         entities: np.ndarray | None = None,
+        in_any_order: bool = False,
     ) -> None:
+        self._in_any_order = in_any_order
         columns = {name: np.asarray(table[name][0]) for name in table.dtype.names}
         self.owners, self.preferred = columns["owners"], columns["preferred"]
         self.bounds = columns["bounds"]
@@ -163,6 +175,8 @@ class NameFinder:
             names[at], lengths[at] = places[are_names], length
         is_acronym = lengths[n:] >= lengths[:n]
         names, lengths = (np.where(is_acronym, x[n:], x[:n]) for x in (names, lengths))
+        if self._in_any_order:
+            self._add_in_any_order(pieces, names, lengths)
         first, end = [], 0
         for start in np.flatnonzero(lengths).tolist():
             if start >= end:
@@ -170,6 +184,24 @@ class NameFinder:
                 end = start + lengths[start]
         first = np.array(first, dtype=np.int64)
         return FoundNames(first, first + lengths[first] - 1, names[first])
+
+    def _add_in_any_order(self, pieces: Pieces, names: np.ndarray, lengths: np.ndarray) -> None:
+        """Put names that are found by their words where they are longer than what was found."""
+        stems = pieces.hashes(_stem)
+        is_word = stems != 0
+        sums = np.concatenate([np.zeros(1, np.uint64), stems.cumsum()])
+        n_words = np.concatenate([[0], is_word.cumsum()])
+        ends = [not (word[:1].isalnum() or word in _INSIDE) for word in pieces.words]
+        phrases = np.cumsum(ends)
+        for length in range(2, min(_MOST_PIECES, len(stems)) + 1):
+            first = np.flatnonzero(is_word[: len(stems) - length + 1] & is_word[length - 1 :])
+            last = first + length - 1
+            fits = (phrases[first] == phrases[last]) & (n_words[last + 1] - n_words[first] > 1)
+            first, last = first[fits], last[fits]
+            places, are_names = self._places(sums[last + 1] - sums[first])
+            first, places = first[are_names], places[are_names]
+            is_best = self.wanted[places] & (length > lengths[first])
+            names[first[is_best]], lengths[first[is_best]] = places[is_best], length
 
     def _places(self, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The names that have these hashes, and whether there are such names."""
@@ -196,26 +228,39 @@ def _exact(piece: str) -> int:
     return _hash(piece, b"exact")
 
 
+@lru_cache(_REMEMBERED)
+def _stem(piece: str) -> int:
+    """The hash of the stem of a word; 0 of a piece that says nothing."""
+    word = american(piece.casefold())
+    if word in _EMPTY or not any(map(str.isalnum, word)):
+        return 0
+    return _hash(Stemmer("english").stemWord(word), b"stem")
+
+
 def name_table(entities: Iterable[Entity], numbers: np.ndarray) -> np.ndarray:
     """The table of the names of entities, which have these numbers: an array of one record."""
     columns, beginnings = [np.empty((4, 0), np.int64)], [np.empty(0, np.uint64)]
     stream = zip(entities, numbers.tolist())
     while block := list(islice(stream, _ENTITIES_AT_ONCE)):
-        for kind in (_folded, _exact):
+        for is_exact in (False, True):
             rows = [
                 (name, number, name == entity.canonical_name)
                 for entity, number in block
                 for name in entity.names
-                if _is_acronym(name) is (kind is _exact) and any(map(str.isalpha, name))
+                if _is_acronym(name) is is_exact and any(map(str.isalpha, name))
             ]
-            if rows:
-                names, *facts = zip(*rows)
-                runs, of_block = _hashed(names, kind)
-                lengths = np.minimum(list(map(len, names)), _ANY_LENGTH)
-                if kind is _exact:
-                    lengths[:] = _ANY_LENGTH
-                columns.append(np.array([runs.view(np.int64), *facts, lengths]))
-                beginnings.append(of_block)
+            if not rows:
+                continue
+            names, *facts = zip(*rows)
+            runs, of_block = _hashed(names, _exact if is_exact else _folded)
+            beginnings.append(of_block)
+            lengths = np.minimum(list(map(len, names)), _ANY_LENGTH)
+            if is_exact:
+                lengths[:] = _ANY_LENGTH
+            columns.append(np.array([runs.view(np.int64), *facts, lengths]))
+            if not is_exact:
+                sums, n_words = _in_any_order(names)
+                columns.append(np.array([sums.view(np.int64), *facts, lengths])[:, n_words > 1])
     hashes, owners, preferred, lengths = np.concatenate(columns, axis=1)
     hashes = hashes.view(np.uint64)
     order = np.lexsort((owners, hashes))
@@ -251,6 +296,16 @@ def _hashed(names: Sequence[str], kind: Callable[[str], int]) -> tuple[np.ndarra
         runs[longer] = runs[longer] * _BASE + hashes[pieces.first[longer] + length]
         beginnings.append(runs[longer])
     return runs, np.unique(np.concatenate(beginnings))
+
+
+def _in_any_order(names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The hash of each name whatever the order of its words, uint64 [n], and how many words it has."""
+    pieces = Pieces(names)
+    stems = pieces.hashes(_stem)
+    first = pieces.first[:-1]
+    if not len(first):
+        return stems, first
+    return np.add.reduceat(stems, first), np.add.reduceat((stems != 0).astype(np.int64), first)
 
 
 def _is_acronym(name: str) -> bool:

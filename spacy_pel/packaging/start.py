@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from ..errors import PelError
 from ..fitting.calibrate import nil_threshold_of_names
 from ..jobs.embed import embed_kb
 from ..kb import Entity, KnowledgeBase
+from ..kb.change import remove_entities
 from ..kb.readers.build_from_sources import build_from_sources
 from ..kb.store import KB_FILE
+from ..spans import ANY
 from ..system.whole_files import whole_file
 from .assemble import assemble, check_replaceable
 
@@ -44,6 +47,7 @@ def start(
     out: Path,
     *,
     encoder: str | None = None,
+    below: Sequence[str] = (),
     force: bool = False,
     reading: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
     encoding: Callable[..., Any] | None = None,
@@ -51,7 +55,8 @@ def start(
 ) -> KnowledgeBase:
     """Make a pipeline that marks the names of an ontology in texts and links them.
 
-    It has a ``kb_matcher``, a ``proxy_linker`` and the KB, which is returned. After an error or an
+    It has a ``kb_matcher``, a ``proxy_linker`` and the KB, which is returned. If the encoder is that of a
+    pipeline whose ``kb_ner`` finds mentions of every kind, this marks what is no name. After an error or an
     interruption, ``out`` is as it was. What is done is kept in a folder beside it, and the same call
     goes on from there.
 
@@ -60,31 +65,35 @@ def start(
         out: The folder to make.
         encoder: The name or folder of a BERT, or of a pipeline whose linker has trained encoders.
             None: the pipeline ``RELEASED``, if it is installed.
+        below: Ids of entities. Only these and all below them, by their parents, are linked to. None
+            given: all.
         force: Whether a pipeline in ``out`` may be replaced.
         reading: Wraps the entities of a source, with its file name, to show progress.
         encoding: Makes a bar, as for ``embed_kb``.
         report: Called with a line about everything else that happens.
 
     Raises:
-        PelError: ``out`` holds something that may not be replaced, no encoder is given or found, or
-            a source is missing or faulty.
+        PelError: ``out`` holds something that may not be replaced, no encoder is given or found, a
+            source is missing or faulty, or has none of the ids of ``below``.
         OSError: The folder cannot be written.
     """
     check_replaceable(out, force=force)
     config = _encoder_config(encoder)
     parts = out.with_name(f"{out.name}.parts")  # what is unfinished
     kb, made_of = parts / "kb", parts / "made_of.json"
-    states = [_state(source) for source in sources]
+    states = [[_state(source) for source in sources], sorted(below)]
     try:
         is_built = json.loads(made_of.read_text("utf8")) == states and (kb / KB_FILE).is_file()
     except (OSError, ValueError):
         is_built = False
     if not is_built:
         shutil.rmtree(parts, ignore_errors=True)
-        build_from_sources(sources, kb, progress=reading)
+        built = build_from_sources(sources, kb, progress=reading)
+        if below:
+            remove_entities(kb, _not_below(built, below))
         with whole_file(made_of) as file:
             json.dump(states, file)
-    nlp = untrained_pipeline(kb, config)
+    nlp = untrained_pipeline(kb, config, recogniser_of(config.get("path")))
     linker = nlp.get_pipe("proxy_linker")
     embed_kb(kb, linker, progress=encoding, report=report)
     linker.set_kb(kb)
@@ -95,14 +104,50 @@ def start(
     return KnowledgeBase.open(out / "proxy_linker" / "kb")
 
 
-def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
-    """An English pipeline that marks the names of a KB and links them, with weights and no vectors."""
+def untrained_pipeline(
+    kb: Path, config: dict[str, Any], recogniser: Language | None = None
+) -> Language:
+    """An English pipeline that marks the names of a KB and links them, with weights and no vectors.
+
+    The ``kb_ner`` of another pipeline marks what else it takes for a mention.
+    """
     nlp = spacy.blank("en")
-    nlp.add_pipe("kb_matcher", config={"kb": str(kb)})
+    nlp.add_pipe("kb_matcher", config={"kb": str(kb), "in_any_order": True})
+    if recogniser is not None:
+        nlp.tokenizer = recogniser.tokenizer
+        kb_ner = nlp.add_pipe("kb_ner", source=recogniser)
+        kb_ner.only = nlp.get_pipe_config("kb_ner")["only"] = None
+        kb_ner.set_kb(kb)
     nlp.add_pipe("proxy_linker", config={**config, "kb": str(kb)})
     if "model" in config:
         nlp.initialize()
     return nlp
+
+
+def recogniser_of(path: str | None) -> Language | None:
+    """The pipeline, given its name or folder, if it has a ``kb_ner`` for mentions of every kind."""
+    nlp = path and spacy.load(pipeline_folder(path), exclude=["proxy_linker"])
+    return (
+        nlp if nlp and "kb_ner" in nlp.pipe_names and ANY in nlp.get_pipe("kb_ner").labels else None
+    )
+
+
+def _not_below(kb: KnowledgeBase, tops: Sequence[str]) -> list[str]:
+    """The ids of the entities that are neither one of the tops nor below one, by their parents."""
+    children = defaultdict(list)
+    for entity in kb:
+        for parent in entity.parents:
+            children[parent].append(entity.concept_id)
+    below, found = list(tops), set(tops)
+    for id in below:
+        new = [child for child in children[id] if child not in found]
+        below += new
+        found.update(new)
+    if missing := [id for id in tops if id not in kb]:
+        raise PelError(
+            f"--below {missing[0]}: no entity of the sources", "give an id that they have"
+        )
+    return [entity.concept_id for entity in kb if entity.concept_id not in found]
 
 
 def _encoder_config(encoder: str | None) -> dict[str, Any]:

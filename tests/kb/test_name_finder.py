@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from Stemmer import Stemmer
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import add_entities
@@ -16,6 +17,7 @@ from spacy_pel.kb.name_finder import NameFinder, Pieces, name_table
 
 WORDS = st.sampled_from(
     ["lung", "Lung", "LUNG", "MS", "ms", "-", "a", "Éa", "ß", "SS", "IL", "2", "(", "İx", "mRNA"]
+    + ["of", "lungs", ","]
 )
 TEXTS = st.lists(st.tuples(WORDS, st.sampled_from([" ", "", "\n "])), max_size=10).map(
     lambda pairs: "".join(word + blank for word, blank in pairs)
@@ -32,7 +34,20 @@ def is_acronym(name: str) -> bool:
     return len(name) > 1 and n_letters <= 5 and name == name.upper() != name.lower() and is_word
 
 
-def naive(entities: list[Entity], text: str, min_length: int) -> list[tuple]:
+def in_any_order(text: str) -> tuple | None:
+    """The words of a phrase as a key; None if it has one word, or does not begin and end with one."""
+    pieces = re.findall(r"\w+|[^\w\s]", text)
+    is_word = [p[0].isalnum() and p.casefold() not in {"a", "of"} for p in pieces]
+    is_phrase = all(p[0].isalnum() or p == "-" for p in pieces) and len(pieces) <= 12
+    if sum(is_word) < 2 or not (is_phrase and is_word[0] and is_word[-1]):
+        return None
+    stemmer = Stemmer("english")
+    return str.split, tuple(
+        sorted(stemmer.stemWord(p.casefold()) for p, w in zip(pieces, is_word) if w)
+    )
+
+
+def naive(entities: list[Entity], text: str, min_length: int, any_order: bool) -> list[tuple]:
     """What is found, as (start, end, owners), by trying all runs of pieces as names."""
 
     def pieces(text: str, fold) -> tuple[str, ...]:
@@ -46,12 +61,23 @@ def naive(entities: list[Entity], text: str, min_length: int) -> list[tuple]:
             owners.setdefault((fold, pieces(name, fold)), set()).add(number)
             if is_acronym(name) or len(name) >= min_length:
                 wanted.add((fold, pieces(name, fold)))
+            words = re.sub(
+                r"^(a|of|[^\w\s]|\s)+|(\b(a|of)|[^\w\s]|\s)+$",
+                "",
+                re.sub("[,(]", " ", name),
+                flags=re.I,
+            )
+            if any_order and not is_acronym(name) and (key := in_any_order(words)):
+                owners.setdefault(key, set()).add(number)
+                if len(name) >= min_length:
+                    wanted.add(key)
     places = [match.span() for match in re.finditer(r"\w+|[^\w\s]", text)]
     found, at = [], 0
     while at < len(places):
         for last in range(len(places) - 1, at - 1, -1):
             start, end = places[at][0], places[last][1]
             keys = [(fold, pieces(text[start:end], fold)) for fold in (str, str.casefold)]
+            keys += [in_any_order(text[start:end])] * any_order
             if names := [key for key in keys if key in wanted]:
                 found.append((start, end, sorted(owners[names[0]])))
                 at = last
@@ -65,13 +91,15 @@ def naive(entities: list[Entity], text: str, min_length: int) -> list[tuple]:
     names=st.lists(st.lists(TEXTS.map(str.strip).filter(bool), min_size=1, max_size=3), max_size=6),
     texts=st.lists(TEXTS, min_size=1, max_size=4),
     min_length=st.integers(1, 4),
+    any_order=st.booleans(),
 )
-@example(names=[["lung"]], texts=["", "Lung", " a  lung lung "], min_length=3)
-@example(names=[], texts=["lung"], min_length=3)
-def test_it_finds_what_a_naive_search_finds(names, texts, min_length) -> None:
+@example(names=[["lung"]], texts=["", "Lung", " a  lung lung "], min_length=3, any_order=False)
+@example(names=[], texts=["lung"], min_length=3, any_order=True)
+@example(names=[["Lung of SS"]], texts=["ss-lungs, lung"], min_length=3, any_order=True)
+def test_it_finds_what_a_naive_search_finds(names, texts, min_length, any_order) -> None:
     entities = [Entity(str(n), first, tuple(rest)) for n, (first, *rest) in enumerate(names)]
-    finder = finder_of(entities, min_length=min_length)
-    expected = [naive(entities, text, min_length) for text in texts]
+    finder = finder_of(entities, min_length=min_length, in_any_order=any_order)
+    expected = [naive(entities, text, min_length, any_order) for text in texts]
     found = [[(a, b, owners.tolist()) for a, b, owners in finder.found(text)] for text in texts]
     assert found == expected
     pieces = Pieces(texts)

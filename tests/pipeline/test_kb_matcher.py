@@ -48,6 +48,12 @@ def test_it_leaves_the_entities_that_are_there_and_marks_whole_tokens(tiny_kb: P
     assert [(e.text, e.label_) for e in ents] == [("The kidney", "ORGAN"), ("aspirin", "ENTITY")]
 
 
+def test_names_in_any_order_of_their_words(tiny_kb: Path) -> None:
+    text = "Pains in the head, a sclerosis that is multiple"
+    assert found(matcher_in(tiny_kb), text) == []
+    assert found(matcher_in(tiny_kb, in_any_order=True), text) == ["Pains in the head"]
+
+
 def test_types_and_stop_words(tiny_kb: Path, tmp_path: Path) -> None:
     text = "Aspirin for headache of the kidney"
     assert found(matcher_in(tiny_kb, types=["Disease"]), text) == ["headache"]
