@@ -238,14 +238,14 @@ def train_cli(
         return
     if run.progress.step >= 0:
         msg.info(f"Going on after step {run.progress.step}")
-    steps = {"initial": run.progress.step + 1, "total": run.expected_steps}
+    most = run.settings["max_steps"]
+    steps = {"initial": run.progress.step + 1, "total": most + 1 if most else None}
     with progress_bar(**steps, desc="Training", unit=" steps") as bar:
 
         def show(line: dict[str, Any]) -> None:
             if "scores" in line:
                 bar.write(_evaluation(line))
             else:
-                bar.total = run.expected_steps
                 bar.set_postfix_str(_progress(line), refresh=False)
                 bar.update()
 

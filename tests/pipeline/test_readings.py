@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import spacy
 from spacy.language import Language
@@ -11,8 +9,6 @@ from spacy.tokens import Span
 from spacy.training import Example
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.embed import embed_kb
-from spacy_pel.kb import build_kb
 from spacy_pel.linking.exact_names import is_acronym
 from spacy_pel.reading.mention import MentionInContext
 
@@ -81,21 +77,6 @@ def test_a_pipeline_is_confined_to_types_and_a_label_to_its_own(nlp: Language) -
     assert found_ids(nlp) == {"C02"}
     linker.label_types, linker.types = None, ["Gene"]
     with pytest.raises(PelError, match="no semantic type 'Gene'"):
-        found_ids(nlp)
-
-
-def test_a_pipeline_is_confined_to_sources(nlp: Language, tmp_path: Path) -> None:
-    linker = nlp.get_pipe("proxy_linker")
-    entities = [
-        e._replace(sources=("MSH" if e.types == ("Disease",) else "GO",)) for e in linker.kb
-    ]
-    linker.set_kb(build_kb(entities, tmp_path / "kb").path)
-    embed_kb(linker.kb.path, linker)
-    linker.kb.refresh()
-    linker.sources, linker.label_types = ["MSH"], {"TERM": ["Procedure", "Disease"]}
-    assert found_ids(nlp) == {"C01", "C03", "C06"}
-    linker.sources = ["NCI"]
-    with pytest.raises(PelError, match="no entity comes from 'NCI'"):
         found_ids(nlp)
 
 

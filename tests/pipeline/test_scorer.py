@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import spacy
 from spacy.cli.find_threshold import find_threshold
-from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Corpus, Example
 
@@ -18,7 +17,7 @@ from spacy_pel.kb import KnowledgeBase
 from spacy_pel.pipeline.annotations import install_extensions
 from spacy_pel.pipeline.scorer import linking_scores
 
-from .conftest import TRAIN, examples, with_mentions
+from .conftest import with_mentions
 
 NLP = spacy.blank("en")
 
@@ -167,17 +166,6 @@ def test_missed_mentions_are_never_nil(bare_kb: KnowledgeBase) -> None:
 
 
 # nlp.evaluate
-
-
-def test_mentions_found_by_the_pipeline_are_scored(tiny_nlp: Language) -> None:
-    references = [e.reference for e in examples(tiny_nlp, TRAIN[:4])]
-    found = [Example(tiny_nlp.make_doc(doc.text), doc) for doc in references]
-    given = tiny_nlp.evaluate(examples(tiny_nlp, TRAIN[:4]))
-    scores = tiny_nlp.evaluate(found)
-    assert scores["mentions"] == 5 and scores["mrr"] == pytest.approx(given["mrr"])
-    tiny_nlp.remove_pipe("entity_ruler")
-    missed = [Example(tiny_nlp.make_doc(doc.text), doc) for doc in references]
-    assert tiny_nlp.evaluate(missed)["recall@64"]["in_kb"] == 0.0
 
 
 def test_find_threshold_finds_that_of_nil(tiny_folder: Path, tmp_path: Path) -> None:
