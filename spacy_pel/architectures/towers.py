@@ -179,7 +179,8 @@ def _tower_forward(
     other after every layer.
     """
     encoder, lengths = encoder_of(model), inputs.lengths()
-    outputs = np.empty((inputs.n_outputs, encoder.n_outputs), dtype=np.float32)
+    n_outputs = len(inputs.outputs_of(np.arange(len(lengths))))
+    outputs = np.empty((n_outputs, encoder.n_outputs), dtype=np.float32)
     device = next(encoder.parameters()).device
     on_cpu = device.type == "cpu"
     most = (CPU_TOKENS if is_train else inputs.core_tokens) if on_cpu else BATCH_TOKENS

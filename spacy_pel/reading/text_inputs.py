@@ -18,7 +18,6 @@ class EncoderInputs(Protocol):
 
     # The most tokens of a pass where each core has passes of its own. A longer input has its own.
     core_tokens: int
-    n_outputs: int  # of all inputs
 
     def lengths(self) -> np.ndarray:
         """The number of tokens of each input, int64 [n]."""
@@ -51,10 +50,6 @@ class TextInputs(NamedTuple):
     # In inference on a CPU each core has passes of its own. The last bits of a vector depend on what
     # else is in its pass, so it is the same for any number of threads.
     core_tokens = 1024
-
-    @property
-    def n_outputs(self) -> int:
-        return len(self.tokens)
 
     def lengths(self) -> np.ndarray:
         return np.array([len(x.ids) for x in self.tokens], dtype=np.int64)
@@ -94,15 +89,12 @@ class WindowInputs(NamedTuple):
     # A window gets a pass of its own: its outputs are the same whatever other documents are read.
     core_tokens = 1
 
-    @property
-    def n_outputs(self) -> int:
-        return sum(len(window.outputs) for window in self.windows)
-
     def lengths(self) -> np.ndarray:
         return np.array([len(window.ids) for window in self.windows], dtype=np.int64)
 
     def outputs_of(self, group: np.ndarray) -> np.ndarray:
-        return np.concatenate([self.windows[i].outputs for i in group])
+        none = np.empty(0, dtype=np.int64)
+        return np.concatenate([none, *(self.windows[i].outputs for i in group)])
 
     def padded(self, group: np.ndarray, pad_id: int, least: int) -> Batch:
         """As of ``EncoderInputs``. Tokens of spans are counted through all rows, with padding."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import spacy
 from spacy.language import Language
-from spacy.tokens import Span
 from spacy.training import Example
 
 from spacy_pel.errors import PelError
@@ -107,12 +106,6 @@ def test_mentions_of_the_same_words_agree_if_that_is_asked(nlp: Language) -> Non
     for candidate in one_name:
         scores = [table[candidate["id"]] for table in tables]
         assert candidate["score"] == pytest.approx(sum(scores) / 3, abs=1e-6)
-
-    linker.label_types = {"DISEASE": ["Disease"]}  # labels that confine them otherwise
-    doc = same_words(nlp)
-    doc.ents = [Span(doc, e.start, e.end, label) for e, label in zip(doc.ents, ("DISEASE", "TERM"))]
-    confined, free = (ent._.kb_candidates for ent in nlp(doc).ents)
-    assert {c["id"] for c in confined} == {"C01", "C03", "C06"} != {c["id"] for c in free}
 
     doc = nlp.make_doc(DEFINED)  # an acronym agrees with its long form
     doc.ents = [doc.char_span(0, 18, label="TERM"), doc.char_span(44, 46, label="TERM")]
