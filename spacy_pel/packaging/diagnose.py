@@ -82,10 +82,10 @@ def installation_findings() -> Iterator[Finding]:
             bad = BROKEN if needed else NOTE
             yield _judged(good, name, found, f"pip install '{name}{specifier}'", bad)
 
-    missing = names_to_install()
+    missing, remedy = _names_to_install(), "install the package again: pip install -e ."
     others = f"not those of spacy_pel/registry.py: {', '.join(missing)}"
     found = others if missing else "all are installed"
-    yield _judged(not missing, "registered names", found, "pip install -e .", BROKEN)
+    yield _judged(not missing, "registered names", found, remedy, BROKEN)
 
     faiss = [name for name in ("faiss-cpu", "faiss-gpu") if _version(name)]
     if len(faiss) > 1:
@@ -119,7 +119,7 @@ def _computing_findings() -> Iterator[Finding]:
     yield _judged(threads >= cores, "threads", f"{threads} of {cores} processor cores", remedy)
 
 
-def names_to_install() -> list[str]:
+def _names_to_install() -> list[str]:
     """The names that differ between ``registry.py`` and the installed entry points, sorted.
 
     spaCy reads the entry points, which ``pip`` writes: a name that is added to ``registry.py`` is

@@ -10,11 +10,7 @@ from catalogue import RegistryError
 from spacy.util import registry
 
 from spacy_pel.errors import PelError
-from spacy_pel.packaging.diagnose import names_to_install
 from spacy_pel.pipeline.pipelines import load_pipeline, unknown_names_explained
-from spacy_pel.registry import REGISTERED
-
-LOSSES = REGISTERED["thinc_losses"]
 
 
 def refusal(path: Path) -> str:
@@ -50,17 +46,6 @@ def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
     assert message.startswith(f"{tmp_path}: cannot be loaded as a pipeline")
     assert "give the folder of a trained one" in message
     assert "Can't find model" in refusal(tmp_path / "none")
-
-
-# Names that registry.py has and the installed package lacks, or the other way round
-
-
-def test_names_that_are_new_moved_or_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert names_to_install() == []
-    moved = {"spacy-pel.ProxyLoss.v1": "spacy_pel.models.elsewhere:ProxyLoss"}
-    new = {"spacy-pel.New.v1": "spacy_pel.models.losses:ProxyLoss"}
-    monkeypatch.setitem(REGISTERED, "thinc_losses", {**moved, **new})
-    assert names_to_install() == sorted({*LOSSES, *new})
 
 
 def test_the_error_names_the_remedy() -> None:
