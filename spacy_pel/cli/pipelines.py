@@ -489,16 +489,15 @@ def serve_cli(
         # Imported here, as it takes seconds: the address is said before.
         from ..jobs.link_docs import LinkingChoices
         from ..serve import server
+        from ..serve.app import create_app
 
         choices = LinkingChoices(pipeline, component, kb, spans_key, candidates)
-        settings = (choices, limits, entity_url, local)
-        linking = choices.opened()
         if workers == 1:
-            app = server.app_of(*settings, linking)
+            app = create_app(choices, limits, entity_url, local)
             say(f"Serving at {url} (Ctrl-C ends it)")
-            server.run_app(app, listener, limits)
         else:
-            del linking  # each process loads its own
+            choices.opened()  # tells an error; each process loads its own
+            app = partial(create_app, choices, limits, entity_url, local)
             say(f"Serving at {url} by {workers} processes (Ctrl-C ends them)")
-            server.run_workers(settings, listener, workers)
+        server.run_app(app, listener, limits, workers)
     say("Stopped")

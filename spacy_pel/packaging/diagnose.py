@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 from collections.abc import Iterator
@@ -74,13 +73,12 @@ def installation_findings() -> Iterator[Finding]:
         requirement = Requirement(text)
         name, specifier = requirement.name, str(requirement.specifier)
         needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        present = _version(name)
-        good = present is not None and _fits(present, specifier)
-        if needed or not good and present is not None:
+        if needed:
+            present = _version(name)
+            good = present is not None and _fits(present, specifier)
             found = present or "not installed"
             found += "" if good or present is None else f", where {specifier} is asked for"
-            bad = BROKEN if needed else NOTE
-            yield _judged(good, name, found, f"pip install '{name}{specifier}'", bad)
+            yield _judged(good, name, found, f"pip install '{name}{specifier}'", BROKEN)
 
     missing, remedy = _names_to_install(), "install the package again: pip install -e ."
     others = f"not those of spacy_pel/registry.py: {', '.join(missing)}"
@@ -98,7 +96,7 @@ def installation_findings() -> Iterator[Finding]:
 
 
 def _computing_findings() -> Iterator[Finding]:
-    """What linking computes with: GPU and threads."""
+    """Whether linking computes on a GPU."""
     import torch
 
     cuda = torch.version.cuda
@@ -113,10 +111,6 @@ def _computing_findings() -> Iterator[Finding]:
         yield Finding(NOTE, "gpu", f"there may be one, but torch is {build}", remedy)
     else:
         yield Finding(OK, "gpu", "none: all is computed on the processor")
-    affinity = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-    threads, cores = torch.get_num_threads(), len(affinity(0))
-    remedy = "unset OMP_NUM_THREADS, or set it to their number"
-    yield _judged(threads >= cores, "threads", f"{threads} of {cores} processor cores", remedy)
 
 
 def _names_to_install() -> list[str]:
