@@ -405,7 +405,7 @@ class KnowledgeBase:
                 type or a source of the filter.
         """
         stored, allowed = self.vectors, self._allowed(only)
-        if self.mentions and with_mentions:
+        if self.settings["mentions"] and with_mentions:
             return self.mentions.search(stored, vectors, k, allowed)
         return stored.search(vectors, k, allowed)
 

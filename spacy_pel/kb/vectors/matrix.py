@@ -69,7 +69,9 @@ class VectorMatrix:
         else:
             content = bytearray().join([self._read(row, 1) for row in rows.tolist()])
             values = np.frombuffer(content, self._values.dtype).reshape(len(rows), self.dim)
-        return self._as_float32(values, rows)
+        if self.scales is not None:
+            values = values * self.scales[rows, None]
+        return np.asarray(values, dtype=np.float32)
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
         """All rows: the number of a block's first row, and the block: float32, read-only."""
@@ -79,7 +81,9 @@ class VectorMatrix:
             if self._descriptor is not None:
                 content = self._read(start, len(values))
                 values = np.frombuffer(content, values.dtype).reshape(values.shape)
-            yield start, self._as_float32(values, slice(start, start + step))
+            if self.scales is not None:
+                values = values * self.scales[start : start + step, None]
+            yield start, np.asarray(values, dtype=np.float32)
 
     def inner_products(
         self, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray
@@ -110,12 +114,6 @@ class VectorMatrix:
     def _read(self, first: int, n: int) -> bytes:
         size = self._values.strides[0]
         return os.pread(self._descriptor, n * size, self._values.offset + first * size)
-
-    def _as_float32(self, values: np.ndarray, rows: np.ndarray | slice) -> np.ndarray:
-        vectors = np.asarray(values, dtype=np.float32)
-        if self.scales is not None:
-            vectors *= self.scales[rows, None]
-        return vectors
 
 
 def written_matrix(path: Path, blocks: Iterable[np.ndarray], dim: int, dtype: str) -> VectorMatrix:
