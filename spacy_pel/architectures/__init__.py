@@ -1,4 +1,7 @@
-"""thinc models around ``models/``: what the pipeline trains, saves and loads."""
+"""thinc models around ``models/``: what the pipeline trains, saves and loads.
+
+The reranker is in ``architectures.crossencoder``, which is imported only where there is one.
+"""
 
 from .encoder_sources import (
     PretrainedEncoder,

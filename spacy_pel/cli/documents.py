@@ -223,11 +223,10 @@ def mentions_cli(
 
     from ..jobs.mine import MentionSearch, mine_mentions
     from ..kb import KnowledgeBase
-    from ..kb.name_finder import NameFinder
 
     given = {"input_format": from_, "n_process": n_process}
     with KnowledgeBase.open(folder) as kb:
-        names = NameFinder.of(kb, reading_names, stop_words=STOP_WORDS)
+        names = kb.name_finder(reading_names, stop_words=STOP_WORDS)
         search = MentionSearch(kb, names, aliases, per_entity, window, seed, on_error)
         with LinkBar("Searching") as bar:
             mined = mine_mentions(search, texts, output, **given, progress=bar)

@@ -53,6 +53,7 @@ def build_cli(
     type: Annotated[Texts, Option(help="Types to keep; may be repeated")] = None,
     without_type: Annotated[Texts, Option(help="Types to leave out; likewise")] = None,
     suppressed: Annotated[bool, Option("--include-suppressed", help="Of UMLS: keep them")] = False,
+    in_any_order: Annotated[bool, Option("--in-any-order", help="Of words: see above")] = False,
 ) -> None:
     """Build a KB from ontologies.
 
@@ -60,6 +61,9 @@ def build_cli(
     entity, with name and definition of the first source. The other ids are kept as alternative ids.
     Types are kept, or left out, with the types below them; they are given by name, TUI or tree
     number, or "all".
+
+    With --in-any-order a name is also found by its words in any order and form, and with words that
+    other names of the KB use in the same sense.
 
     With --retired an entity is also found by ids that it had before: a table of old id, tab, id of today.
 
@@ -86,10 +90,11 @@ def build_cli(
     }
     recipe = recipe._replace(**chosen, suppressed=recipe.suppressed or suppressed)
     types = {"types": chosen.get("types") or [], "without_types": without_type or []}
+    shown = {"in_any_order": in_any_order, "progress": reading}
     options = ReadOptions(umls=recipe, columns=_columns(column or []))
     joined = {"mappings": mapping or [], "retired": retired or []}
     made = build_from_sources(
-        sources, out, **joined, **types, format=format, options=options, progress=reading
+        sources, out, **joined, **types, **shown, format=format, options=options
     )
     counts = made.settings["counts"]
     msg.good(

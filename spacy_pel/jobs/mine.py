@@ -22,7 +22,8 @@ from ..documents.format import place_text
 from ..documents.tables import rows_of_parts, write_parquet
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.name_finder import NameFinder, Pieces
+from ..kb.name_finder import NameFinder
+from ..kb.pieces import Pieces
 from ..system.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_path
 from .document_blocks import (
     BlockJob,

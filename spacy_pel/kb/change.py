@@ -88,12 +88,14 @@ def build_kb(
     *,
     types: Iterable[SemanticType] = (),
     sources: Sequence[str] = (),
+    in_any_order: bool = False,
 ) -> KnowledgeBase:
     """Writes entities to a KB folder, and opens the KB.
 
     A KB that is already in the folder is replaced at the very end, together with its vectors. After any
     error or interruption, it stays as it was. The entities come in any order. The types are theirs and
-    those above; they are read after the entities.
+    those above; they are read after the entities. Names are looked up as they stand, or also ``in_any_order`` of
+    their words (``names_by_words``).
 
     Raises:
         PelError: The folder holds something other than a KB, an entity is unusable, there are no
@@ -119,6 +121,7 @@ def build_kb(
                 "checksum": digest,
                 "vectors": None,
                 "mentions": None,
+                "in_any_order": in_any_order,
             }
             write_settings(database, settings)
             database.execute("INSERT INTO setting VALUES ('built', ?)", (digest,))

@@ -5,24 +5,26 @@ from __future__ import annotations
 import json
 import os
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, reduce
 from math import log
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import PelError
 from .checks import Report, faults, foreign_files
 from .mentions import KnownMentions
+from .name_finder import NameFinder, kept_table, name_table
+from .names_by_words import word_table
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType, known_types, with_descendants
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .store import KB_FILE, POSTING, Settings, Store, stored_number, stored_text, vector_files
 from .stored_vectors import StoredVectors
-from .transaction import checked_settings, lock_for_reading
+from .transaction import NAMES_PREFIX, checked_settings, lock_for_reading
 from .vectors.index import Candidates
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
@@ -204,7 +206,32 @@ class KnowledgeBase:
         ]
         if not exact and not any(has_it) and (spelled := american(key)) != key:
             return self.numbers_named(spelled)
+        if not exact and not any(has_it) and self.settings.get("in_any_order"):
+            return self._names.owners_by_words(name).astype(np.int64)
         return numbers[np.array(has_it, dtype=bool)]
+
+    @cached_property
+    def _names(self) -> NameFinder:
+        return self.name_finder()
+
+    def name_finder(
+        self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter, **choice: Any
+    ) -> NameFinder:
+        """What finds the names in texts. The first use makes its files, if the folder can be written to.
+
+        ``progress`` wraps the entities that are read. ``choice`` are arguments of the class.
+        """
+        makers = {"": name_table}
+        if self.settings.get("in_any_order"):
+            makers["-words"] = word_table
+        start = f"{NAMES_PREFIX}{self.settings['checksum'][:16]}"
+        tables = [
+            kept_table(
+                self.path / f"{start}{kind}.npy", lambda: make(progress(self), self.numbers())
+            )
+            for kind, make in makers.items()
+        ]
+        return NameFinder(*tables, **choice)
 
     def definitions(self, acronym: str) -> Mapping[int, int]:
         """How many texts defined an acronym for an entity, by its number; see ``kb learn --acronyms``."""

@@ -88,7 +88,7 @@ def start(
         is_built = False
     if not is_built:
         shutil.rmtree(parts, ignore_errors=True)
-        built = build_from_sources(sources, kb, progress=reading)
+        built = build_from_sources(sources, kb, in_any_order=True, progress=reading)
         if below:
             remove_entities(kb, _not_below(built, below))
         with whole_file(made_of) as file:
@@ -112,7 +112,7 @@ def untrained_pipeline(
     The ``kb_ner`` of another pipeline marks what else it takes for a mention.
     """
     nlp = spacy.blank("en")
-    nlp.add_pipe("kb_matcher", config={"kb": str(kb), "in_any_order": True})
+    nlp.add_pipe("kb_matcher", config={"kb": str(kb)})
     if recogniser is not None:
         nlp.tokenizer = recogniser.tokenizer
         kb_ner = nlp.add_pipe("kb_ner", source=recogniser)

@@ -7,7 +7,8 @@ from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
 from spacy.util import minibatch
 
-from ..kb.name_finder import NameFinder, Pieces
+from ..kb.name_finder import NameFinder
+from ..kb.pieces import Pieces
 from ..kb.records.entity import Entity
 from ..linking.exact_names import sole_owner
 from ..spans import ANY, add_ents
@@ -37,8 +38,6 @@ class KBMatcher(KBComponent, Pipe):
         min_length: Shorter names, in characters, are not marked. Acronyms may be shorter.
         stop_words: Names that are not marked, such as "role" or "lead", ignoring case; None: the
             stop words of the language. Acronyms are marked even so.
-        in_any_order: Whether names are also found by their words in any order and form: "abnormal
-            ribs" for "Abnormality of the ribs".
     """
 
     factory = "kb_matcher"
@@ -54,7 +53,6 @@ class KBMatcher(KBComponent, Pipe):
         spans_key: str | None,
         min_length: int,
         stop_words: list[str] | None,
-        in_any_order: bool,
     ):
         self.vocab = nlp.vocab
         self.name = name
@@ -63,7 +61,6 @@ class KBMatcher(KBComponent, Pipe):
         self.spans_key = spans_key
         self.min_length = min_length
         self.stop_words = list(nlp.Defaults.stop_words if stop_words is None else stop_words)
-        self.in_any_order = in_any_order
         self.refer_to_kb(kb)
 
     def read_names(
@@ -85,8 +82,7 @@ class KBMatcher(KBComponent, Pipe):
         def make() -> tuple[NameFinder, dict[str, Entity | None]]:
             entities = None if self.types is None else self.kb.of_types(*self.types)
             choice = {"min_length": self.min_length, "stop_words": self.stop_words}
-            choice["in_any_order"] = self.in_any_order
-            return NameFinder.of(self.kb, progress, entities=entities, **choice), {}
+            return self.kb.name_finder(progress, entities=entities, **choice), {}
 
         return self.made_of_kb(make)
 
@@ -152,6 +148,5 @@ make_kb_matcher = Language.factory(
         "spans_key": None,
         "min_length": 3,
         "stop_words": None,
-        "in_any_order": False,
     },
 )

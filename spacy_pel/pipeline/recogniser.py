@@ -20,7 +20,8 @@ from thinc.api import Model, Optimizer
 from ..architectures import is_initialized, pack_model, set_dropout, unpack_model
 from ..architectures.tagger import WordTagger, n_tags, word_reader
 from ..errors import PelError
-from ..kb.name_finder import FoundNames, NameFinder, Pieces
+from ..kb.name_finder import FoundNames, NameFinder
+from ..kb.pieces import Pieces
 from ..kb.records.semantic_types import types_meant
 from ..linking.exact_names import is_acronym
 from ..models.tagger import summed_loss
@@ -336,7 +337,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         is_other = not any(types_meant(name, self.kb.semantic_types) for name in named)
         for label, types in () if is_other else self.types.items():
             labels[self.kb.of_types(*types), self.labels.index(label)] = True
-        return NameFinder.of(self.kb, stop_words=self.stop_words), labels
+        return self.kb.name_finder(stop_words=self.stop_words), labels
 
 
 def _shares(words: Sequence[np.ndarray], docs: Sequence[Doc]) -> list[csr_array]:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from tokenizers import Tokenizer
 
-from ..kb.name_finder import Pieces
+from ..kb.pieces import Pieces
 from .text_inputs import Window, WindowInputs
 from .word_pieces import WordPieces
 

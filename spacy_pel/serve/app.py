@@ -22,7 +22,6 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 
-from ..jobs.link_docs import Linking, LinkingChoices
 from ..kb import Entity
 from . import metrics
 from .messages import (
@@ -34,7 +33,6 @@ from .messages import (
     SearchResponse,
     first_fault,
 )
-from .served import Limits
 from .service import LinkingService, client_at
 
 PAGE = Path(__file__).parent / "page"
@@ -106,12 +104,9 @@ limited = APIRouter(
 
 
 def create_app(
-    linking: Linking | LinkingChoices,
-    limits: Limits,
-    entity_url: str | None = None,
-    local: bool = False,
+    service: LinkingService, entity_url: str | None = None, *, local: bool = False
 ) -> FastAPI:
-    """The application that serves a linker, whose pipeline is loaded unless it is given.
+    """The application that serves a linker. It closes the service when it ends.
 
     ``entity_url`` is the URL of an entity's page at its source, with "{id}". A ``local`` server
     answers to LOCAL_HOSTS alone.
@@ -122,8 +117,7 @@ def create_app(
         yield
         service.close()
 
-    opened = linking.opened() if isinstance(linking, LinkingChoices) else linking
-    service = LinkingService(opened, limits)
+    limits = service.limits
     app = FastAPIOffline(
         title="spacy_pel",
         description=(

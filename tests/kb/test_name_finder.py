@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from Stemmer import Stemmer
 
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, names_by_words
 from spacy_pel.kb.change import add_entities
-from spacy_pel.kb.name_finder import NameFinder, Pieces, name_table
+from spacy_pel.kb.name_finder import NameFinder, name_table
+from spacy_pel.kb.names_by_words import word_table
+from spacy_pel.kb.pieces import Pieces
 
 WORDS = st.sampled_from(
     ["lung", "Lung", "LUNG", "MS", "ms", "-", "a", "Éa", "ß", "SS", "IL", "2", "(", "İx", "mRNA"]
@@ -24,8 +27,11 @@ TEXTS = st.lists(st.tuples(WORDS, st.sampled_from([" ", "", "\n "])), max_size=1
 )
 
 
-def finder_of(entities: list[Entity], /, **choice) -> NameFinder:
-    return NameFinder(name_table(entities, np.arange(len(entities))), **choice)
+def finder_of(entities: list[Entity], /, any_order: bool = False, **choice) -> NameFinder:
+    makers = (name_table, word_table) if any_order else (name_table,)
+    with patch.object(names_by_words, "_LEAST", 1000):  # no words mean the same
+        tables = [make(entities, np.arange(len(entities))) for make in makers]
+    return NameFinder(*tables, **choice)
 
 
 def is_acronym(name: str) -> bool:
@@ -98,7 +104,7 @@ def naive(entities: list[Entity], text: str, min_length: int, any_order: bool) -
 @example(names=[["Lung of SS"]], texts=["ss-lungs, lung"], min_length=3, any_order=True)
 def test_it_finds_what_a_naive_search_finds(names, texts, min_length, any_order) -> None:
     entities = [Entity(str(n), first, tuple(rest)) for n, (first, *rest) in enumerate(names)]
-    finder = finder_of(entities, min_length=min_length, in_any_order=any_order)
+    finder = finder_of(entities, any_order=any_order, min_length=min_length)
     expected = [naive(entities, text, min_length, any_order) for text in texts]
     found = [[(a, b, owners.tolist()) for a, b, owners in finder.found(text)] for text in texts]
     assert found == expected
@@ -137,14 +143,14 @@ def test_the_file_is_made_once_and_swept_with_the_next_change(tmp_path: Path) ->
     kb = build_kb([Entity("1", "aspirin")], tmp_path / "kb")
     read = []
     for _ in range(2):
-        finder = NameFinder.of(kb, lambda entities: [read.append(e) or e for e in entities])
+        finder = kb.name_finder(lambda entities: [read.append(e) or e for e in entities])
         assert len(read) == len(finder.found("some aspirin")) == 1
     (file,) = kb.path.glob(".names-*")
     file.write_bytes(file.read_bytes()[:-1])  # a damaged one is made anew
-    assert NameFinder.of(kb).found("aspirin") and NameFinder.of(kb).found("aspirin")
+    assert kb.name_finder().found("aspirin") and kb.name_finder().found("aspirin")
     add_entities(kb.path, [Entity("2", "long COVID")])
     assert not file.exists()
-    changed = NameFinder.of(KnowledgeBase.open(kb.path))
+    changed = KnowledgeBase.open(kb.path).name_finder()
     assert [o.tolist() for *_, o in changed.found("Long covid")] == [[1]]
 
 
@@ -153,7 +159,7 @@ def test_a_folder_that_cannot_be_written_to(bare_kb: KnowledgeBase, monkeypatch)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("spacy_pel.kb.name_finder.whole_file", full)
-    assert NameFinder.of(bare_kb).found(bare_kb.entities([0])[0].canonical_name)
+    assert bare_kb.name_finder().found(bare_kb.entities([0])[0].canonical_name)
     assert not list(bare_kb.path.glob(".names-*"))
 
 

@@ -14,7 +14,6 @@ from spacy_pel.cli import pel
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.jobs.mine import MentionSearch, mine_mentions
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.name_finder import NameFinder
 from spacy_pel.kb.readers import open_source
 from spacy_pel.training.loop import run_training, start_training
 
@@ -152,7 +151,7 @@ def test_self_supervised_and_its_reranker_train_on_mined_mentions(
     kb: KnowledgeBase, tmp_path: Path
 ) -> None:
     mined = tmp_path / "mined.parquet"
-    result = mine_mentions(MentionSearch(kb, NameFinder.of(kb), aliases=True), [TRAIN], mined)
+    result = mine_mentions(MentionSearch(kb, kb.name_finder(), aliases=True), [TRAIN], mined)
     assert result.right == result.judged > 20
     paths = {"paths.kb": str(kb.path), "paths.train": str(mined), "paths.dev": str(mined)}
     few = {**paths, "corpora.dev.limit": 5, "training.batcher.size": 16}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_pel.kb.name_finder import Pieces
+from spacy_pel.kb.pieces import Pieces
 from spacy_pel.reading.word_pieces import CLS, SEP, train_tokenizer
 from spacy_pel.reading.words import (
     N_SHAPES,

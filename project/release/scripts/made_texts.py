@@ -18,7 +18,6 @@ from spacy_pel.documents.document import Document, mention_at
 from spacy_pel.documents.open_documents import open_documents
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.kb.name_finder import NameFinder
 from spacy_pel.linking.exact_names import is_acronym
 from spacy_pel.system.whole_files import whole_file
 
@@ -69,7 +68,7 @@ def replaced(
     for acronym, ids in sorted(senses.items()):
         for id in sorted(ids):
             acronyms[kb.number(id)].append((acronym, id))
-    finder, counts = NameFinder.of(kb), Counter()
+    finder, counts = kb.name_finder(), Counter()
     for text in texts:
         found = [
             (start, end, int(owners[0]))

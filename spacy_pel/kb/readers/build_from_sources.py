@@ -28,6 +28,7 @@ def build_from_sources(
     types: Sequence[str] = (),
     without_types: Sequence[str] = (),
     options: ReadOptions = ReadOptions(),
+    in_any_order: bool = False,
     progress: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
 ) -> KnowledgeBase:
     """Build a KB of one or several sources. An existing KB is replaced.
@@ -45,6 +46,7 @@ def build_from_sources(
         types: The types of entities that are kept; see ``of_types``. None given: all.
         without_types: The types of entities that are left out.
         options: Choices that only some formats know.
+        in_any_order: As of ``build_kb``.
         progress: Wraps the entities of a source, with its file name.
 
     Raises:
@@ -66,7 +68,7 @@ def build_from_sources(
     versions += [(path, mapping_version(path)) for path in mappings]
     versions += [(path, None) for path in retired]
     sources = [source_name(*each) for each in versions]
-    return build_kb(entities, out, types=defined, sources=sources)
+    return build_kb(entities, out, types=defined, sources=sources, in_any_order=in_any_order)
 
 
 def source_name(path: Path, version: str | None) -> str:

@@ -1,0 +1,63 @@
+"""Texts and names as pieces, which are compared by their hashes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from itertools import accumulate
+
+import numpy as np
+
+# Texts and names are compared piece by piece: a piece is a word, or one other character. White space
+# only separates pieces.
+_PIECE = re.compile(r"(\w+|[^\w\s])")
+BREAK = ""  # a piece behind each text, which no name has
+_ACRONYM = 5  # the largest number of letters of an acronym
+
+
+class Pieces:
+    """The n pieces of texts, one text after the other: ``words``; the last of each text is ``BREAK``.
+
+    ``texts`` is the place of the text of each, and ``starts`` and ``ends`` are its characters in that:
+    int64 [n]. The first piece of each text is ``first``, int64 [len(texts) + 1].
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        parts: list[str] = []  # white space or nothing, a piece, white space or nothing, and so on
+        n_parts = [0]
+        for text in texts:
+            parts += _PIECE.split(text)
+            parts.append(BREAK)
+            n_parts.append(len(parts))
+        self.words = parts[1::2]
+        self.first = np.array(n_parts) // 2
+        counts = np.diff(self.first)
+        self.texts = np.repeat(np.arange(len(texts)), counts)
+        offsets = list(accumulate(map(len, texts), initial=0))
+        bounds = np.fromiter(accumulate(map(len, parts)), np.int64, len(parts)).reshape(-1, 2)
+        bounds -= np.repeat(np.array(offsets[:-1], dtype=np.int64), counts)[:, None]
+        self.starts, self.ends = bounds.T
+
+    def hashes(self, hashed: Callable[[str], int]) -> np.ndarray:
+        """The hash of each piece: uint64 [n]."""
+        return np.fromiter(map(hashed, self.words), np.uint64, len(self.words))
+
+
+def hash_of(text: str, kind: bytes) -> int:
+    """A random number for a text: 64 bits."""
+    digest = blake2b(text.encode("utf8", "surrogatepass"), digest_size=8, person=kind).digest()
+    return int.from_bytes(digest, "little")
+
+
+def is_short_acronym(name: str) -> bool:
+    n_letters = sum(map(str.isalpha, name))
+    return 2 <= len(name) and n_letters <= _ACRONYM and name.isupper() and len(name.split()) == 1
+
+
+def record_of(columns: dict[str, np.ndarray]) -> np.ndarray:
+    """Columns of any lengths as an array of one record."""
+    table = np.zeros(1, [(name, column.dtype, column.shape) for name, column in columns.items()])
+    for name, column in columns.items():
+        table[name][0] = column
+    return table
