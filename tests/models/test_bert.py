@@ -53,14 +53,6 @@ def test_every_activation_is_that_of_hugging_face(activation: str) -> None:
     torch.testing.assert_close(found[mask], expected[mask], atol=1e-5, rtol=1e-5)
 
 
-def test_padding_learns_nothing_as_in_theirs() -> None:
-    for bert in both():
-        words = bert.get_input_embeddings()(torch.tensor([[0, 5]]))
-        bert.embeddings(inputs_embeds=words, token_type_ids=None).square()[..., 0].sum().backward()
-        learned = bert.get_input_embeddings().weight.grad.any(1)
-        assert not learned[0] and learned[5]
-
-
 def test_dropout_acts_where_theirs_does() -> None:
     states = torch.randn(1, 4, 16)
     for module in ("output", "attention.output"):
