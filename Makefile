@@ -43,6 +43,7 @@ docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 test-scispacy: $(SCISPACY_INSTALLED)
+	$(SCISPACY_VENV)/bin/$(PIP_INSTALL) --no-deps releases/en_pel_mesh_sm-*.whl
 	$(SCISPACY_VENV)/bin/python -m pytest tests/scispacy
 
 # registry.py: its names become entry points, which are installed.

@@ -1,15 +1,21 @@
-"""Entities found in raw text, with and without scispaCy's linker: a table for each corpus.
+"""Entities found in raw text, with and without scispaCy's linker: a table for each corpus, and what it costs.
 
-    python benchmarks/raw_text.py PIPELINE CORPUS... [--scispacy PYTHON --index INDEX] [--nil-threshold SCORE]
+    python benchmarks/raw_text.py PIPELINE CORPUS... [--runtime RUNTIME]...
+        [--scispacy PYTHON --index INDEX --ner FOLDER --train CORPUS]
 
-The pipeline finds the mentions and links them. With PYTHON, an environment with scispaCy, its linker
-links the mentions of the same "ner", with scispaCy's AbbreviationDetector before it. INDEX is scispaCy's
-index of the same KB (``benchmarks/speed/run.py`` builds one).
+PIPELINE finds the mentions and links them, once with each RUNTIME. With PYTHON, an environment with
+scispaCy and this package (``make test-scispacy``), scispaCy's linker links the mentions of the same
+"kb_ner", and those of FOLDER: a pipeline with spaCy's "ner" as scispaCy's en_ner_bc5cdr_md has it, which is
+trained on CORPUS first if it is not there. INDEX is scispaCy's index of the same KB
+(``benchmarks/speed/run.py`` builds one).
 
 - Strict: a mention is right if its offsets are those of a gold mention, and its id is one of that
   mention's. A gold mention whose ids the KB lacks is NIL, and only NIL is right for it.
 - Documents: the distinct ids of a document, whatever their mentions. A gold id that the KB lacks is a
   miss.
+- Cost: each linker is a process with one thread. In each round each reads the same abstracts; the
+  seconds of processor time are medians. Loading is in processor time, too. Memory is what the process holds
+  after three sentences. Only "ner" runs of FOLDER, and torch is not imported there.
 
 Mentions whose label the corpus does not annotate are left out: NCBI disease has no chemicals.
 """
@@ -18,13 +24,20 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from statistics import median
+from typing import Annotated, Any, NamedTuple
 
+import spacy
 import typer
+from spacy.tokens import Span
+from spacy.training import Example
+from spacy.util import minibatch
 from speed.run import write_entities
 
 from spacy_pel import KnowledgeBase
@@ -32,7 +45,6 @@ from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Document
 from spacy_pel.evaluation.linking_metrics import concept_scores, markdown_table
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
-from spacy_pel.spans import NIL
 
 HERE = Path(__file__).parent
 # The label of each kind of mention in NCBI disease.
@@ -49,31 +61,107 @@ class Found(NamedTuple):
     id: str
 
 
+class Linker:
+    """A process that links texts (``raw_text_worker.py``)."""
+
+    def __init__(self, *command: object) -> None:
+        self._process = subprocess.Popen(
+            list(map(str, command)),
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.start = self._answer()  # what loading cost
+
+    def _answer(self) -> dict[str, Any]:
+        while not (line := self._process.stdout.readline()).startswith("{"):
+            if not line:
+                raise SystemExit(f"{self._process.args} has ended")
+        return json.loads(line)
+
+    def asked(self, texts: list[str]) -> dict[str, Any]:
+        """The mentions of texts, and the processor seconds that they took."""
+        print(json.dumps(texts), file=self._process.stdin, flush=True)
+        return self._answer()
+
+
 def main(
     pipeline: str,
     corpus: list[Path],
+    runtime: list[str] = ["torch"],
     scispacy: Path | None = None,
     index: Path | None = None,
-    nil_threshold: float | None = None,
+    ner: Path | None = None,
+    train: Annotated[Path | None, typer.Option(help="What the ner is trained on")] = None,
+    epochs: int = 12,
+    abstracts: Annotated[int, typer.Option(help="Read for the costs, of the first CORPUS")] = 100,
+    rounds: int = 5,
 ) -> None:
-    """Print how well PIPELINE finds and links the mentions of each CORPUS."""
+    """Print how well PIPELINE finds and links the mentions of each CORPUS, and what that costs."""
     nlp = load_pipeline(pipeline)
-    linker = linker_of(nlp)
-    kb = linker.kb
-    if nil_threshold is not None:
-        linker.nil_threshold = nil_threshold
+    kb = linker_of(nlp).kb
+    worker = [HERE / "raw_text_worker.py", nlp.path]
+    linkers = {f"{pipeline}, {name}": Linker(sys.executable, *worker, name) for name in runtime}
+    with tempfile.TemporaryDirectory() as folder:
+        if scispacy and index:
+            entities = Path(folder) / "kb.jsonl"
+            write_entities(kb, entities)
+            linkers["its kb_ner, scispaCy's linker"] = Linker(scispacy, *worker, entities, index)
+            if ner:
+                if train and not ner.exists():
+                    train_ner(ner, train, epochs)
+                theirs = Linker(scispacy, worker[0], ner, entities, index)
+                linkers["ner, scispaCy's linker"] = theirs
+    texts = []
     for path in corpus:
         documents = list(open_corpus(path).documents())
-        texts = [document.text for document in documents]
-        found = [
-            [Found(e.start_char, e.end_char, e.label_, e.kb_id_.replace(NIL, "")) for e in doc.ents]
-            for doc in nlp.pipe(texts)
+        own = [document.text for document in documents]
+        texts += own
+        rows = [
+            [name, *_percents(scores(kb, documents, _mentions(linker.asked(own)["found"])))]
+            for name, linker in linkers.items()
         ]
-        rows = [[pipeline, *_percents(scores(kb, documents, found))]]
-        if scispacy and index:
-            theirs = _of_scispacy(scispacy, index, str(nlp.path), kb, texts)
-            rows.append(["the same ner, scispaCy", *_percents(scores(kb, documents, theirs))])
         print(f"\n{path}: {len(documents)} documents\n\n{markdown_table(HEADER, rows)}", flush=True)
+    print_costs(linkers, texts[:abstracts], rounds)
+
+
+def print_costs(linkers: dict[str, Linker], texts: list[str], rounds: int) -> None:
+    """Print the costs of each linker, and the last one's over each."""
+    seconds = {name: [] for name in linkers}
+    for _ in range(rounds):
+        for name, linker in linkers.items():
+            seconds[name].append(linker.asked(texts)["seconds"])
+    costs = [
+        (len(texts) / median(seconds[name]), linker.start["load"], linker.start["memory"])
+        for name, linker in linkers.items()
+    ]
+    header = ["", "abstracts/s", "load, s", "memory, MB", "times the last line's", "load", "memory"]
+    rows = [
+        [name, *(f"{cost:.1f}" for cost in own), *(f"{a / b:.2f}" for a, b in zip(own, costs[-1]))]
+        for name, own in zip(linkers, costs)
+    ]
+    print(f"\n{len(texts)} abstracts, {rounds} rounds\n\n{markdown_table(header, rows)}")
+
+
+def train_ner(folder: Path, corpus: Path, epochs: int) -> None:
+    """Train spaCy's "ner", with its labels in capitals, as scispaCy's are, and save its pipeline."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("ner")
+    examples = list(open_corpus(corpus)(nlp))
+    for doc in (example.reference for example in examples):
+        doc.ents = [Span(doc, e.start, e.end, label=e.label_.upper()) for e in doc.ents]
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(epochs):
+        random.shuffle(examples)
+        for batch in minibatch(examples, 8):
+            fresh = [Example(nlp.make_doc(e.text), e.reference) for e in batch]
+            nlp.update(fresh, drop=0.2, sgd=optimizer)
+    nlp.to_disk(folder)
+
+
+def _mentions(found: list[list[list]]) -> list[list[Found]]:
+    return [[Found(*mention) for mention in own] for own in found]
 
 
 def scores(
@@ -113,24 +201,6 @@ def _is_ncbi(document: Document) -> bool:
 
 def _percents(figures: Iterable[float]) -> list[str]:
     return [f"{100 * figure:.1f}" for figure in figures]
-
-
-def _of_scispacy(
-    python: Path, index: Path, pipeline: str, kb: KnowledgeBase, texts: list[str]
-) -> list[list[Found]]:
-    """What scispaCy's linker says of the mentions of the same recogniser."""
-    with tempfile.TemporaryDirectory() as folder:
-        entities, asked, answered = (Path(folder) / n for n in ("kb.jsonl", "texts", "found"))
-        write_entities(kb, entities)
-        asked.write_text(json.dumps(texts), encoding="utf8")
-        worker = [str(python), str(HERE / "raw_text_scispacy.py"), pipeline]
-        environment = {**os.environ, "PYTHONPATH": str(HERE)}
-        subprocess.run(
-            [*worker, str(entities), str(index), str(asked), str(answered)],
-            env=environment,
-            check=True,
-        )
-        return [[Found(*m) for m in doc] for doc in json.loads(answered.read_text("utf8"))]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""thinc models around ``models/``: what the pipeline trains, saves and loads.
-
-The reranker is in ``architectures.crossencoder``, which is imported only where there is one.
-"""
+"""thinc models around ``models/``: what the pipeline trains, saves and loads."""
 
 from .encoder_sources import (
     PretrainedEncoder,

@@ -5,9 +5,8 @@ from thinc.api import Model
 
 from ..errors import PelError
 from ..models.encoders import PairScorer
-from ..reading.marked_texts import PairReader
 from ..reading.text_inputs import TextInputs
-from .towers import EncoderSource, check_length, encoder_of, load_encoder, make_tower, one_tower
+from .towers import EncoderSource, check_length, load_encoder, make_tower, one_tower
 
 
 def CrossEncoder(
@@ -56,9 +55,3 @@ def CrossEncoder(
             "sure": sure,
         },
     )
-
-
-def pair_reader(crossencoder: Model) -> PairReader:
-    """What turns pairs into the inputs of the cross-encoder."""
-    encoder = encoder_of(crossencoder.layers[0])
-    return PairReader(encoder.tokenizer, crossencoder.attrs["length"], encoder.position_limit)

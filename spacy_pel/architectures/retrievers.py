@@ -7,7 +7,7 @@ another component of the pipeline has read it.
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from ..models.encoders import BertEncoder, SpanEncoder, TextEncoder, WindowEncod
 from ..models.packed_weights import Packed
 from ..reading.document_windows import WindowReader
 from ..reading.marked_texts import MarkedTextReader
-from ..reading.mention import MentionReader, SharedStatesReader, StatesInputs
+from ..reading.mention import DocumentSpans, MentionReader, SharedStatesReader
 from .towers import (
     EncoderSource,
     Tower,
@@ -288,7 +288,7 @@ def SharedEncoder(
 ) -> Model:
     """Retriever that reads no mention by itself: it pools what the pipeline has read already.
 
-    The mention tower reads ``StatesInputs``. The entity tower is that of ``BiEncoder``. So are the
+    The mention tower reads ``DocumentSpans``. The entity tower is that of ``BiEncoder``. So are the
     arguments that are not named here, and the errors.
 
     Args:
@@ -388,13 +388,12 @@ def _width_of(tok2vec: Tok2Vec | None) -> int:
 
 
 def _pooled_states(
-    model: Tower, inputs: StatesInputs, is_train: bool
+    model: Tower, documents: Sequence[DocumentSpans], is_train: bool
 ) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
     """Pool the states of all documents at once: float32 [n, n_outputs], in the mentions' order.
 
     The callback adds the gradient with respect to the states to that of their documents.
     """
-    documents = inputs.documents
     if not documents:
         return np.empty((0, encoder_of(model).n_outputs), dtype=np.float32), lambda _: []
     firsts = np.cumsum([0, *(len(document.tokens.states) for document in documents)])

@@ -173,14 +173,35 @@ def check_length(setting: str, tokens: int, least: int) -> None:
 def _tower_forward(
     model: Tower, inputs: EncoderInputs, is_train: bool
 ) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
-    """Encode in batches of inputs of similar length; see ``make_tower``."""
+    """Encode in batches of inputs of similar length; see ``make_tower``.
+
+    In inference on a CPU each core has batches of its own: kernels that share a batch wait for each
+    other after every layer.
+    """
     encoder, lengths = encoder_of(model), inputs.lengths()
-    outputs = np.empty((inputs.n_outputs, encoder.n_outputs), dtype=np.float32)
-    on_cpu = next(encoder.parameters()).device.type == "cpu"
+    n_outputs = len(inputs.outputs_of(np.arange(len(lengths))))
+    outputs = np.empty((n_outputs, encoder.n_outputs), dtype=np.float32)
+    device = next(encoder.parameters()).device
+    on_cpu = device.type == "cpu"
     most = (CPU_TOKENS if is_train else inputs.core_tokens) if on_cpu else BATCH_TOKENS
     groups = groups_by_length(lengths, most)
     if not is_train:
-        _predict(encoder, inputs, groups, outputs)
+        n_threads = torch.get_num_threads() if on_cpu else 1
+
+        def fill(group: np.ndarray) -> None:
+            # thinc's wrapper is left out: it puts the module into training after each batch.
+            arguments = _arguments(_padded(encoder, inputs, group), device)
+            with torch.inference_mode():
+                outputs[inputs.outputs_of(group)] = encoder(**arguments).cpu().numpy()
+
+        encoder.eval()
+        try:
+            if encoder.computed_by is not None:
+                torch.set_num_threads(1)  # others would only spin beside ONNX Runtime
+            in_threads(fill, groups, n_threads, partial(torch.set_num_threads, 1))
+        finally:
+            if n_threads > 1:
+                torch.set_num_threads(n_threads)
         return outputs, lambda d_outputs: []
     passes = []
     for group in groups:
@@ -197,32 +218,6 @@ def _tower_forward(
         return [d_perturbations[i][: lengths[i]] for i in sorted(d_perturbations)]
 
     return outputs, backprop
-
-
-def _predict(
-    encoder: BertEncoder, inputs: EncoderInputs, groups: list[np.ndarray], outputs: np.ndarray
-) -> None:
-    """Fill the outputs, float32 [n, n_outputs], of inference.
-
-    On a CPU each core has batches of its own: kernels that share a batch wait for each other after
-    every layer. thinc's wrapper is left out: it puts the module into training after each batch.
-    """
-    device = next(encoder.parameters()).device
-    n_threads = torch.get_num_threads() if device.type == "cpu" else 1
-
-    def fill(group: np.ndarray) -> None:
-        arguments = _arguments(_padded(encoder, inputs, group), device)
-        with torch.inference_mode():
-            outputs[inputs.outputs_of(group)] = encoder(**arguments).cpu().numpy()
-
-    encoder.eval()
-    try:
-        if encoder.computed_by is not None:
-            torch.set_num_threads(1)  # others would only spin beside ONNX Runtime
-        in_threads(fill, groups, n_threads, partial(torch.set_num_threads, 1))
-    finally:
-        if n_threads > 1:
-            torch.set_num_threads(n_threads)
 
 
 def _padded(encoder: BertEncoder, inputs: EncoderInputs, group: np.ndarray) -> Batch:

@@ -238,14 +238,14 @@ def train_cli(
         return
     if run.progress.step >= 0:
         msg.info(f"Going on after step {run.progress.step}")
-    steps = {"initial": run.progress.step + 1, "total": run.expected_steps}
+    most = run.settings["max_steps"]
+    steps = {"initial": run.progress.step + 1, "total": most + 1 if most else None}
     with progress_bar(**steps, desc="Training", unit=" steps") as bar:
 
         def show(line: dict[str, Any]) -> None:
             if "scores" in line:
                 bar.write(_evaluation(line))
             else:
-                bar.total = run.expected_steps
                 bar.set_postfix_str(_progress(line), refresh=False)
                 bar.update()
 
@@ -489,16 +489,15 @@ def serve_cli(
         # Imported here, as it takes seconds: the address is said before.
         from ..jobs.link_docs import LinkingChoices
         from ..serve import server
+        from ..serve.app import create_app
 
         choices = LinkingChoices(pipeline, component, kb, spans_key, candidates)
-        settings = (choices, limits, entity_url, local)
-        linking = choices.opened()
         if workers == 1:
-            app = server.app_of(*settings, linking)
+            app = create_app(choices, limits, entity_url, local)
             say(f"Serving at {url} (Ctrl-C ends it)")
-            server.run_app(app, listener, limits)
         else:
-            del linking  # each process loads its own
+            choices.opened()  # tells an error; each process loads its own
+            app = partial(create_app, choices, limits, entity_url, local)
             say(f"Serving at {url} by {workers} processes (Ctrl-C ends them)")
-            server.run_workers(settings, listener, workers)
+        server.run_app(app, listener, limits, workers)
     say("Stopped")

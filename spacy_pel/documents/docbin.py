@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
-from .format import LONGEST, BoundedFile, Fault, Format, Input, NumberedDocs, whole
+from .format import LONGEST, BoundedFile, Format, Input, NumberedDocs, whole
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -36,7 +36,8 @@ def _split(file: BoundedFile) -> Iterator[tuple[str, Any]]:
         for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
             # A DocBin holds each word once, so that a small file can give an endless text.
             if int(doc.to_array(LENGTH).sum()) > LONGEST:
-                yield f"document {number}", Fault(f"longer than {LONGEST:,} characters", "split it")
+                error = PelError(f"longer than {LONGEST:,} characters", "split it")
+                yield f"document {number}", error
             else:
                 alone = DocBin(docs.attrs, store_user_data=True, docs=[doc])
                 yield f"document {number}", alone.to_bytes()

@@ -23,13 +23,6 @@ Place = int | str
 NumberedDocs = Iterable[tuple[int, "Doc"]]  # linked docs with their numbers in the input
 
 
-class Fault(NamedTuple):
-    """What stands in the place of a document that cannot be read."""
-
-    problem: str
-    remedy: str = "correct the document"
-
-
 class LineError(PelError):
     """An error in a line of a document, numbered from 0 for its first."""
 
@@ -74,8 +67,8 @@ class Input(NamedTuple):
     """How a format is read."""
 
     # Gives pairs of place and data of an open file, one a document, as a stream. The data is bytes or
-    # plain data that is not checked yet, so that documents can be passed over quickly. A Fault is a
-    # document that cannot be read. A PelError means that the rest of the file cannot be read.
+    # plain data that is not checked yet, so that documents can be passed over quickly. A PelError is a
+    # document that cannot be read. One that is raised means that the rest of the file cannot be read.
     split: Callable[[BoundedFile], Iterator[tuple[Place, Any]]]
     # Makes the document from the data. A ValueError, in one line, says what is wrong.
     document: Callable[[Any], Document] | None

@@ -20,7 +20,6 @@ from .format import (
     MOST_MENTIONS,
     BoundedFile,
     DocumentFile,
-    Fault,
     Format,
     LineError,
     Place,
@@ -68,13 +67,13 @@ class RawDocument(NamedTuple):
         """The Doc of the document, to be linked; see ``make_doc`` and ``document``."""
         with self._placed_errors():
             made = self.format.input.doc
-            if made and not isinstance(self.data, Fault):
+            if made and not isinstance(self.data, PelError):
                 return made(nlp, self.data)
             return make_doc(nlp, self._read(spans_key), spans_key)
 
     def _read(self, spans_key: str | None) -> Document:
-        if isinstance(self.data, Fault):
-            raise PelError(*self.data)
+        if isinstance(self.data, PelError):
+            raise self.data
         _, read, _, made = self.format.input
         document = document_of_doc(made(None, self.data), spans_key) if made else read(self.data)
         if len(document.mentions or ()) > MOST_MENTIONS:
@@ -113,7 +112,7 @@ class DocumentStream:
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
         """The name of each file, for messages, and all its documents.
 
-        What cannot be read, such as the rest of a damaged file, is a RawDocument with a Fault.
+        What cannot be read, such as the rest of a damaged file, is a RawDocument with a PelError.
         """
         self._before = 0
         for file in self.files:
@@ -140,7 +139,7 @@ class DocumentStream:
         except PelError as error:
             problem, remedy = error.problem, error.remedy
         after = f" after {place_text(place)}" if place else ""
-        yield RawDocument(name, "", Fault(f"{problem}{after}", remedy), format)
+        yield RawDocument(name, "", PelError(f"{problem}{after}", remedy), format)
 
     @contextmanager
     def _bytes_of(self, source: DocumentFile) -> Iterator[BinaryIO]:

@@ -23,7 +23,7 @@ from ..kb.readers.tables import parquet_rows
 from ..system.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
 from .docs import linked_mentions
 from .document import Document
-from .format import LONGEST, BoundedFile, Fault, Format, Input, TextOutput, decoded, document_id
+from .format import LONGEST, BoundedFile, Format, Input, TextOutput, decoded, document_id
 from .json_formats import document_of
 
 if TYPE_CHECKING:
@@ -68,12 +68,13 @@ def _csv_rows(delimiter: str, file: BoundedFile) -> Iterator[tuple[int, Any]]:
         try:
             row = next(reader, None)
         except csv.Error as error:
-            yield first, Fault(str(error))
+            yield first, PelError(str(error), "correct the document")
             continue
         if row is None:
             return
         if len(row) not in (0, len(header)):
-            yield first, Fault(f"{len(row)} fields where line 1 names {len(header)} columns")
+            problem = f"{len(row)} fields where line 1 names {len(header)} columns"
+            yield first, PelError(problem, "correct the document")
         elif row:
             yield first, {key: row[place] for key, place in places.items()}
 

@@ -130,10 +130,8 @@ def keeper(
     """What makes and keeps a block, and tells a progress of its documents."""
 
     def work(block: DocumentBlock) -> Made:
-        def write_block(path: Path) -> LinkedCounts:
-            return write(block, path, progress)
-
-        return block.name, blocks.write(block.name, write_block, block.digest)
+        made = blocks.write(block.name, lambda path: write(block, path, progress), block.digest)
+        return block.name, made
 
     return work
 

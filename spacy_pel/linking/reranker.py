@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from thinc.api import Model
 
-from ..architectures.crossencoder import pair_reader
+from ..architectures import encoder_of
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..reading.entity_texts import EntityText, proxy_texts
+from ..reading.marked_texts import PairReader
 from ..reading.mention import MentionInContext
 from ..reading.text_inputs import TextInputs, TokenIds
 
@@ -24,7 +25,9 @@ class Reranker:
     def __init__(self, model: Model):
         self.model = model
         # Makes the token ids of a mention and an entity that are read together.
-        self.reader = pair_reader(model)
+        encoder = encoder_of(model.layers[0])
+        length = model.attrs["length"]
+        self.reader = PairReader(encoder.tokenizer, length, encoder.position_limit)
         # What the retriever's score is multiplied by before it is added to the cross-encoder's.
         self.retriever_weight: float = model.attrs["retriever_weight"]
         # If the retriever gives its best candidate at least this probability, the cross-encoder does
@@ -51,24 +54,22 @@ class Reranker:
 
         Returns:
             float32 [n, k]; -inf for no candidate.
+
+        Raises:
+            PelError: A pair's score is NaN or infinite.
         """
         scores = np.where(numbers < 0, np.float32(-np.inf), np.float32(0))
         unsure = np.flatnonzero(self.unsure(retriever_scores))
         for first in range(0, len(unsure), CHUNK):
             chunk = unsure[first : first + CHUNK]
             pairs, cells = self.pairs([mentions[i] for i in chunk], numbers[chunk], kb)
-            outputs = self._outputs(pairs)
+            outputs = self.model.predict(TextInputs(pairs))[:, 0]
+            if not np.isfinite(outputs).all():
+                raise PelError("the reranker gives NaN or infinity", "check its weights")
             scores[chunk] = np.where(cells < 0, np.float32(-np.inf), outputs[cells])
         if self.retriever_weight:
             scores += np.float32(self.retriever_weight) * retriever_scores
         return scores
-
-    def _outputs(self, pairs: Sequence[TokenIds]) -> np.ndarray:
-        """What the cross-encoder says of pairs, float32 [n]; PelError for NaN and infinity."""
-        outputs = self.model.predict(TextInputs(pairs))[:, 0]
-        if not np.isfinite(outputs).all():
-            raise PelError("the reranker gives NaN or infinity", "check its weights")
-        return outputs
 
     def unsure(self, retriever_scores: np.ndarray) -> np.ndarray:
         """Tell which mentions the cross-encoder reads, bool [n]; none without a candidate.

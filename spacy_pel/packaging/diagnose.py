@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from importlib.metadata import PackageNotFoundError, entry_points, metadata, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +14,8 @@ from spacy.language import Language
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.transaction import CHUNKS_PREFIX
-from ..pipeline.pipelines import INSTALL_AGAIN, linker_of, load_pipeline, names_to_install
+from ..pipeline.pipelines import linker_of, load_pipeline
+from ..registry import REGISTERED
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
@@ -73,18 +73,17 @@ def installation_findings() -> Iterator[Finding]:
         requirement = Requirement(text)
         name, specifier = requirement.name, str(requirement.specifier)
         needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        present = _version(name)
-        good = present is not None and _fits(present, specifier)
-        if needed or not good and present is not None:
+        if needed:
+            present = _version(name)
+            good = present is not None and _fits(present, specifier)
             found = present or "not installed"
             found += "" if good or present is None else f", where {specifier} is asked for"
-            bad = BROKEN if needed else NOTE
-            yield _judged(good, name, found, f"pip install '{name}{specifier}'", bad)
+            yield _judged(good, name, found, f"pip install '{name}{specifier}'", BROKEN)
 
-    missing = names_to_install()
+    missing, remedy = _names_to_install(), "install the package again: pip install -e ."
     others = f"not those of spacy_pel/registry.py: {', '.join(missing)}"
     found = others if missing else "all are installed"
-    yield _judged(not missing, "registered names", found, INSTALL_AGAIN, BROKEN)
+    yield _judged(not missing, "registered names", found, remedy, BROKEN)
 
     faiss = [name for name in ("faiss-cpu", "faiss-gpu") if _version(name)]
     if len(faiss) > 1:
@@ -97,7 +96,7 @@ def installation_findings() -> Iterator[Finding]:
 
 
 def _computing_findings() -> Iterator[Finding]:
-    """What linking computes with: GPU and threads."""
+    """Whether linking computes on a GPU."""
     import torch
 
     cuda = torch.version.cuda
@@ -112,10 +111,22 @@ def _computing_findings() -> Iterator[Finding]:
         yield Finding(NOTE, "gpu", f"there may be one, but torch is {build}", remedy)
     else:
         yield Finding(OK, "gpu", "none: all is computed on the processor")
-    affinity = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-    threads, cores = torch.get_num_threads(), len(affinity(0))
-    remedy = "unset OMP_NUM_THREADS, or set it to their number"
-    yield _judged(threads >= cores, "threads", f"{threads} of {cores} processor cores", remedy)
+
+
+def _names_to_install() -> list[str]:
+    """The names that differ between ``registry.py`` and the installed entry points, sorted.
+
+    spaCy reads the entry points, which ``pip`` writes: a name that is added to ``registry.py`` is
+    not found before the package is installed again.
+    """
+    registered = {(g, name, to) for g, names in REGISTERED.items() for name, to in names.items()}
+    points = ((group, point) for group in REGISTERED for point in entry_points(group=group))
+    installed = {
+        (group, point.name, point.value)
+        for group, point in points
+        if point.value.startswith("spacy_pel.")
+    }
+    return sorted({name for _, name, _ in registered ^ installed})
 
 
 def kb_findings(path: Path) -> Iterator[Finding]:

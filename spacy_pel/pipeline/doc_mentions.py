@@ -36,23 +36,21 @@ def read_documents(
     if tok2vec is None:
         return [DocumentContext() for _ in docs], lambda: None
     all_states, backprop = tok2vec(list(docs), is_train)
-    tokens = [_token_states(tok2vec, doc, states) for doc, states in zip(docs, all_states)]
+    tokens = []
+    for doc, states in zip(docs, all_states):
+        values = np.ascontiguousarray(tok2vec.ops.to_numpy(states), dtype=np.float32)
+        if not values.any() and doc.text.strip():  # blanks have no states
+            raise PelError(
+                "the linker shares what another component reads, which has not read this doc",
+                "run the pipeline with it, and when training freeze it only as one of the "
+                "annotating_components",
+            )
+        tokens.append(TokenStates(values, token_offsets(doc), np.zeros_like(values)))
 
     def finish() -> object:
         return backprop([tok2vec.ops.asarray(own.gradient) for own in tokens])
 
     return [DocumentContext(own) for own in tokens], finish
-
-
-def _token_states(tok2vec: Model, doc: Doc, states: object) -> TokenStates:
-    values = np.ascontiguousarray(tok2vec.ops.to_numpy(states), dtype=np.float32)
-    if not values.any() and doc.text.strip():  # blanks have no states
-        raise PelError(
-            "the linker shares what another component reads, which has not read this doc",
-            "run the "
-            "pipeline with it, and when training freeze it only as one of the annotating_components",
-        )
-    return TokenStates(values, token_offsets(doc), np.zeros_like(values))
 
 
 def token_offsets(doc: Doc) -> np.ndarray:

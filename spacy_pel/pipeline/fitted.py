@@ -46,17 +46,17 @@ class Fitted:
 
     @classmethod
     def of(cls, saved: dict[str, Any], configured: float | None) -> Fitted:
-        """What ``as_data`` made, which may lack what linkers of before had not.
+        """What ``as_data`` made.
 
         The threshold that the config names now takes the place of the saved one, unless the config
         named the same one then.
         """
-        fitted = cls(saved.get("nil_threshold"), saved.get("configured_nil_threshold"))
-        fitted.ranking = Ranking.of(saved["ranking"]) if saved.get("ranking") else None
-        if saved.get("joint"):
-            slope, intercept, linking, discovery, *more = saved["joint"]
+        fitted = cls(saved["nil_threshold"], saved["configured_nil_threshold"])
+        fitted.ranking = Ranking.of(saved["ranking"]) if saved["ranking"] else None
+        if saved["joint"]:
+            slope, intercept, linking, discovery, reranked = saved["joint"]
             kinds = Neighbourhood(*linking), Neighbourhood(*discovery)
-            fitted.joint = JointSettings(slope, intercept, *kinds, *more)
+            fitted.joint = JointSettings(slope, intercept, *kinds, reranked)
         if configured not in (None, fitted.configured_nil_threshold):
             fitted.nil_threshold = fitted.configured_nil_threshold = configured
         return fitted

@@ -18,6 +18,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..reading.mention import DocumentContext, GoldMention
 from ..spans import mention_spans
 from ..training.pool import GoldMentions, Pool, StoredRows, entity_index
+from ..training.reranker_trainer import RerankerTrainer
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from .doc_mentions import gold_numbers, trainable_mentions
@@ -149,9 +150,6 @@ def _trainer(linker: TrainablePipe, *indexed: Any) -> Trainer:
     rng = np.random.default_rng(np.random.randint(2**31))
     retriever, fgsm, views = linker.retriever, linker.regularizer, linker.views
     if linker.reranker_model is not None:
-        # Imported here: without a reranker nothing of it is loaded.
-        from ..training.reranker_trainer import RerankerTrainer
-
         encoders = linker.reranker, retriever
         return RerankerTrainer(*encoders, linker.kb, linker.rerank, fgsm, rng, views)
     if linker.loss is not None:

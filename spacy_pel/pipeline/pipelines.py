@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +16,10 @@ from spacy.util import minibatch
 from thinc.api import ConfigValidationError
 
 from ..errors import PelError
-from ..registry import REGISTERED
 
 if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker
 
-INSTALL_AGAIN = "install the package again: pip install -e ."
-_CHECK = (
-    "check its spelling against spacy_pel/registry.py, and the version of spacy-pel that is "
-    "installed"
-)
 _OUR_NAME = re.compile(r"'(spacy-pel\.[^']+)'")
 
 
@@ -61,25 +54,11 @@ def unknown_names_explained(config: object) -> Iterator[None]:
         found = _OUR_NAME.search(str(error))
         if found is None:
             raise
-        name = found[1]
-        remedy = INSTALL_AGAIN if name in names_to_install() else _CHECK
-        raise PelError(f'{config}: spaCy does not find "{name}"', remedy) from error
-
-
-def names_to_install() -> list[str]:
-    """The names that differ between ``registry.py`` and the installed entry points, sorted.
-
-    spaCy reads the entry points, which ``pip`` writes: a name that is added to ``registry.py`` is
-    not found before the package is installed again.
-    """
-    registered = {(g, name, to) for g, names in REGISTERED.items() for name, to in names.items()}
-    points = ((group, point) for group in REGISTERED for point in entry_points(group=group))
-    installed = {
-        (group, point.name, point.value)
-        for group, point in points
-        if point.value.startswith("spacy_pel.")
-    }
-    return sorted({name for _, name, _ in registered ^ installed})
+        raise PelError(
+            f'{config}: spaCy does not find "{found[1]}"',
+            "check its spelling against spacy_pel/registry.py, and the version of spacy-pel that "
+            "is installed; after a change of that file: pip install -e .",
+        ) from error
 
 
 def linker_of(

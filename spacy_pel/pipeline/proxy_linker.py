@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from spacy.language import Language
@@ -26,10 +26,12 @@ from ..architectures import (
     unpack_model,
     unpack_retriever,
 )
+from ..architectures.crossencoder import CrossEncoder
 from ..errors import PelError
 from ..linking.exact_names import sole_owners_first
 from ..linking.link import Ordering, Searchable, link, without_candidates
 from ..linking.nil import Sure
+from ..linking.reranker import Reranker
 from ..linking.reranking import Reranking
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
@@ -49,10 +51,6 @@ from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .own_reader import OwnReader, packed_reader, reader_beside, unpacked_reader
 from .runtime import Runtime
-
-# What is of a reranker is imported where it is needed: without one nothing of it is loaded.
-if TYPE_CHECKING:
-    from ..linking.reranker import Reranker
 
 logger = logging.getLogger(__name__)
 
@@ -216,7 +214,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         return Retriever(self.model)
 
     @cached_property
-    def reranker(self) -> "Reranker":
+    def reranker(self) -> Reranker:
         """The trained cross-encoder; PelError if there is none."""
         if self.reranker_model is None or not is_initialized(self.reranker_model):
             raise PelError(
@@ -224,8 +222,6 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 "train one (project/configs/"
                 "demo_rerank.cfg shows how), or link without: rerank = 0",
             )
-        from ..linking.reranker import Reranker
-
         return Reranker(self.reranker_model)
 
     # Linking
@@ -251,7 +247,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         ]
         filters = search_filters(spans, self.types, self.sources, self.label_types)
         groups = agreeing(spans, mentions, filters) if self.agree else None
-        reranking = self.reranking
+        reranking = Reranking(self.reranker, self.kb, self.reranked) if self.reranked else None
         towers = [
             *self.model.layers,
             *(reranking.reranker.model.layers if reranking else ()),
@@ -313,13 +309,6 @@ class ProxyLinker(KBComponent, TrainablePipe):
     def reranked(self) -> int:
         """The number of candidates of a mention that are ranked again; 0 without a reranker."""
         return 0 if self.reranker_model is None else self.rerank
-
-    @property
-    def reranking(self) -> Reranking | None:
-        """How candidates are reranked; None if they are not."""
-        if not self.reranked:
-            return None
-        return Reranking(self.reranker, self.kb, self.reranked)
 
     def ordering(self, spans: Sequence[Sequence[Span]]) -> Ordering | None:
         """What orders the candidates of the mentions of docs; None: their scores alone.
@@ -504,12 +493,16 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 lambda _: json.dumps(self.settings_of_weights()).encode(), self._load_settings
             ),
             "reader": SavedFile(
-                lambda _: None if self.reader is None else packed_reader(self.reader),
+                lambda _: self.reader and packed_reader(self.reader),
                 self._load_reader,
                 optional=True,
             ),
             "model": SavedFile(self._dump_retriever, self._load_retriever),
-            "reranker": SavedFile(self._dump_reranker, self._load_reranker, optional=True),
+            "reranker": SavedFile(
+                lambda _: self.reranker_model and pack_model(self.reranker_model),
+                self._load_reranker,
+                optional=True,
+            ),
             **super().saved_files(),
         }
 
@@ -532,13 +525,8 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.model = unpack_retriever(saved, self.reader or tok2vec_of(self.model))
         self.forget_weights()
 
-    def _dump_reranker(self, _: object) -> bytes | None:
-        return None if self.reranker_model is None else pack_model(self.reranker_model)
-
     def _load_reranker(self, saved: Saved | None) -> None:
         self.reranker_model = self._configured_reranker
         if saved is not None:
-            from ..architectures.crossencoder import CrossEncoder
-
             self.reranker_model = unpack_model(saved, CrossEncoder)
         self.forget_weights()

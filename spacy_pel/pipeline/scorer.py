@@ -2,7 +2,7 @@
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,13 +63,17 @@ def linking_scores(
     examples = list(examples)
     trained = set(trained_entities)
     mentions = list(scored_mentions(examples, kb, spans_key))
-    ranks, in_kb = _ranks(mentions)
+    golds = [mention.golds for mention in mentions]
+    ranks = first_hit_ranks([mention.candidates for mention in mentions], golds)
+    in_kb = np.array([len(gold) > 0 for gold in golds], dtype=bool)
     seen = np.array([not trained.isdisjoint(m.golds) for m in mentions], dtype=bool)
     scores = linking_metrics(ranks, in_kb, seen if trained else None)
     scores["nel_recall_at_1"] = scores["recall@1"]["in_kb"]
     scores["nel_recall_at_64"] = scores["recall@64"]["in_kb"]
     scores["nel_mrr"] = scores["mrr"]["in_kb"]
-    scores["nil"] = nil_scores(mentions, decided=nil_threshold is not None)
+    said_nil = [mention.said_nil for mention in mentions]
+    decisive, decided = [mention.score for mention in mentions], nil_threshold is not None
+    scores["nil"] = nil_metrics(decisive, said_nil, ranks, in_kb, decided=decided)
     scores["nel_nil_f"] = scores["nil"]["f1"] or 0.0
     scores["nel_accuracy"] = scores["nil"]["recall@1"] or 0.0
     scores["concepts"] = concept_scores(_concepts(e, kb, spans_key) for e in examples)
@@ -134,20 +138,6 @@ def _concepts(
     said = [span.kb_id_ for span in mention_spans(example.predicted, spans_key)]
     known = [_concept_ids(kb, [id]) or (id,) for id in gold]
     return [id for ids in known for id in ids], [id for id in said if id not in ("", NIL)]
-
-
-def nil_scores(mentions: Sequence[ScoredMention], *, decided: bool) -> dict[str, Any]:
-    """How well NIL mentions were found; ``decided``: whether the linker has a NIL threshold."""
-    ranks, in_kb = _ranks(mentions)
-    said_nil = [mention.said_nil for mention in mentions]
-    return nil_metrics([m.score for m in mentions], said_nil, ranks, in_kb, decided=decided)
-
-
-def _ranks(mentions: Sequence[ScoredMention]) -> tuple[np.ndarray, np.ndarray]:
-    """The rank of each mention's entity, 0 if it is no candidate, and whether the KB has it."""
-    golds = [mention.golds for mention in mentions]
-    ranks = first_hit_ranks([mention.candidates for mention in mentions], golds)
-    return ranks, np.array([len(gold) > 0 for gold in golds], dtype=bool)
 
 
 def _offsets(span: Span) -> tuple[int, int]:

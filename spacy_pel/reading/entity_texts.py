@@ -61,18 +61,19 @@ class EntityReader:
     def tokens(self, entities: Sequence[EntityText]) -> list[TokenIds]:
         """The token ids of each entity: ``[CLS] title [SEP] types [SEP] description [SEP]``, cut."""
         tokenized = self._pieces.tokenize(part for entity in entities for part in entity)
-        return [self._joined([next(tokenized) for _ in EntityText._fields]) for _ in entities]
-
-    def _joined(self, parts: list[list[int]]) -> TokenIds:
-        while len(parts) > 1 and not parts[-1]:
-            parts.pop()
-        ids = [self._pieces.cls]
-        for part in parts:
-            ids += [*part, self._pieces.sep]
-        if len(ids) > self.length:
-            ids[self.length - 1 :] = [self._pieces.sep]
-        end = min(1 + len(parts[0]), self.length - 1)
-        return TokenIds(np.array(ids, dtype=np.int32), 1, end)
+        inputs = []
+        for _ in entities:
+            parts = [next(tokenized) for _ in EntityText._fields]
+            while len(parts) > 1 and not parts[-1]:
+                parts.pop()
+            ids = [self._pieces.cls]
+            for part in parts:
+                ids += [*part, self._pieces.sep]
+            if len(ids) > self.length:
+                ids[self.length - 1 :] = [self._pieces.sep]
+            end = min(1 + len(parts[0]), self.length - 1)
+            inputs.append(TokenIds(np.array(ids, dtype=np.int32), 1, end))
+        return inputs
 
 
 def check_row_kind(row_kind: str) -> str:

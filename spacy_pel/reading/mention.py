@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..errors import PelError
-
-Inputs = TypeVar("Inputs", covariant=True)
 
 
 class TokenStates(NamedTuple):
@@ -70,14 +68,14 @@ class GoldMention(NamedTuple):
         return self.context.surface
 
 
-class MentionReader(Protocol[Inputs]):
+class MentionReader(Protocol):
     """Turns mentions into what a mention tower reads."""
 
     # Whether a document is read once for all its mentions. Then each mention may change the vectors of
     # the others. Otherwise each mention costs an input of its own.
     reads_documents: bool
 
-    def inputs(self, mentions: Sequence[MentionInContext]) -> Inputs:
+    def inputs(self, mentions: Sequence[MentionInContext]) -> Any:
         """The inputs of the tower, which gives one vector for each mention, in their order."""
         ...
 
@@ -90,19 +88,13 @@ class DocumentSpans(NamedTuple):
     spans: np.ndarray  # int64 [m, 2], the tokens of each: its first one and the one after its last
 
 
-class StatesInputs(NamedTuple):
-    """What a tower that pools states reads."""
-
-    documents: Sequence[DocumentSpans]
-
-
 class SharedStatesReader:
     """Reads mentions from the states that their documents carry (``DocumentContext.token_states``)."""
 
     reads_documents = True
 
-    def inputs(self, mentions: Sequence[MentionInContext]) -> StatesInputs:
-        """The mentions of each document, each with all tokens that it touches.
+    def inputs(self, mentions: Sequence[MentionInContext]) -> list[DocumentSpans]:
+        """The mentions of each document, each with all tokens that it touches, or the nearest one.
 
         PelError if no component gave the tokens of a document any states.
         """
@@ -114,16 +106,10 @@ class SharedStatesReader:
             if document is None or document.token_states is None:
                 problem = "the linker shares what a component before it has read, which is not here"
                 raise PelError(problem, "load the whole pipeline, spacy.load(FOLDER)")
-            tokens = document.token_states
-            spans = _token_spans(tokens.offsets, [mentions[i] for i in places])
-            documents.append(DocumentSpans(tokens, np.array(places), spans))
-        return StatesInputs(documents)
-
-
-def _token_spans(offsets: np.ndarray, mentions: Sequence[MentionInContext]) -> np.ndarray:
-    """The tokens of the mentions, int64 [m, 2]; the nearest one if a mention touches none."""
-    starts, ends = offsets.T
-    first = np.searchsorted(ends, [mention.start for mention in mentions], side="right")
-    last = np.searchsorted(starts, [mention.end for mention in mentions], side="left")
-    first = np.minimum(first, len(offsets) - 1)
-    return np.stack([first, np.maximum(last, first + 1)], axis=1)
+            starts, ends = document.token_states.offsets.T
+            first = np.searchsorted(ends, [mentions[i].start for i in places], side="right")
+            last = np.searchsorted(starts, [mentions[i].end for i in places], side="left")
+            first = np.minimum(first, len(starts) - 1)
+            spans = np.stack([first, np.maximum(last, first + 1)], axis=1)
+            documents.append(DocumentSpans(document.token_states, np.array(places), spans))
+        return documents

@@ -7,10 +7,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-# The most tokens of a pass where each core has passes of its own, in inference on a CPU. The last
-# bits of a vector depend on what else is in its pass, so it is the same for any number of threads.
-CORE_TOKENS = 1024
-
 # The inputs of one pass, by the names of the arguments of the encoder's ``forward``: "ids", int64
 # [n, t], "mask", bool [n, t], true where there is a token, and others. "perturbation", float32
 # [n, t, d], is added to the input embeddings; it may be missing.
@@ -22,7 +18,6 @@ class EncoderInputs(Protocol):
 
     # The most tokens of a pass where each core has passes of its own. A longer input has its own.
     core_tokens: int
-    n_outputs: int  # of all inputs
 
     def lengths(self) -> np.ndarray:
         """The number of tokens of each input, int64 [n]."""
@@ -52,14 +47,9 @@ class TextInputs(NamedTuple):
     # None, or for each input a float32 [t, d] that is added to its input embeddings. Then the
     # backward pass gives the gradient with respect to each.
     perturbations: Sequence[np.ndarray] | None = None
-
-    @property
-    def core_tokens(self) -> int:
-        return CORE_TOKENS
-
-    @property
-    def n_outputs(self) -> int:
-        return len(self.tokens)
+    # In inference on a CPU each core has passes of its own. The last bits of a vector depend on what
+    # else is in its pass, so it is the same for any number of threads.
+    core_tokens = 1024
 
     def lengths(self) -> np.ndarray:
         return np.array([len(x.ids) for x in self.tokens], dtype=np.int64)
@@ -68,7 +58,14 @@ class TextInputs(NamedTuple):
         return group
 
     def padded(self, group: np.ndarray, pad_id: int, least: int) -> Batch:
-        batch = pad_texts([self.tokens[i] for i in group], pad_id, least)
+        """As of ``EncoderInputs``. "focus" is from start to end, or on all if that is empty."""
+        own = [self.tokens[i] for i in group]
+        ids, mask = pad_ids([x.ids for x in own], pad_id, least)
+        position = np.arange(mask.shape[1])
+        starts, ends = np.array([(x.start, x.end) for x in own]).T
+        focus = (position >= starts[:, None]) & (position < ends[:, None])
+        focus[starts == ends] = mask[starts == ends]
+        batch = {"ids": ids, "mask": mask, "focus": focus}
         if self.perturbations is not None:
             own = [self.perturbations[i] for i in group]
             batch["perturbation"] = _spread(own, batch["mask"])
@@ -92,15 +89,12 @@ class WindowInputs(NamedTuple):
     # A window gets a pass of its own: its outputs are the same whatever other documents are read.
     core_tokens = 1
 
-    @property
-    def n_outputs(self) -> int:
-        return sum(len(window.outputs) for window in self.windows)
-
     def lengths(self) -> np.ndarray:
         return np.array([len(window.ids) for window in self.windows], dtype=np.int64)
 
     def outputs_of(self, group: np.ndarray) -> np.ndarray:
-        return np.concatenate([self.windows[i].outputs for i in group])
+        none = np.empty(0, dtype=np.int64)
+        return np.concatenate([none, *(self.windows[i].outputs for i in group)])
 
     def padded(self, group: np.ndarray, pad_id: int, least: int) -> Batch:
         """As of ``EncoderInputs``. Tokens of spans are counted through all rows, with padding."""
@@ -113,16 +107,6 @@ class WindowInputs(NamedTuple):
             spans = [row * mask.shape[1] + window.spans for row, window in enumerate(windows)]
             batch["spans"] = np.concatenate(spans)
         return batch
-
-
-def pad_texts(inputs: Sequence[TokenIds], pad_id: int, least: int = 0) -> Batch:
-    """At least one input as one batch, whose "focus" is from start to end, or on all if that is empty."""
-    ids, mask = pad_ids([x.ids for x in inputs], pad_id, least)
-    position = np.arange(mask.shape[1])
-    starts, ends = np.array([(x.start, x.end) for x in inputs]).T
-    focus = (position >= starts[:, None]) & (position < ends[:, None])
-    focus[starts == ends] = mask[starts == ends]
-    return {"ids": ids, "mask": mask, "focus": focus}
 
 
 def pad_ids(ids: Sequence[np.ndarray], pad_id: int, least: int) -> tuple[np.ndarray, np.ndarray]:

@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 
+from ..jobs.link_docs import Linking, LinkingChoices
 from ..kb import Entity
 from . import metrics
 from .messages import (
@@ -33,6 +34,7 @@ from .messages import (
     SearchResponse,
     first_fault,
 )
+from .served import Limits
 from .service import LinkingService, client_at
 
 PAGE = Path(__file__).parent / "page"
@@ -104,9 +106,12 @@ limited = APIRouter(
 
 
 def create_app(
-    service: LinkingService, entity_url: str | None = None, *, local: bool = False
+    linking: Linking | LinkingChoices,
+    limits: Limits,
+    entity_url: str | None = None,
+    local: bool = False,
 ) -> FastAPI:
-    """The application that serves a linker. It closes the service when it ends.
+    """The application that serves a linker, whose pipeline is loaded unless it is given.
 
     ``entity_url`` is the URL of an entity's page at its source, with "{id}". A ``local`` server
     answers to LOCAL_HOSTS alone.
@@ -117,7 +122,8 @@ def create_app(
         yield
         service.close()
 
-    limits = service.limits
+    opened = linking.opened() if isinstance(linking, LinkingChoices) else linking
+    service = LinkingService(opened, limits)
     app = FastAPIOffline(
         title="spacy_pel",
         description=(

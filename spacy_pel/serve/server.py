@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -15,10 +15,8 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
-from ..jobs.link_docs import Linking, LinkingChoices
-from .app import create_app
 from .served import Limits
-from .service import LinkingService, client_at
+from .service import client_at
 
 # The number of connections that a client may hold. It is more than a browser or a proxy needs.
 CONNECTIONS_OF_CLIENT = 200
@@ -67,43 +65,26 @@ class Connection(H11Protocol):
             self.transport.abort()
 
 
-def app_of(
-    choices: LinkingChoices,
-    limits: Limits,
-    entity_url: str | None,
-    local: bool,
-    linking: Linking | None = None,
-) -> FastAPI:
-    """The application over a pipeline, which is loaded here unless it is given."""
-    return create_app(LinkingService(linking or choices.opened(), limits), entity_url, local=local)
+def run_app(
+    app: FastAPI | Callable[[], FastAPI], listener: socket.socket, limits: Limits, workers: int = 1
+) -> None:
+    """Serve until Ctrl-C or SIGTERM; requests under way are answered first.
 
-
-def run_app(app: FastAPI, listener: socket.socket, limits: Limits) -> None:
-    """Serve until Ctrl-C or SIGTERM; requests under way are answered first."""
+    With several workers ``app``, as plain data, makes the application of each process; they map the
+    same files of the KB, and wait for connections at one socket. uvicorn starts one anew that has died.
+    """
     _prepare(listener, limits)
     # After an orderly end the server sends itself the signal a second time.
     with suppress(KeyboardInterrupt, SystemExit):
-        uvicorn.Server(_config(app, limits)).run(sockets=[listener])
-
-
-def run_workers(
-    settings: tuple[LinkingChoices, Limits, str | None, bool],
-    listener: socket.socket,
-    workers: int,
-) -> None:
-    """Serve from several processes, as ``run_app`` does. uvicorn starts one anew that has died.
-
-    Each loads the pipeline, as ``app_of`` does with these settings, and they map the same files of
-    the KB. All wait for connections at one socket.
-    """
-    _prepare(listener, settings[1])
-    with TemporaryDirectory(prefix="pel-serve-") as counters:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = counters  # of all processes, see metrics.py
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // workers)))
-        options = {"workers": workers, "timeout_worker_healthcheck": _SIGN_OF_LIFE}
-        config = _config(partial(app_of, *settings), settings[1], factory=True, **options)
-        with suppress(KeyboardInterrupt, SystemExit):
+        if workers == 1:
+            uvicorn.Server(_config(app, limits)).run(sockets=[listener])
+            return
+        with TemporaryDirectory(prefix="pel-serve-") as counters:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = counters  # of all processes, see metrics.py
+            cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
+            os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(cores) // workers)))
+            options = {"workers": workers, "timeout_worker_healthcheck": _SIGN_OF_LIFE}
+            config = _config(app, limits, factory=True, **options)
             Multiprocess(config, [listener]).run()
 
 

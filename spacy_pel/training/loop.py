@@ -156,15 +156,6 @@ class TrainingRun:
         self.progress = RunProgress()
 
     @property
-    def expected_steps(self) -> int | None:
-        """The number of steps if training is not stopped early; None if it is not known yet."""
-        if self.settings["max_steps"]:
-            return self.settings["max_steps"] + 1
-        if self.settings["max_epochs"] > 0 and self.progress.epoch:
-            return self.settings["max_epochs"] * self.batches.first_of_epochs[1]
-        return None
-
-    @property
     def keeps_checkpoints(self) -> bool:
         """Whether the optimizer's state can be kept: that of torch's weights in AdamW can."""
         return isinstance(self.optimizer, AdamW) and not self.optimizer.mom1
@@ -358,22 +349,17 @@ class ResumableBatches(Iterator):
 
     Attributes:
         random_states: the state of ``random`` at the beginning of each epoch. spaCy shuffles by it.
-        first_of_epochs: the number of the first batch of each epoch.
     """
 
     def __init__(self, batches: Iterator[tuple[int, list[Example]]]):
         self._batches = batches
         self.random_states: list[Any] = []
-        self.first_of_epochs: list[int] = []
-        self._drawn = 0
 
     def __next__(self) -> tuple[int, list[Example]]:
         state = random.getstate()
         epoch, batch = next(self._batches)
         if epoch == len(self.random_states):
             self.random_states.append(state)
-            self.first_of_epochs.append(self._drawn)
-        self._drawn += 1
         return epoch, list(batch)
 
     def skip(self, n: int, random_states: list[Any]) -> list[Example]:

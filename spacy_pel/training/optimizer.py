@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from thinc.api import Model, Optimizer
@@ -89,13 +88,26 @@ class AdamW(Optimizer):
 
     def _inner(self, model: Model) -> torch.optim.AdamW:
         """torch's optimizer of the model; a new one if the model's weights have been replaced."""
-        groups = _groups(model, self.L2)
-        weights = tuple(id(weight) for group in groups for weight in group["params"])
-        if weights not in self._of_weights:
-            self._of_weights[weights] = torch.optim.AdamW(
+        undecayed = {
+            id(weight)
+            for module in torch_modules(model)
+            for layer in module.modules()
+            for name, weight in layer.named_parameters(recurse=False)
+            if isinstance(layer, nn.LayerNorm) or name.endswith("bias")
+        }
+        weights = [weight for _, weight in torch_parameters(model)]
+        decay = [weight for weight in weights if id(weight) not in undecayed]
+        others = [weight for weight in weights if id(weight) in undecayed]
+        key = tuple(map(id, [*decay, *others]))
+        if key not in self._of_weights:
+            groups = [
+                {"params": decay, "weight_decay": self.L2},
+                {"params": others, "weight_decay": 0.0},
+            ]
+            self._of_weights[key] = torch.optim.AdamW(
                 groups, lr=self.learn_rate, betas=(self.b1, self.b2), eps=self.eps
             )
-        return self._of_weights[weights]
+        return self._of_weights[key]
 
 
 def apply_gradients(model: Model, optimizer: Optimizer) -> None:
@@ -120,19 +132,3 @@ def torch_parameters(model: Model) -> Iterator[tuple[str, nn.Parameter]]:
         for name, weight in module.named_parameters():
             if weight.requires_grad:
                 yield f"{number}.{name}", weight
-
-
-def _groups(model: Model, weight_decay: float) -> list[dict[str, Any]]:
-    """The parameter groups: weights that decay, and biases and LayerNorm, which do not."""
-    undecayed = {
-        id(weight)
-        for module in torch_modules(model)
-        for layer in module.modules()
-        for name, weight in layer.named_parameters(recurse=False)
-        if isinstance(layer, nn.LayerNorm) or name.endswith("bias")
-    }
-    weights = [weight for _, weight in torch_parameters(model)]
-    return [
-        {"params": [w for w in weights if id(w) not in undecayed], "weight_decay": weight_decay},
-        {"params": [w for w in weights if id(w) in undecayed], "weight_decay": 0.0},
-    ]

@@ -69,7 +69,8 @@ class EncodedIndex:
             return 0
         self.vectors = self._searchable = None  # their memory is needed for the next
         chunks, numbers = [], self.numbers
-        if isinstance(known, EncodedIndex) and known.is_like(self):
+        fresh = isinstance(known, EncodedIndex) and known.vectors is not None and known.age == 0
+        if fresh and known.what == self.what:
             is_wanted = np.isin(known._owners, numbers)
             chunks.append((known.vectors[is_wanted], known._owners[is_wanted]))
             numbers = np.setdiff1d(numbers, known.numbers)
@@ -79,10 +80,6 @@ class EncodedIndex:
         order = np.argsort(owners, kind="stable")
         self.vectors, self._owners, self.age = vectors[order], owners[order], 0
         return sum(len(own) for _, own in encoded)
-
-    def is_like(self, other: EncodedIndex) -> bool:
-        """Whether its rows are those that the other would have under the present weights."""
-        return self.vectors is not None and self.age == 0 and self.what == other.what
 
     @property
     def searchable(self) -> VectorIndex:

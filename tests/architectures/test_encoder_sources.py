@@ -21,8 +21,9 @@ from spacy_pel.architectures import (
     retriever_from_settings,
     saved_settings,
 )
-from spacy_pel.architectures.crossencoder import CrossEncoder, pair_reader
+from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.errors import PelError
+from spacy_pel.linking.reranker import Reranker
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.text_inputs import TextInputs
@@ -131,4 +132,4 @@ def test_the_encoder_of_a_trained_linker(tiny_folder: Path, component: str) -> N
     assert taken.tokenizer.to_str() == source.tokenizer.to_str()
     expected = source.transformer.state_dict()
     assert all(torch.equal(w, expected[k]) for k, w in taken.transformer.state_dict().items())
-    assert pair_reader(model).length == 40
+    assert Reranker(model).reader.length == 40

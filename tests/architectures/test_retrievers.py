@@ -145,9 +145,3 @@ def test_layers_are_spread_evenly(name: str, n: int | None, kept: list[int]) -> 
         assert encoder_of(tower).transformer.config.num_hidden_layers == count
     loaded = unpack_retriever(pack_retriever(model))
     assert len(layers(loaded.layers[0])) == len(kept)
-
-
-@pytest.mark.parametrize("n", [6, 0])
-def test_layers_that_there_are_not(n: int) -> None:
-    with pytest.raises(PelError, match=f"{n} layers of an encoder that has 5; choose from 1 to 5"):
-        initialised(MODELS["BiEncoder"], mention_layers=n)

@@ -108,7 +108,7 @@ def test_where_both_sides_are_as_wide_it_begins_with_the_states() -> None:
     linker, given = shared(32), mentions(32)
     found = linker.mention_vectors(given)[1]
     assert linker.mention_vectors([]).shape == (0, 32)
-    document = linker.mention_inputs(given).documents[1]
+    document = linker.mention_inputs(given)[1]
     states = document.tokens.states[slice(*document.spans[0])].mean(0)
     np.testing.assert_allclose(found, states / np.linalg.norm(states), atol=1e-6)
 

@@ -107,11 +107,6 @@ def breaking_after(n: int, error: BaseException, monkeypatch) -> list[str]:
     return linked
 
 
-def failing_elsewhere(error: BaseException, monkeypatch) -> None:
-    """Makes the linker fail at every document but TEXT."""
-    _failing(lambda docs: None if docs[0].text == TEXT else error, monkeypatch)
-
-
 def failing_at(beginning: str, monkeypatch) -> None:
     """Makes the linker fail at documents that begin so."""
     error = RuntimeError("odd\nsize")

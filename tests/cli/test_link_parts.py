@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -12,14 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-from spacy.language import Language
 
-from spacy_pel.errors import PelError
-
-from .conftest import TEXT, breaking_after, failing_elsewhere
+from .conftest import TEXT, breaking_after
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "spacy"])
+@pytest.mark.parametrize("suffix", ["parquet", "spacy"])
 def test_it_goes_on_where_it_was_broken_off(
     run, tiny_folder: Path, twelve: Path, out: Path, monkeypatch, suffix: str
 ) -> None:
@@ -97,23 +93,3 @@ def test_a_signal_ends_workers_and_leaves_no_output(
     assert "Traceback" not in errors and not out.exists()
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
-
-
-@pytest.mark.timeout(120)
-def test_an_error_in_a_worker_is_one_line(
-    run, tiny_folder: Path, tmp_path: Path, out: Path, monkeypatch
-) -> None:
-    failing_elsewhere(PelError("the KB has gone", "build it"), monkeypatch)
-    path = tmp_path / "docs.txt"
-    path.write_text(f"{TEXT}\nMS\n" + f"{TEXT}\n" * 200)  # more than the pipes hold
-    output = run("link", tiny_folder, path, "-o", out, "--batch-size", 1, "--n-process", 2, code=1)
-    assert "Error: the KB has gone; build it" in output and "E871" not in output
-    assert list(out.parent.iterdir()) == [] and multiprocessing.active_children() == []
-
-
-def test_tokenizers_say_nothing_of_forks(tiny_nlp: Language, capfd) -> None:
-    list(tiny_nlp.pipe([TEXT] * 4))  # in parallel, if there are cores
-    before = dict(os.environ)
-    assert len(list(tiny_nlp.pipe([TEXT] * 4, n_process=2, batch_size=2))) == 4
-    assert "TOKENIZERS_PARALLELISM" not in capfd.readouterr().err
-    assert dict(os.environ) == before

@@ -9,23 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
-import torch
-from spacy.cli import app
 from spacy.language import Language
-from spacy.tokens import DocBin
-from typer.testing import CliRunner
 
-from spacy_pel.architectures import TrainedEncoder, encoder_of
-from spacy_pel.architectures.crossencoder import CrossEncoder
-from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.fitting.calibrate import calibrate
 from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading.mention import MentionInContext
 
-from ..fitting.calibration_corpus import MENTIONS, pubtator, write_corpus
+from ..fitting.calibration_corpus import write_corpus
 from ..fitting.evaluation_corpus import CORPUS
-from ..towers import spread_weights
 from .conftest import contents
 
 # The mentions of CORPUS that are in the KB, with the numbers of their golds.
@@ -80,20 +72,6 @@ def test_errors_are_told_and_write_nothing(
     assert list(out.parent.iterdir()) == []
 
 
-def test_spacy_measures_on_a_docbin_of_gold(
-    tiny_folder: Path, tiny_nlp: Language, tmp_path: Path
-) -> None:
-    corpus, gold, file = (tmp_path / name for name in ("a.pubtator", "a.spacy", "a.json"))
-    corpus.write_text(CORPUS, encoding="utf8")
-    docs = [example.reference for example in open_corpus(corpus)(tiny_nlp)]
-    DocBin(docs=docs, store_user_data=True).to_disk(gold)
-    command = ["benchmark", "accuracy", tiny_folder, gold, "--output", file]
-    result = CliRunner().invoke(app, [str(part) for part in command])
-    assert result.exit_code == 0, result.output
-    figures = {"nel_recall_at_1", "nel_accuracy", "nel_nil_f", "nel_micro_f"}
-    assert figures <= set(json.loads(file.read_text("utf8")))
-
-
 @pytest.fixture
 def corpus(tiny_nlp: Language, tmp_path: Path) -> Path:
     """A corpus for calibration, see ``write_corpus``."""
@@ -138,36 +116,3 @@ def test_what_cannot_be_calibrated_stays_as_it_was(
     monkeypatch.setattr(os, "replace", full)
     assert "No space left" in run(*arguments, code=1)
     assert contents(pipeline) == before
-
-
-@pytest.fixture
-def reranking(tiny_folder: Path, tmp_path: Path) -> Path:
-    """The tiny pipeline with a reranker of random weights, which puts all in another order."""
-    nlp = spacy.load(tiny_folder)
-    linker = nlp.get_pipe("proxy_linker")
-    torch.manual_seed(0)
-    linker.reranker_model = CrossEncoder(TrainedEncoder(str(tiny_folder)), length=40)
-    linker.reranker_model.initialize(X=[])
-    spread_weights(encoder_of(linker.reranker_model.layers[0]))
-    nlp.to_disk(tmp_path / "reranking")
-    return tmp_path / "reranking"
-
-
-def without_speed(metrics: dict) -> dict:
-    return {k: v for k, v in metrics.items() if k not in ("mentions_per_second", "pipeline")}
-
-
-def test_evaluation_with_a_reranker_and_without(
-    run, reranking: Path, corpus: Path, tiny_nlp: Language, tmp_path: Path
-) -> None:
-    corpus.write_text(pubtator(MENTIONS), encoding="utf8")
-    found = []
-    for options in ((), ("--rerank", 0)):
-        run("evaluate", reranking, corpus, "--output", tmp_path / "metrics.json", *options)
-        found.append(without_speed(json.loads((tmp_path / "metrics.json").read_text("utf8"))))
-    reranked, without = found
-    assert (reranked["reranked"], without["reranked"]) == (16, 0)
-    assert without == without_speed(evaluate(tiny_nlp, [corpus]))
-    assert reranked["mrr"] != without["mrr"]
-    assert reranked["recall@16"] == without["recall@16"]
-    assert reranked["nil"]["average_precision"] == without["nil"]["average_precision"]

@@ -127,15 +127,6 @@ def test_bad_documents_are_skipped_or_stop_the_run(
     assert len(records(out)) == 2  # as it was
 
 
-def test_the_rest_of_a_pubtator_file_is_linked(run, tiny_folder: Path, tmp_path: Path, out) -> None:
-    path = tmp_path / "notes.pubtator"
-    bad = "2|t|RA\n2|a|\n2\t0\t99\tRA\tD\tC03\n"
-    path.write_text(f"1|t|MS\n1|a|\n\n{bad}\n3|t|kidney\n3|a|\n")
-    said = run("link", tiny_folder, path, "-o", out, "--on-error", "skip")
-    assert "Skipped document 2: " in said and "notes.pubtator, line 6" in said
-    assert [record["id"] for record in records(out)] == ["1", "3"]
-
-
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("n_process", [1, 2])
 def test_a_document_that_a_component_fails_at(

@@ -85,20 +85,3 @@ def test_a_name_that_is_not_installed(run, kb: Path, tmp_path: Path) -> None:
     )
     said = run("train", config, "--output", tmp_path / "output", code=1)
     assert f'{config}: spaCy does not find "spacy-pel.New.v1"; check its spelling' in said
-
-
-def test_the_pipeline_of_an_earlier_run_stays_until_the_first_evaluation(
-    run, kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(self: TrainingRun, batch: list) -> None:
-        raise KeyboardInterrupt
-
-    output = tmp_path / "output"
-    arguments = (write_config(tmp_path, kb), "--output", output, "--training.max_steps", 1)
-    run("train", *arguments)
-    before = models(output)
-    monkeypatch.setattr(TrainingRun, "_evaluate", interrupt)
-    run("train", *arguments, code=130)
-    assert models(output) == before
-    monkeypatch.undo()
-    assert f"No checkpoint in {output}: training begins" in run("train", *arguments, "--resume")

@@ -111,14 +111,6 @@ def test_every_mention_once_and_as_many_pairs_as_there_are(documents, per_entity
     assert found == batches()
 
 
-def test_documents_are_grouped_some_at_a_time():
-    examples = [example([id]) for id in ("C1", "C2", "C1", "C2")]
-    together = [sorted(ids(batch)) for batch in make_entity_batcher(2)(examples)]
-    apart = [sorted(ids(batch)) for batch in make_entity_batcher(2, documents=2)(examples)]
-    assert sorted(together) == [["C1", "C1"], ["C2", "C2"]]
-    assert apart == [["C1", "C2"]] * 2
-
-
 def test_a_batch_without_a_mention_or_a_pair_is_refused():
     with pytest.raises(PelError, match="1 or more"):
         make_mention_batcher(0)

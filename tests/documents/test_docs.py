@@ -78,13 +78,6 @@ def test_around_a_long_run_all_is_as_before() -> None:
     assert not doc.has_annotation("SENT_START") and not doc.user_data and not len(doc.tensor)
 
 
-def test_mentions_in_and_after_a_long_run() -> None:
-    text = f"{'(' * 3_000}MS{')' * 3_000} and flu"
-    mentions = tuple(mention_at(text, s, e) for s, e in [(3_000, 3_002), (6_007, 6_010)])
-    doc = make_doc(NLP, Document(text, mentions=mentions), None)
-    assert [(ent.text, ent.start_char) for ent in doc.ents] == [("MS", 3_000), ("flu", 6_007)]
-
-
 def test_languages_without_blanks_are_left_to_their_tokenizers() -> None:
     text = "多発性硬化症" * 200
     chinese = spacy.blank("zh")  # by characters

@@ -9,7 +9,6 @@ import fsspec
 import pytest
 
 from spacy_pel.documents import open_documents
-from spacy_pel.documents.format import Fault
 from spacy_pel.errors import PelError
 
 from .examples import NLP, read
@@ -68,7 +67,7 @@ def test_a_damaged_file_is_one_bad_document(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(data[: len(data) // 2])
     (tmp_path / "b.jsonl").write_text('{"text": "fine"}\n')
     records = list(open_documents(str(tmp_path)))
-    assert [record for record in records if isinstance(record.data, Fault)] == [records[-2]]
+    assert [record for record in records if isinstance(record.data, PelError)] == [records[-2]]
     assert records[-2].where == "a.jsonl.gz"
     with pytest.raises(PelError, match=r"a.jsonl.gz: damaged gzip after line \d+; fetch it again"):
         records[-2].doc(NLP, None)

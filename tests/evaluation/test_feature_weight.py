@@ -19,12 +19,6 @@ def drawn(n: int, slope: float, weight: float, seed: int = 0, k: int = 8):
     return scores, [matches], right
 
 
-def test_the_weight_that_made_the_choices_is_found() -> None:
-    for weight in (0.3, 0.05, -0.1):
-        found = feature_weights(*drawn(10_000, 20, weight))
-        assert found.tolist() == pytest.approx([weight], abs=0.01)
-
-
 def test_no_other_weight_is_likelier() -> None:
     scores, [matches], right = case = drawn(60, 12, 0.1, k=4)
 

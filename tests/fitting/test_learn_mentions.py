@@ -4,19 +4,15 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
-from spacy_pel.fitting import learn_mentions
-from spacy_pel.fitting.learn_mentions import Queries, drawn, learn_mentions_of
-from spacy_pel.jobs.embed import embed_kb, is_embedded
+from spacy_pel.fitting.learn_mentions import drawn, learn_mentions_of
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.mentions import (
     MentionPassage,
-    MentionWeight,
     PassageMention,
     stored_passages,
 )
@@ -90,17 +86,6 @@ def test_a_candidate_says_by_which_mention_it_was_found(
     )
 
 
-def test_new_vectors_are_those_of_learning(kb: Path, corpus: Path, tiny_nlp: Language) -> None:
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    learn_mentions_of(kb, [corpus], nlp=tiny_nlp)
-    with KnowledgeBase.open(kb) as opened:
-        assert is_embedded(opened, linker)
-        before = opened.mentions.vectors(np.arange(3))
-    with KnowledgeBase.open(embed_kb(kb, linker, dtype="float16").path) as opened:
-        np.testing.assert_allclose(opened.mentions.vectors(np.arange(3)), before, atol=1e-6)
-    assert verify(kb) == []
-
-
 def test_what_cannot_be_learnt(kb: Path, corpus: Path, tiny_nlp: Language, tmp_path: Path) -> None:
     with pytest.raises(PelError, match="mentions need vectors too"):
         learn_mentions_of(kb, [corpus])
@@ -110,23 +95,6 @@ def test_what_cannot_be_learnt(kb: Path, corpus: Path, tiny_nlp: Language, tmp_p
     other.write_text("1|t|Gout\n1\t0\t4\tGout\tT\tZ9\n", "utf8")
     with pytest.raises(PelError, match="no mention has an entity"):
         learn_mentions_of(kb, [other], nlp=tiny_nlp)
-
-
-def test_how_much_they_count_can_be_fitted_to_other_documents(
-    kb: Path, corpus: Path, tiny_nlp: Language, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fitted = []
-
-    def remembered(kb: KnowledgeBase, queries: Queries) -> MentionWeight:
-        fitted.append(queries)
-        return MentionWeight(0.7, 0.1)
-
-    monkeypatch.setattr(learn_mentions, "fitted_weight", remembered)
-    assert learn_mentions_of(kb, [corpus], nlp=tiny_nlp, fit=corpus).weight == (0.7, 0.1)
-    with KnowledgeBase.open(kb) as opened:
-        assert opened.mentions.weight == (0.7, 0.1)
-        (queries,) = fitted
-        assert sorted(queries.golds) == sorted(map(opened.number, ["C07", *["C06"] * 3]))
 
 
 def test_without_vectors_no_pipeline_is_needed(bare_kb: KnowledgeBase, corpus: Path) -> None:

@@ -53,14 +53,6 @@ def test_a_pair_gets_its_verdict_and_the_id_that_it_needs(
     assert 0.5 <= found.sure <= 0.99
 
 
-def test_pairs_are_judged_one_by_one(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs = [(name, id) for name in ("MS", "head pains", "kidneys", "x") for id in ("C01", "C06")]
-    alone = [verdict for pair in pairs for verdict in check(kb, [pair])]
-    assert list(check(kb, pairs)) == alone
-    monkeypatch.setattr("spacy_pel.jobs.check._TOGETHER", 3)
-    assert list(check(kb, pairs)) == alone
-
-
 def test_names_are_grounded_best_first(kb: KnowledgeBase) -> None:
     owners, near, none = ground(kb, ["MS", "cirrhosis hepatis", "xyzzy"], n=2)
     assert [(m.id, m.sure) for m in owners] == [("C01", 0.5), ("C02", 0.5)]

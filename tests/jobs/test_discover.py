@@ -17,7 +17,6 @@ from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.linking.joint import Neighbourhood
 
 from ..conftest import ENTITIES
-from .conftest import Told
 from .joint_corpus import make_joint
 
 
@@ -72,34 +71,6 @@ def test_mentions_that_are_nil_become_proposals(linking: Linking, linked: Path) 
     assert places[:2] == [("a1", "a1 A ", "new virus"), ("a2", "a2 The ", "new virus")]
     scores = [entity["score"] for entity in virus["nearest"]]
     assert len(scores) == 5 and scores == sorted(scores, reverse=True)
-
-
-def test_mentions_of_a_text_are_linked_first(linking: Linking, tmp_path: Path) -> None:
-    linking.linker.nil_threshold = 2.0
-    linking.linker.sure_probability = None  # so all are NIL
-    texts = tmp_path / "a.txt", tmp_path / "b.txt"
-    for path in texts:
-        path.write_text("It is aspirin.\n", encoding="utf8")
-    output = tmp_path / "proposals.jsonl"
-    report = discover(Linking(linking.nlp), texts, output)
-    (own,) = proposals_in(output)
-    assert (own["canonical_name"], own["mentions"], report.proposals) == ("aspirin", 2, 1)
-
-
-def test_an_interrupted_run_gives_the_same_bytes(
-    linking: Linking, linked: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("spacy_pel.jobs.link.DOCUMENTS_PER_BLOCK", 1)
-    whole, broken = linked.with_name("whole.jsonl"), linked.with_name("broken.jsonl")
-    discover(linking, [linked], whole)
-    with pytest.raises(KeyboardInterrupt):
-        discover(linking, [linked], broken, progress=Told(break_at=2))
-    assert not broken.exists()
-    told = Told()
-    discover(linking, [linked], broken, progress=told)
-    assert told.lines[0] == "Going on after 1 documents that were done before"
-    for suffix in (".jsonl", ".html"):
-        assert broken.with_suffix(suffix).read_bytes() == whole.with_suffix(suffix).read_bytes()
 
 
 def entity_of(linking: Linking, folder: Path, name: str = "new virus") -> str:

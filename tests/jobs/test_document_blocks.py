@@ -42,18 +42,3 @@ def test_blocks_are_named_for_their_first_document(tmp_path: Path) -> None:
     assert sum(block.n_bytes for block in found) == (tmp_path / "notes.txt").stat().st_size
     assert len({block.digest for block in found}) == 3
     assert len(list(document_blocks(source, 1_000, 1))) == 5
-
-
-def test_a_digest_is_of_what_is_in_the_documents(tmp_path: Path) -> None:
-    def digest_of(name: str, text: str, format: str | None = None) -> str:
-        (tmp_path / name).write_text(text)
-        (block,) = document_blocks(open_documents(str(tmp_path / name), format), 100, 1_000)
-        return block.digest
-
-    one = digest_of("a.txt", "ab\nc\n")
-    assert digest_of("b.txt", "\nab\r\nc") == one
-    assert digest_of("a.txt", "a\nbc\n") != one
-    assert digest_of("a.txt", "ab\nc\n", "jsonl") != one
-    row = digest_of("a.csv", "text,id\nab,1\n")
-    assert digest_of("a.csv", "id,text\n1,ab\n") != digest_of("a.csv", "text,id\nab,2\n")
-    assert digest_of("a.csv", "text,id,more\nab,1,x\n") == row

@@ -20,7 +20,6 @@ from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.reading import entity_texts
 
 from ..conftest import ENTITIES
-from ..kb.living import names_of
 from .conftest import files, rows_of
 
 pytestmark = pytest.mark.usefixtures("small_chunks")
@@ -80,21 +79,6 @@ def assert_rows_of(kb: KnowledgeBase, entities: list[Entity], linker) -> None:
     np.testing.assert_allclose(vectors, linker.retriever.entity_vectors(texts), atol=1e-5)
 
 
-def test_embedding_again_by_entities_leaves_nothing_of_the_old(
-    linker, bare_kb: KnowledgeBase
-) -> None:
-    assert not is_embedded(bare_kb, linker)
-    bare_kb.close()
-    with embed_kb(bare_kb.path, linker) as kb:
-        assert is_embedded(kb, linker)
-        linker.cfg["row_kind"] = "entity"
-        assert not is_embedded(kb, linker)
-    kb = embed_kb(bare_kb.path, linker)
-    assert {path.name for path in kb.path.iterdir()} == names_of(kb)
-    assert kb.row_kind == "entity"
-    assert rows_of(kb)[1] == [entity.concept_id for entity in ENTITIES]
-
-
 def test_the_next_run_goes_on_where_it_broke_off(
     linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str]
 ) -> None:
@@ -111,23 +95,6 @@ def test_the_next_run_goes_on_where_it_broke_off(
     assert lines == ["resuming: 2 of 3 blocks done"]
     assert files(kb.path) == files(whole.path)
     assert not [path for path in kb.path.iterdir() if path.is_dir()]
-
-
-@pytest.mark.parametrize("change", ["KB to reuse", "row kind"])
-def test_other_blocks_are_not_gone_on_with(
-    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str], change: str
-) -> None:
-    old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker)
-    with pytest.raises(KeyboardInterrupt):
-        embed_kb(bare_kb.path, linker, progress=Bar(2))
-    encoded.clear()
-    lines: list[str] = []
-    if change == "row kind":
-        linker.cfg["row_kind"] = "entity"
-    reuse = old.path if change == "KB to reuse" else None
-    embed_kb(bare_kb.path, linker, reuse=reuse, report=lines.append)
-    assert lines[0].endswith(f"was begun with another {change}; starting again")
-    assert encoded == ([] if reuse else [entity.canonical_name for entity in ENTITIES])
 
 
 KILLED = """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,6 @@ from spacy_pel.kb.change import add_entities, remove_entities, update_entities
 from spacy_pel.reading.entity_texts import proxy_texts
 
 from ..conftest import ENTITIES
-from .conftest import rows_of
 
 # How far a stored value of a vector of length 1 may be from the encoder's.
 ROUNDING = {"float32": 1e-5, "float16": 1e-3, "int8": 1e-2}
@@ -53,13 +50,3 @@ def test_rows_of_a_kb(linker, changed_kb: KnowledgeBase) -> None:
     for none in ([], [Entity("C09", "nausea")]):
         vectors, owners = reused_rows(changed_kb, none)
         assert vectors.shape == (0, 32) and owners.shape == (0,)
-
-
-@pytest.mark.parametrize("dtype", ROUNDING)
-def test_used_again_a_row_is_what_it_was(
-    linker, bare_kb: KnowledgeBase, tmp_path, dtype: str
-) -> None:
-    """Not rounded a second time."""
-    old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker, dtype=dtype)
-    kb = embed_kb(bare_kb.path, linker, dtype=dtype, reuse=old.path)
-    np.testing.assert_allclose(rows_of(kb)[0], rows_of(old)[0], rtol=1e-6)

@@ -11,7 +11,6 @@ from spacy.language import Language
 
 from spacy_pel.errors import PelError
 from spacy_pel.jobs import link as module
-from spacy_pel.jobs.document_blocks import OnError
 from spacy_pel.jobs.link import link_files, linking_settings
 from spacy_pel.jobs.link_docs import Linking, LinkingChoices, link_documents
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
@@ -97,19 +96,6 @@ def test_what_stands_there_is_left_out_unless_it_has_changed(
     assert list(files(out)) == [*BLOCKS[:2], "c.jsonl-00000001"]
     with pytest.raises(PelError, match="was made with another number of candidates; give a new"):
         link_to_folder(choices._replace(candidates=2), notes, out)
-
-
-def test_a_bad_document(choices: LinkingChoices, notes: Path, out: Path) -> None:
-    with open(notes / "a.jsonl", "a") as file:
-        file.write("{\n")
-    with pytest.raises(PelError, match="document 6: a.jsonl, line 6: .*--on-error skip"):
-        link_to_folder(choices, notes, out)
-    skipping = choices._replace(on_error=OnError.skip)
-    documents, _, skipped = link_to_folder(skipping, notes, out)
-    assert documents == 6 and len(skipped) == 1
-    assert link_to_folder(skipping, notes, out).skipped == skipped
-    with pytest.raises(PelError, match="line 6"):  # also where the block is there already
-        link_to_folder(choices, notes, out)
 
 
 def test_what_cannot_be_written(choices: LinkingChoices, notes: Path, out: Path) -> None:

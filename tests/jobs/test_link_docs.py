@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count, islice
 from pathlib import Path
 
 import pytest
@@ -66,12 +64,6 @@ def test_parts_are_bounded_and_as_many_as_the_text_is_long(text: str, longest: i
         assert len(read) <= 4 * (len(text) / longest + 1)
 
 
-def test_a_text_is_parted_behind_a_line_else_behind_a_sentence(small: None) -> None:
-    doc, parts = BLANK.make_doc("a b. " * 10 + "\n" + "c d. " * 30), []
-    read_in_parts(doc, lambda docs: (parts.append(doc.text) or doc for doc in docs))
-    assert parts[:2] == ["a b. " * 10 + "\n", "c d. " * 19]
-
-
 def test_a_long_document_has_the_mentions_of_its_parts_and_all_else_of_the_whole(
     tiny_nlp: Language, small: None
 ) -> None:
@@ -112,18 +104,6 @@ def test_kinds_of_documents_come_back_in_their_order(tiny_nlp: Language, small: 
     assert [record["text"] for record in records] == texts
     assert [len(record["mentions"]) for record in records] == [2, 18, 20, 16, 14, 0]
     assert [(m["start"], m["end"]) for m in records[2]["mentions"]] == [m[:2] for m in given]
-
-
-def test_the_input_is_read_as_a_stream(tiny_nlp: Language) -> None:
-    taken = count()
-
-    def endless() -> Iterator[Doc]:
-        while True:
-            next(taken)
-            yield tiny_nlp.make_doc(TEXT)
-
-    assert len(list(islice(link_documents(tiny_nlp, endless(), batch_size=4), 6))) == 6
-    assert next(taken) <= 12
 
 
 def test_the_linker_that_is_named_has_the_last_word(tiny_folder: Path) -> None:

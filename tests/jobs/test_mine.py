@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -86,20 +85,15 @@ def test_mentions_are_a_corpus_made_by_any_number_of_processes(
     ]
 
 
-@pytest.mark.parametrize("is_changed", [False, True])
-def test_a_run_that_was_interrupted_goes_on(
-    search: MentionSearch, notes: Path, is_changed: bool
-) -> None:
+def test_a_run_that_was_interrupted_goes_on(search: MentionSearch, notes: Path) -> None:
     whole, broken = notes.with_name("1.parquet"), notes.with_name("2.parquet")
     with pytest.raises(KeyboardInterrupt):
         mine_mentions(search, [str(notes)], broken, progress=Told(break_at=20))
     assert not broken.exists()
-    if is_changed:
-        notes.write_text(notes.read_text("utf8").replace("Case 4:", "Kidney"), encoding="utf8")
+    notes.write_text(notes.read_text("utf8").replace("Case 4:", "Kidney"), encoding="utf8")
     told = Told()
     mine_mentions(search, [str(notes)], broken, progress=told)
-    done = 3 if is_changed else 18
-    assert told.lines == [f"Going on after {done} documents that were done before"]
+    assert told.lines == ["Going on after 3 documents that were done before"]
     mine_mentions(search, [str(notes)], whole)
     assert broken.read_bytes() == whole.read_bytes()
 
@@ -150,19 +144,6 @@ def test_annotations_tell_what_is_right(anywhere: MentionSearch, tmp_path: Path)
         ("cephalgia", None),  # the annotation has other bounds
         ("rheumatoid arthritis", True),  # by an alternative id
     ]
-
-
-def test_at_most_so_many_of_an_entity_and_any_of_them(
-    anywhere: MentionSearch, tmp_path: Path
-) -> None:
-    text = "\n".join(["aspirin or kidney"] * 20)
-    counts: Counter = Counter()
-    for seed in range(60):
-        few = anywhere._replace(per_entity=5, seed=seed)
-        rows = rows_of(few, tmp_path / "a.txt", text)
-        assert Counter(row["entity"] for row in rows) == {"C05": 5, "C07": 5}
-        counts.update(row["id"] for row in rows if row["entity"] == "C05")
-    assert len(counts) == 20 and max(counts.values()) < 30  # 15 each are expected
 
 
 def test_a_bad_document_ends_the_run_or_is_left_out(

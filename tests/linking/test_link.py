@@ -75,15 +75,6 @@ def test_below_the_threshold_is_nil(scores, threshold, kind) -> None:
     assert decided.tolist() == [score < threshold for score in scores]
 
 
-def test_a_score_at_the_threshold_is_not_nil() -> None:
-    assert is_nil([-math.inf, 0.3], None).tolist() == [False, False]
-    assert is_nil([0.3, np.nextafter(0.3, 0)], 0.3).tolist() == [False, True]
-    # The threshold is not rounded to the scores' precision.
-    assert is_nil(np.array([0.1], dtype=np.float32), 0.1).tolist() == [False]
-    assert is_nil(np.array([0.1], dtype=np.float32), float(np.float32(0.1))).tolist() == [False]
-    assert is_nil(np.array([0.3], dtype=np.float32), 0.3000001).tolist() == [True]
-
-
 def decided(best, k=2, **settings):
     """What linking says of mentions with these best scores, and a second candidate below."""
     scores = [[score, score - 1] for score in best]

@@ -98,16 +98,6 @@ def test_what_others_of_the_document_mean_counts(kb: KnowledgeBase) -> None:
     assert elsewhere[:, :, 0].tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 0]]
 
 
-def test_a_mention_is_looked_at_alike_in_any_batch(kb: KnowledgeBase) -> None:
-    candidates, mentions = found(), [m._replace(text=m.text + "!") for m in mentions_in(None)]
-    ranking = ranking_by_score()
-    together = ranking.ordered(kb, LABELS, Found(mentions, candidates))
-    for i in range(len(SURFACES)):
-        own = Candidates(*(column[i : i + 1] for column in candidates))
-        alone = ranking.ordered(kb, LABELS[i : i + 1], Found(mentions[i : i + 1], own))
-        np.testing.assert_allclose(alone.chances[0], together.chances[i], atol=1e-6)
-
-
 def test_missing_candidates_have_no_chance(kb: KnowledgeBase) -> None:
     numbers, scores = np.full((2, 20), -1), np.full((2, 20), -np.inf, np.float32)
     numbers[0, 0], scores[0, 0] = 3, 0.5

@@ -82,11 +82,3 @@ def test_the_same_texts_are_read_once_and_score_the_same(kb) -> None:
     assert (cells[NUMBERS < 0] == -1).all() and len(np.unique(cells[NUMBERS >= 0])) == 8
     scores = ranker.scores(MENTIONS, NUMBERS, FOUND, kb)
     assert scores[0, 2] == scores[0, 3] and len(set(scores[0].tolist())) == 3
-
-
-def test_nothing_to_score(kb) -> None:
-    ranker = reranker()
-    nothing = np.empty((0, 4), dtype=np.int64)
-    assert ranker.scores([], nothing, nothing, kb).shape == (0, 4)
-    none = ranker.scores(MENTIONS[:1], np.array([[-1, -1]]), FOUND[3:, :2], kb)
-    assert none.tolist() == [[-np.inf, -np.inf]]

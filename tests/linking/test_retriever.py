@@ -10,24 +10,9 @@ from spacy_pel.architectures import (
     pack_retriever,
     unpack_retriever,
 )
-from spacy_pel.kb.vectors.index import VectorIndex
-from spacy_pel.linking.link import link
 from spacy_pel.linking.retriever import Retriever
 
-from ..towers import ENTITIES, MENTIONS, TEXTS, retriever
-
-
-def test_linking_is_brute_force_over_cosines() -> None:
-    linker = retriever()
-    rows = linker.entity_vectors(ENTITIES)
-    owners = np.array([7, 3, 7, 5, 3])  # two entities with two rows each
-    found = link(linker, VectorIndex.from_vectors(rows, owners), MENTIONS, 2)
-    cosines = linker.mention_vectors(MENTIONS) @ rows.T
-    for numbers, scores, cosine in zip(found.numbers, found.scores, cosines, strict=True):
-        best = {e: max(cosine[owners == e]) for e in (3, 5, 7)}
-        expected = sorted(best, key=lambda e: -best[e])[:2]
-        assert numbers.tolist() == expected
-        np.testing.assert_allclose(scores, [best[e] for e in expected], atol=1e-5)
+from ..towers import ENTITIES, TEXTS, retriever
 
 
 def test_a_fingerprint_is_the_same_with_every_version_of_transformers(monkeypatch) -> None:

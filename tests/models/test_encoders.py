@@ -10,7 +10,7 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.models.bert import build_transformer, has_fast_bfloat16
 from spacy_pel.models.encoders import PairScorer, TextEncoder
-from spacy_pel.reading.text_inputs import TokenIds, pad_texts
+from spacy_pel.reading.text_inputs import TextInputs, TokenIds
 
 from ..towers import (
     bert_states,
@@ -32,7 +32,8 @@ def encoder(**changes) -> TextEncoder:
 
 
 def batch(tokens: list[TokenIds]) -> list[torch.Tensor]:
-    return [torch.as_tensor(array) for array in pad_texts(tokens, 0).values()]
+    padded = TextInputs(tokens).padded(np.arange(len(tokens)), 0, 0)
+    return [torch.as_tensor(array) for array in padded.values()]
 
 
 @pytest.mark.parametrize("pooling", ["mean", "focus", "both", "cls"])
@@ -102,8 +103,7 @@ def scorer() -> PairScorer:
 
 
 def scored(encoder: PairScorer, pairs, perturbation=NO_PERTURBATION) -> torch.Tensor:
-    batch = [torch.as_tensor(array) for array in pad_texts(pairs, 0).values()]
-    return encoder(*batch, perturbation)
+    return encoder(*batch(pairs), perturbation)
 
 
 def test_scores_are_those_of_plain_bert_with_two_segments() -> None:
@@ -113,14 +113,3 @@ def test_scores_are_those_of_plain_bert_with_two_segments() -> None:
     expected = [pair_score(encoder, p, a[: len(p.ids)]) for p, a in zip(PAIRS, added)]
     scores = scored(encoder, PAIRS, added)
     torch.testing.assert_close(scores, torch.stack(expected)[:, None], atol=1e-5, rtol=1e-4)
-
-
-def test_a_transformer_of_one_segment_has_no_second() -> None:
-    encoder = PairScorer(mixed_precision=False)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    encoder.load(build_transformer(vocab_size=40, type_vocab_size=1, **sizes), None)
-    encoder.eval()
-    expected = [bert_states(encoder, pair).mean(0) @ encoder.score.weight[0] for pair in PAIRS]
-    torch.testing.assert_close(
-        scored(encoder, PAIRS)[:, 0], torch.stack(expected), atol=1e-5, rtol=1e-4
-    )

@@ -2,18 +2,14 @@ from __future__ import annotations
 
 import json
 import math
-from textwrap import dedent
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy.util import registry
-from thinc.api import Config
 from torch import Tensor
 
-from spacy_pel.errors import PelError
 from spacy_pel.models.losses import (
     CrossEntropyLoss,
     MentionPairLoss,
@@ -207,25 +203,6 @@ def test_a_positive_far_ahead_still_has_the_sign_that_fgsm_needs(gap: float) -> 
     targets = Targets(np.array([0]), np.array([[False, True, True]]))
     gradient, _ = CrossEntropyLoss().on_scores(scores, targets)
     np.testing.assert_array_equal(np.sign(gradient), [[-1, 1, 1]])
-
-
-def test_a_sum_is_made_by_a_config() -> None:
-    config = dedent("""
-    [loss]
-    @losses = "spacy-pel.SumLoss.v1"
-
-    [loss.*.proxies]
-    @losses = "spacy-pel.ProxyLoss.v1"
-    alpha = 8
-
-    [loss.*.softmax]
-    @losses = "spacy-pel.CrossEntropyLoss.v1"
-    scale = 32
-    """)
-    proxies, softmax = registry.resolve(Config().from_str(config))["loss"].losses
-    assert (proxies.alpha, softmax.scale) == (8, 32)
-    with pytest.raises(PelError, match="give at least one loss"):
-        SumLoss()
 
 
 @both_types

@@ -6,7 +6,6 @@ import torch
 from spacy_pel.errors import PelError
 from spacy_pel.models.bert import build_transformer
 from spacy_pel.models.onnx_states import OnnxStates
-from spacy_pel.system.threads import in_threads
 
 from ..towers import spread_weights
 
@@ -107,12 +106,3 @@ def test_a_bert_that_it_does_not_compute_is_refused() -> None:
         OnnxStates(bert(hidden_act="relu"), int8=False)
     with pytest.raises(PelError, match='on the CPU, .* not on "meta"'):
         OnnxStates(bert().to("meta"), int8=False)
-
-
-def test_threads_may_share_it() -> None:
-    onnx = OnnxStates(bert(), int8=True)
-    batches = [batch(7, 4), batch(3), batch(9, 2, 5), batch(6)]
-    alone = [onnx(*inputs) for inputs in batches]
-    together = in_threads(lambda inputs: onnx(*inputs), 20 * batches, 4, lambda: None)
-    for expected, found in zip(20 * alone, together):
-        assert torch.equal(expected, found)

@@ -79,7 +79,6 @@ def test_kbs_that_want_something(bare_kb: KnowledgeBase) -> None:
     [
         ({"spacy": "3.7.0"}, "spacy", BROKEN, "3.7.0, where <3.9,>=3.8.2 is asked for"),
         ({"spacy": None}, "spacy", BROKEN, "not installed"),
-        ({"ray": "1.0"}, "ray", NOTE, "1.0, where <2.64,>=2.10 is asked for"),
         ({"faiss-cpu": None}, "faiss", BROKEN, "not installed"),
         ({"faiss-gpu": "1.14.3"}, "faiss", BROKEN, "one of which overwrites the other"),
     ],

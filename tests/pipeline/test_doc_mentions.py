@@ -9,7 +9,8 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_pel.pipeline.doc_mentions import long_forms, mentions_in_context
+from spacy_pel.kb import SearchFilter
+from spacy_pel.pipeline.doc_mentions import long_forms, mentions_in_context, search_filters
 from spacy_pel.reading.mention import DocumentContext, TokenStates
 
 TEXT = "Multiple sclerosis (MS) is rare. Lesions of MS were seen."
@@ -56,3 +57,10 @@ def test_what_scispacys_detector_has_found_goes_first(doc: Doc) -> None:
     serializable = {"short_text": "MS", "short_start": 9, "short_end": 10, "long_text": "one"}
     doc._.abbreviations = [serializable, {**serializable, "long_text": "two"}]
     assert long_forms(doc, doc.text) == {"MS": "one"}
+
+
+def test_a_label_has_types_of_its_own_within_the_sources_of_all(doc: Doc) -> None:
+    found = search_filters([doc.ents], ["Gene"], ["MSH"], {"TERM": ["Disease"]})
+    assert found == [SearchFilter(("Disease",), ("MSH",))] * 2
+    assert search_filters([doc.ents], None, None, {"OTHER": ["Disease"]}) == [None, None]
+    assert search_filters([doc.ents], None, None, None) is None

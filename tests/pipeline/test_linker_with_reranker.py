@@ -101,15 +101,6 @@ def test_training_goes_on_and_drops_the_ranking_and_its_threshold(reranked: Trai
     assert linker.nil_threshold is None and linker.ranking is None
 
 
-def test_entities_seen_by_either_are_seen(trained: Trained) -> None:
-    nlp = with_reranker(trained)
-    linker = nlp.get_pipe("proxy_linker")
-    seen = set(linker.cfg["trained_entities"])
-    new = [("A liver cyst.", {"liver cyst": "D00"})]
-    nlp.initialize(lambda: examples(nlp, new))
-    assert "D00" not in seen and set(linker.cfg["trained_entities"]) == seen | {"D00"}
-
-
 def test_training_needs_a_retriever_a_choice_and_vectors(trained: Trained, tmp_path: Path) -> None:
     bare = str(build_kb(ENTITIES, tmp_path / "kb").path)
     for changes, message in (

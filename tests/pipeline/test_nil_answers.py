@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +12,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from thinc.api import Adam
 
-from spacy_pel.fitting.calibrate import calibrate
 from spacy_pel.linking.ranking import TOP
 
-from ..fitting.calibration_corpus import write_corpus
 from ..rankings import ranking_by_score
 from .conftest import TRAIN, Trained, examples, with_mentions
 
@@ -102,14 +99,6 @@ def linked(nlp: Language, *labels: str) -> Doc:
     doc = Doc(nlp.vocab, words=["MS"] * len(labels))
     doc.ents = [Span(doc, n, n + 1, label) for n, label in enumerate(labels)]
     return nlp.get_pipe("proxy_linker")(doc)
-
-
-def test_labels_are_counted_and_saved(tiny_nlp: Language, tmp_path: Path) -> None:
-    report = calibrate(tiny_nlp, [write_corpus(tiny_nlp, tmp_path / "dev.pubtator")])
-    labels = tiny_nlp.get_pipe("proxy_linker").ranking.labels
-    assert sum(labels.values()) == report.mentions
-    tiny_nlp.to_disk(tmp_path / "pipeline")
-    assert spacy.load(tmp_path / "pipeline").get_pipe("proxy_linker").ranking.labels == labels
 
 
 def test_a_new_label_is_warned_of_once(

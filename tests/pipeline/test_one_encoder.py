@@ -10,14 +10,12 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_pel.fitting.evaluate import evaluate
 from spacy_pel.kb import build_kb
 from spacy_pel.pipeline.doc_mentions import mentions_in_context, read_documents
 from spacy_pel.pipeline.pipelines import read_by_upstream
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.training.optimizer import AdamW
 
-from ..training.problem import write_pubtator
 from .conftest import PROBLEM, TRAIN, examples, mentions_of, results
 from .test_linker_that_listens import embedded, pipeline, weights
 
@@ -93,14 +91,6 @@ def test_the_words_alone_can_be_added(nlp: Language, monkeypatch) -> None:
     both = linker.retriever.mention_vectors(mentions)
     expected = [(a + b) / np.linalg.norm(a + b) for a, b in zip(in_text, alone)]
     np.testing.assert_allclose(both, expected, atol=1e-6)
-
-
-def test_gold_mentions_stay_what_is_linked(nlp: Language, tmp_path: Path) -> None:
-    write_pubtator(tmp_path / "gold.pubtator", TRAIN)
-    report = evaluate(nlp, [tmp_path / "gold.pubtator"])
-    assert report["recall@1"]["in_kb"] > 0.9
-    [doc] = mentions_of(nlp, TRAIN[:1])
-    assert [ent.text for ent in nlp(doc).ents] == list(TRAIN[0][1])
 
 
 def best(docs) -> list:

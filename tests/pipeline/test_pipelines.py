@@ -10,10 +10,7 @@ from catalogue import RegistryError
 from spacy.util import registry
 
 from spacy_pel.errors import PelError
-from spacy_pel.pipeline.pipelines import load_pipeline, names_to_install, unknown_names_explained
-from spacy_pel.registry import REGISTERED
-
-LOSSES = REGISTERED["thinc_losses"]
+from spacy_pel.pipeline.pipelines import load_pipeline, unknown_names_explained
 
 
 def refusal(path: Path) -> str:
@@ -51,26 +48,10 @@ def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
     assert "Can't find model" in refusal(tmp_path / "none")
 
 
-# Names that registry.py has and the installed package lacks, or the other way round
-
-
-def test_names_that_are_new_moved_or_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert names_to_install() == []
-    moved = {"spacy-pel.ProxyLoss.v1": "spacy_pel.models.elsewhere:ProxyLoss"}
-    new = {"spacy-pel.New.v1": "spacy_pel.models.losses:ProxyLoss"}
-    monkeypatch.setitem(REGISTERED, "thinc_losses", {**moved, **new})
-    assert names_to_install() == sorted({*LOSSES, *new})
-
-
-def test_the_error_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    def look_up(name: str) -> None:
-        with unknown_names_explained("here"):
+def test_the_error_names_the_remedy() -> None:
+    for name, error, message in (
+        ("spacy-pel.New.v1", PelError, 'here: .* find "spacy-pel.New.v1"; check its spelling'),
+        ("theirs.v1", RegistryError, "E893"),  # names of others are left to spaCy
+    ):
+        with pytest.raises(error, match=message), unknown_names_explained("here"):
             registry.get("losses", name)
-
-    with pytest.raises(PelError, match='here: .* find "spacy-pel.New.v1"; check its spelling'):
-        look_up("spacy-pel.New.v1")
-    monkeypatch.setitem(REGISTERED, "thinc_losses", {**LOSSES, "spacy-pel.New.v1": "a:b"})
-    with pytest.raises(PelError, match='find "spacy-pel.New.v1"; install the package again'):
-        look_up("spacy-pel.New.v1")
-    with pytest.raises(RegistryError, match="E893"):  # names of others are left to spaCy
-        look_up("theirs.v1")

@@ -59,13 +59,8 @@ def test_a_setting_of_the_config_is_an_attribute_and_is_saved(tmp_path) -> None:
     "config",
     [
         {"candidates": "many"},
-        {"nil_threshold": "low"},
-        {"kb": {"path": "KB"}},
         {"candidate": 3},
         {"row_kind": "word"},
-        {"model": {"pool": "mean"}},
-        {"regularizer": {"@misc": "spacy-pel.FGSM.v1", "epsilon": "small"}},
-        {"negatives": {"@misc": "spacy-pel.RandomNegatives.v1", "in_batch": "perhaps"}},
     ],
 )
 def test_a_wrong_type_or_an_unknown_key_or_choice_is_refused(config) -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import spacy
 from spacy.language import Language
-from spacy.tokens import Span
 from spacy.training import Example
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.embed import embed_kb
-from spacy_pel.kb import build_kb
 from spacy_pel.linking.exact_names import is_acronym
 from spacy_pel.reading.mention import MentionInContext
 
@@ -84,21 +79,6 @@ def test_a_pipeline_is_confined_to_types_and_a_label_to_its_own(nlp: Language) -
         found_ids(nlp)
 
 
-def test_a_pipeline_is_confined_to_sources(nlp: Language, tmp_path: Path) -> None:
-    linker = nlp.get_pipe("proxy_linker")
-    entities = [
-        e._replace(sources=("MSH" if e.types == ("Disease",) else "GO",)) for e in linker.kb
-    ]
-    linker.set_kb(build_kb(entities, tmp_path / "kb").path)
-    embed_kb(linker.kb.path, linker)
-    linker.kb.refresh()
-    linker.sources, linker.label_types = ["MSH"], {"TERM": ["Procedure", "Disease"]}
-    assert found_ids(nlp) == {"C01", "C03", "C06"}
-    linker.sources = ["NCI"]
-    with pytest.raises(PelError, match="no entity comes from 'NCI'"):
-        found_ids(nlp)
-
-
 # A text in which "MS" is read in three contexts, once in lower case, and a mention of its own.
 SAME = "The patient has MS. The peptide was counted with MS. The ions of ms. A liver cyst."
 
@@ -126,12 +106,6 @@ def test_mentions_of_the_same_words_agree_if_that_is_asked(nlp: Language) -> Non
     for candidate in one_name:
         scores = [table[candidate["id"]] for table in tables]
         assert candidate["score"] == pytest.approx(sum(scores) / 3, abs=1e-6)
-
-    linker.label_types = {"DISEASE": ["Disease"]}  # labels that confine them otherwise
-    doc = same_words(nlp)
-    doc.ents = [Span(doc, e.start, e.end, label) for e, label in zip(doc.ents, ("DISEASE", "TERM"))]
-    confined, free = (ent._.kb_candidates for ent in nlp(doc).ents)
-    assert {c["id"] for c in confined} == {"C01", "C03", "C06"} != {c["id"] for c in free}
 
     doc = nlp.make_doc(DEFINED)  # an acronym agrees with its long form
     doc.ents = [doc.char_span(0, 18, label="TERM"), doc.char_span(44, 46, label="TERM")]

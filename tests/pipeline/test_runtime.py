@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,7 @@ from spacy_pel.models.onnx_states import OnnxStates
 from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.reading.entity_texts import EntityText
 
-from ..towers import spread_weights
-from .conftest import TEST, TRAIN, Trained, mentions_of, results, train, with_reranker
+from .conftest import TEST, TRAIN, Trained, mentions_of, results, train
 
 
 def loaded(trained: Trained, runtime: str) -> Language:
@@ -88,21 +86,6 @@ def test_candidates_are_those_of_torch_and_entities_are_encoded_by_it(
     assert np.array_equal(vectors, of_torch) and not passes
 
 
-def test_the_reranker_is_computed_by_it_too(trained: Trained, passes: list) -> None:
-    nlp = with_reranker(trained)
-    linker = nlp.get_pipe("proxy_linker")
-    linker.reranker_model.initialize(X=[])
-    expected = linker.predict(mentions_of(nlp)).links
-    assert not passes
-    linker.runtime = Runtime("onnx")
-    links = linker.predict(mentions_of(nlp)).links
-    towers = linker.retriever.mention_tower, linker.reranker_model.layers[0]
-    transformers = {id(encoder_of(tower).transformer) for tower in towers}
-    assert {id(states.transformer) for states in passes} == transformers
-    np.testing.assert_allclose(links.rerank_scores, expected.rerank_scores, atol=1e-4)
-    assert encoder_of(towers[1]).computed_by is None
-
-
 def test_training_is_torchs_and_its_weights_are_taken_afterwards(
     trained: Trained, passes: list
 ) -> None:
@@ -121,18 +104,6 @@ def test_training_is_torchs_and_its_weights_are_taken_afterwards(
     expected = linker.predict(mentions_of(nlp)).links
     np.testing.assert_allclose(links.scores, expected.scores, atol=1e-4)
     assert np.abs(links.scores - before.scores).max() > 1e-3
-
-
-def test_loaded_weights_are_taken(trained: Trained) -> None:
-    nlp = loaded(trained, "onnx")
-    linker = nlp.get_pipe("proxy_linker")
-    expected = linked(nlp)
-    encoder = encoder_of(linker.retriever.mention_tower)
-    encoder.transformer = copy.deepcopy(encoder.transformer)
-    spread_weights(encoder.transformer)
-    assert linked(nlp) != expected
-    linker.from_disk(trained.path / "proxy_linker")
-    assert linked(nlp) == expected
 
 
 def test_it_is_a_setting_and_not_of_the_weights(trained: Trained, tmp_path: Path) -> None:

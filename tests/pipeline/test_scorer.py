@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import spacy
-from spacy.cli.find_threshold import find_threshold
-from spacy.language import Language
-from spacy.tokens import Doc, DocBin, Span
-from spacy.training import Corpus, Example
+from spacy.tokens import Doc, Span
+from spacy.training import Example
 
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.pipeline.annotations import install_extensions
 from spacy_pel.pipeline.scorer import linking_scores
-
-from .conftest import TRAIN, examples, with_mentions
 
 NLP = spacy.blank("en")
 
@@ -167,37 +161,3 @@ def test_missed_mentions_are_never_nil(bare_kb: KnowledgeBase) -> None:
 
 
 # nlp.evaluate
-
-
-def test_mentions_found_by_the_pipeline_are_scored(tiny_nlp: Language) -> None:
-    references = [e.reference for e in examples(tiny_nlp, TRAIN[:4])]
-    found = [Example(tiny_nlp.make_doc(doc.text), doc) for doc in references]
-    given = tiny_nlp.evaluate(examples(tiny_nlp, TRAIN[:4]))
-    scores = tiny_nlp.evaluate(found)
-    assert scores["mentions"] == 5 and scores["mrr"] == pytest.approx(given["mrr"])
-    tiny_nlp.remove_pipe("entity_ruler")
-    missed = [Example(tiny_nlp.make_doc(doc.text), doc) for doc in references]
-    assert tiny_nlp.evaluate(missed)["recall@64"]["in_kb"] == 0.0
-
-
-def test_find_threshold_finds_that_of_nil(tiny_folder: Path, tmp_path: Path) -> None:
-    gold = tmp_path / "dev.spacy"
-    ids = {"MS": "C01", "aspirin": "C05", "headache": "NIL", "kidney": "C99"}
-    doc = with_mentions(NLP, "MS and aspirin and a headache of the kidney.", ids)
-    DocBin(docs=[doc], store_user_data=True).to_disk(gold)
-    # The threshold alone decides what is NIL. It is a number of numpy in find-threshold.
-    only = {"sure_probability": None, "nil_threshold": np.float64(0.4)}
-    nlp = spacy.load(tiny_folder, config={"components": {"proxy_linker": only}})
-    linker = nlp.get_pipe("proxy_linker")
-    assert linker.nil_threshold == 0.4
-    linker.nil_threshold = None
-    nlp.to_disk(tmp_path / "pipeline")
-    best, score, scores = find_threshold(
-        str(tmp_path / "pipeline"), gold, "proxy_linker", "nil_threshold", "nel_nil_f", n_trials=6
-    )
-    assert sorted(scores) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
-    assert score == scores[best] == max(scores.values())
-    for threshold, found in scores.items():
-        linker.nil_threshold = float(threshold)
-        assert nlp.evaluate(list(Corpus(gold)(nlp)))["nel_nil_f"] == found
-    assert len(set(scores.values())) > 1

@@ -88,17 +88,6 @@ def with_a_kb_inside(one: Trained, folder: Path) -> Language:
     return nlp
 
 
-def sourced_and_saved(one: Trained, folder: Path) -> Language:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("proxy_linker", source=spacy.load(one.path))
-    nlp.to_disk(folder)
-    return spacy.load(folder)
-
-
-def opened_by_the_folder_of_the_component(one: Trained, folder: Path) -> Language:
-    return opened(one.path / "proxy_linker")
-
-
 def opened_and_saved_without_the_original(one: Trained, folder: Path) -> Language:
     original = shutil.copytree(one.path, folder / "original")
     opened(original).to_disk(folder / "copy")
@@ -120,8 +109,6 @@ def opened_whatever_its_name(one: Trained, folder: Path) -> Language:
         saved_where_it_was_loaded_from,
         moved_alone,
         with_a_kb_inside,
-        sourced_and_saved,
-        opened_by_the_folder_of_the_component,
         opened_and_saved_without_the_original,
         opened_whatever_its_name,
     ],
@@ -196,18 +183,6 @@ def test_a_threshold_named_at_loading_goes_before_the_saved_one(
         loaded.get_pipe("proxy_linker").nil_threshold = later
         loaded.to_disk(tmp_path / "again")
         assert thresholds(spacy.load(tmp_path / "again")) == later
-
-
-def test_a_linker_saved_before_there_was_calibration_is_loaded(
-    trained: Trained, tmp_path: Path
-) -> None:
-    shutil.copytree(trained.path, tmp_path / "old")
-    file = tmp_path / "old" / "proxy_linker" / "cfg"
-    cfg = json.loads(file.read_text("utf8"))
-    for name in ("nil_threshold", "configured_nil_threshold", "ranking"):
-        del cfg[name]
-    file.write_text(json.dumps(cfg), encoding="utf8")
-    assert linked(spacy.load(tmp_path / "old")) == linked(trained.nlp)
 
 
 def test_opened_with_a_kb_of_its_own(trained: Trained, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from thinc.api import Adam, fix_random_seed
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
-from spacy_pel.pipeline import learning
 
 from ..training import problem
 from ..training.problem import same
@@ -150,17 +149,6 @@ def test_training_goes_on_from_a_saved_pipeline(trained: Trained) -> None:
     assert max(losses) < 5  # where it began, at first, the loss was ten times that
     assert linker.loss.bias == linker.cfg["loss"]["bias"] == bias
     assert searched(nlp) == {entity.concept_id for entity in PROBLEM}
-
-
-def test_what_a_saved_pipeline_goes_on_with_is_seen(trained: Trained, monkeypatch, caplog) -> None:
-    monkeypatch.setattr(learning, "RESUMED_SEARCH", 5)
-    nlp = spacy.load(trained.path)
-    linker = nlp.get_pipe("proxy_linker")
-    linker.cfg["trained_entities"] = []
-    for first in (0, 3):
-        nlp.update(examples(nlp, TRAIN[first : first + 2]), sgd=Adam(0.001))
-    assert linker.cfg["trained_entities"] == ["C01", "C02", "C05"]
-    assert "searches 5 entities of the KB" in caplog.text
 
 
 # initialize

@@ -36,7 +36,7 @@ def test_a_mention_has_the_tokens_that_it_touches(tokens, data) -> None:
         start = data.draw(st.integers(0, len(text) - 1))
         end = data.draw(st.integers(start + 1, len(text)))
         mentions.append(MentionInContext(text, start, end, context))
-    (found,) = SharedStatesReader().inputs(mentions).documents
+    (found,) = SharedStatesReader().inputs(mentions)
     assert found.tokens is context.token_states and found.mentions.tolist() == [0, 1, 2]
     offsets = context.token_states.offsets
     for (_, start, end, *_), (first, last) in zip(mentions, found.spans):
@@ -49,7 +49,7 @@ def test_mentions_are_gathered_by_document() -> None:
     (text, one), (_, other) = document([(0, 2), (1, 2)]), document([(0, 2), (1, 2)])
     places = [(0, 2, one), (3, 5, other), (3, 5, one)]
     mentions = [MentionInContext(text, *place) for place in places]
-    found = SharedStatesReader().inputs(mentions).documents
+    found = SharedStatesReader().inputs(mentions)
     assert [each.mentions.tolist() for each in found] == [[0, 2], [1]]
     assert [each.spans.tolist() for each in found] == [[[0, 1], [1, 2]], [[1, 2]]]
     assert [each.tokens for each in found] == [one.token_states, other.token_states]

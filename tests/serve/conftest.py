@@ -17,7 +17,6 @@ from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.serve import server
 from spacy_pel.serve.app import create_app
 from spacy_pel.serve.served import Limits, address, listen
-from spacy_pel.serve.service import LinkingService
 
 LIMITS = Limits(body=50_000, documents=4, characters=300, mentions=5, seconds=20, waiting=50)
 
@@ -30,8 +29,10 @@ def make_app(tiny_folder: Path) -> Iterator[Callable[..., FastAPI]]:
     def make(
         limits: Limits = LIMITS, nlp: spacy.Language | None = None, **settings: bool
     ) -> FastAPI:
-        services.append(LinkingService(Linking(nlp or spacy.load(tiny_folder)), limits))
-        return create_app(services[-1], "https://example.org/{id}", **settings)
+        linking = Linking(nlp or spacy.load(tiny_folder))
+        app = create_app(linking, limits, "https://example.org/{id}", **settings)
+        services.append(app.state.service)
+        return app
 
     yield make
     for service in services:
@@ -44,9 +45,7 @@ def client(tiny_folder: Path) -> Iterator[TestClient]:
 
     An error of the server is an answer, as over a network.
     """
-    app = create_app(
-        LinkingService(Linking(spacy.load(tiny_folder)), LIMITS), "https://example.org/{id}"
-    )
+    app = create_app(Linking(spacy.load(tiny_folder)), LIMITS, "https://example.org/{id}")
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 

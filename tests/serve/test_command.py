@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
 from spacy_pel.serve import server
-from spacy_pel.serve.served import address, is_local, listen
 
 
 def failure(*arguments: object) -> str:
@@ -54,13 +53,6 @@ def test_a_warning_beyond_this_computer(tmp_path: Path, host: str, is_warned: bo
     arguments = ["serve", str(tmp_path), "--host", host, "--port", "0"]
     output = " ".join(CliRunner().invoke(pel, arguments).output.split())
     assert ("no login" in output) is is_warned and "cannot be loaded" in output
-
-
-def test_the_address_that_is_printed() -> None:
-    for host, url in ("127.0.0.1", "http://127.0.0.1:"), ("::1", "http://[::1]:"):
-        with listen(host, 0) as listener:
-            assert address(listener) == f"{url}{listener.getsockname()[1]}"
-            assert is_local(listener)
 
 
 def test_the_address_is_said_at_once_and_what_is_done_until_it_serves(
@@ -106,9 +98,9 @@ def test_it_answers_what_is_under_way_and_ends(tiny_folder: Path) -> None:
     with serving(tiny_folder) as (process, answer):
         assert answer("/health", host="rebound.example.org")[0] == 400
         threading.Timer(0.2, process.send_signal, [signal.SIGTERM]).start()
-        status, body = answer("/link", {"text": "MS or RA? " * 200})
+        status, body = answer("/link", {"text": "MS or RA? " * 100})
         assert status == 200
-        assert [len(d["mentions"]) for d in json.loads(body)["documents"]] == [400] * 20
+        assert [len(d["mentions"]) for d in json.loads(body)["documents"]] == [200] * 20
 
 
 def test_workers_share_the_address_and_their_counters(tiny_folder: Path) -> None:

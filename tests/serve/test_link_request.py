@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from spacy.language import Language
 
 from spacy_pel.serve.service import LinkingService
@@ -61,34 +59,6 @@ def test_given_mentions_are_the_only_ones_and_count_code_points(client: TestClie
     assert (mention["start"], mention["text"], mention["label"]) == (start + 2, "kidney", "Organ")
     assert none["mentions"] == []
     assert [(m["start"], m["end"], m["label"]) for m in blanks["mentions"]] == [(3, 5, "MENTION")]
-
-
-def test_mentions_that_overlap_where_the_pipeline_has_a_spans_key(
-    make_app: Callable, tiny_nlp: Language
-) -> None:
-    tiny_nlp.get_pipe("proxy_linker").spans_key = "sc"
-    client = TestClient(make_app(nlp=tiny_nlp))
-    given = [{"start": 0, "end": 12}, {"start": 5, "end": 12}]
-    (record,) = link(client, {"text": "right kidney", "mentions": given})
-    assert [m["text"] for m in record["mentions"]] == ["right kidney", "kidney"]
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_any_text_and_mention(client: TestClient, data: st.DataObject) -> None:
-    text = data.draw(st.text(min_size=1, max_size=40))
-    offsets = st.integers(0, len(text))
-    start, end = sorted((data.draw(offsets), data.draw(offsets)))
-    mentions = [{"start": start, "end": end}]
-    body = {"documents": [{"text": text}, {"text": text, "mentions": mentions}]}
-    answer = client.post("/link", json=body)
-    if text[start:end].strip():
-        found, given = answer.json()["documents"]
-        assert [m["text"] for m in given["mentions"]] == [text[start:end].strip()]
-        for mention in found["mentions"] + given["mentions"]:
-            assert mention["text"] == text[mention["start"] : mention["end"]]
-    else:
-        problem(answer, 422)
 
 
 DOCUMENT = {"text": "MS or RA?"}

@@ -148,30 +148,7 @@ def test_paste_click_edit_export(make_app, serve, visit, tmp_path: Path) -> None
     assert [m["text"] for m in exported(page, tmp_path)["mentions"]] == shown(page)
 
 
-def test_what_is_corrected_is_gold(make_app, serve, visit, tmp_path: Path) -> None:
-    page = visit(serve(make_app()))
-    link(page, TEXT)
-    page.locator(".mention", has_text="RA").click()
-    page.locator("#candidates button").nth(2).click()
-    assert "chosen by you" in page.text_content("#figures")
-    chosen = page.locator("#candidates .id").nth(2).text_content()
-    assert page.locator("#candidates button[aria-pressed=true]").text_content() == "Chosen"
-    page.locator(".mention", has_text="headache").click()
-    page.get_by_role("button", name="None of these (NIL)").click()
-    assert page.text_content("#verdict") == "NIL: the knowledge base lacks it."
-    select(page, "🧠")
-    page.get_by_role("button", name="Link this selection").click()  # links all anew
-    settle(page)
-    record = exported(page, tmp_path)
-    ids = {mention["text"]: mention["id"] for mention in record["mentions"]}
-    assert (ids["RA"], ids["headache"]) == (chosen, "NIL")
-    (gold,) = open_corpus(tmp_path / "linked.json").documents()
-    assert {mention.text: mention.ids for mention in gold.mentions} == {
-        words: () if id == "NIL" else (id,) for words, id in ids.items()
-    }
-
-
-def test_the_right_entity_is_found_in_the_whole_kb(
+def test_what_is_corrected_is_gold_also_from_the_whole_kb(
     make_app, serve, visit, tiny_nlp: Language, tmp_path: Path
 ) -> None:
     tiny_nlp.get_pipe("proxy_linker").candidates = 1
@@ -189,13 +166,11 @@ def test_the_right_entity_is_found_in_the_whole_kb(
     page.locator("#found button").click()
     assert page.text_content("#verdict") == "C03 rheumatoid arthritis"
     page.locator(".mention", has_text="kidney").click()
-    assert page.locator("#search").input_value() == ""
-    page.fill("#search", "X3")  # another id of the same entity
-    page.locator("#found button").click()
-    ids = {mention["text"]: mention["id"] for mention in exported(page, tmp_path)["mentions"]}
-    assert ids == {"MS": "C03", "kidney": "C03"}
+    page.get_by_role("button", name="None of these (NIL)").click()
+    assert page.text_content("#verdict") == "NIL: the knowledge base lacks it."
+    exported(page, tmp_path)
     (gold,) = open_corpus(tmp_path / "linked.json").documents()
-    assert [mention.ids for mention in gold.mentions] == [("C03",)] * 2
+    assert [mention.ids for mention in gold.mentions] == [("C03",), ()]
 
 
 def test_by_keyboard_alone(make_app, serve, visit) -> None:
@@ -227,29 +202,6 @@ def test_by_keyboard_alone(make_app, serve, visit) -> None:
     assert shown(page) == ["MS", "kidney failure"]
 
 
-def test_nil_and_overlapping_mentions(make_app, serve, visit, tiny_nlp: Language) -> None:
-    linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.spans_key, linker.nil_threshold = "sc", 2.0
-    page = visit(serve(make_app(nlp=tiny_nlp)))
-    page.route(
-        "**/link",
-        lambda route: route.continue_(post_data=json.dumps({"documents": [OVERLAPPING]})),
-    )
-    link(page, OVERLAPPING["text"])
-    assert page.locator("#text .mention").all_text_contents() == ["right kidney"]
-    assert page.locator("#overlapping .mention").all_text_contents() == ["kidney"]
-    assert page.text_content("#status") == "2 mentions, 2 of them NIL."
-    page.locator("#overlapping .mention").click()
-    assert page.text_content("#verdict").startswith("NIL")
-    assert page.text_content("#candidates-title") == "Candidates that were rejected"
-
-
-OVERLAPPING = {
-    "text": "right kidney",
-    "mentions": [{"start": 0, "end": 12}, {"start": 6, "end": 12}],
-}
-
-
 def test_errors_in_plain_words(make_app, serve, visit) -> None:
     page = visit(serve(make_app()))
     page.get_by_role("button", name="Link", exact=True).click()
@@ -258,11 +210,8 @@ def test_errors_in_plain_words(make_app, serve, visit) -> None:
     assert page.text_content("#error") == "Select some words of the text first."
     link(page, "a" * 301)
     assert page.text_content("#error") == "301 characters of text; at most 300 are taken."
-    page.fill("#input", "")
-    link(page, "kidney")
-    assert page.locator("#error").is_hidden() and shown(page) == ["kidney"]
     page.route("**/link", lambda route: route.abort())
     page.get_by_role("button", name="Link", exact=True).click()
-    page.locator("#error").wait_for()
-    assert page.text_content("#error") == "The server cannot be reached. Is it still running?"
-    assert shown(page) == ["kidney"]  # what was there stays
+    playwright.expect(page.locator("#error")).to_have_text(
+        "The server cannot be reached. Is it still running?"
+    )

@@ -83,21 +83,6 @@ def exchanges(folder: Path) -> bool:
     return whole_files._exchanged(first, second)
 
 
-@pytest.mark.parametrize("has_exchange", [True, False])
-@pytest.mark.parametrize("is_file", [True, False])
-def test_what_was_there_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_exchange: bool, is_file: bool
-) -> None:
-    if not has_exchange:
-        monkeypatch.setattr(whole_files, "_exchanged", lambda first, second: False)
-    out = tmp_path / "out[1]"
-    out.write_text("old") if is_file else (out / "old").mkdir(parents=True)
-    with whole_folder(out) as folder:
-        (folder / "new").mkdir()
-    assert [path.name for path in out.iterdir()] == ["new"]
-    assert list(tmp_path.iterdir()) == [out]
-
-
 def test_all_is_on_the_disk_before_it_is_in_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
-import shutil
-import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-import spacy
 import torch
 from spacy.util import load_config
 
 from spacy_pel.corpora import batchers
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.models.losses import ProxyLoss
 from spacy_pel.system import whole_files
 from spacy_pel.training.checkpoint import load_checkpoint
-from spacy_pel.training.loop import CHECKPOINT, RunProgress, peak_memory_mb
+from spacy_pel.training.loop import CHECKPOINT, RunProgress
 from spacy_pel.training.pool import Pool
 
 from ..pipeline.conftest import PROBLEM, TRAIN
@@ -101,21 +96,6 @@ def test_a_linker_of_another_pipeline_goes_on_to_the_same_end(kb: Path, tmp_path
     config["components"]["proxy_linker"] = {"source": str(tmp_path / "other" / "model-last")}
     config.to_disk(path)
     assert_same_end(path, tmp_path, (5,))
-
-
-def test_with_frozen_entities_it_goes_on_to_the_same_end(kb: Path, tmp_path: Path) -> None:
-    path = write_config(tmp_path, kb)
-    teacher = tmp_path / "teacher"
-    list(training_run(path, teacher).run())
-    nlp = spacy.load(teacher / "model-last")
-    embedded = shutil.copytree(kb, tmp_path / "kb")
-    embed_kb(embedded, nlp.get_pipe("proxy_linker"))
-    encoder = {"@misc": "spacy-pel.TrainedEncoder.v1", "path": str(teacher / "model-last")}
-    changes = {"freeze_entities": True, "model.shared": False, "model.encoder": encoder}
-    named = {f"components.proxy_linker.{name}": value for name, value in changes.items()}
-    (tmp_path / "student").mkdir()
-    path = write_config(tmp_path / "student", embedded, **named)
-    assert_same_end(path, tmp_path / "student", (1, 5))
 
 
 def test_what_evaluations_search_changes_no_weights(kb: Path, tmp_path: Path) -> None:
@@ -229,9 +209,3 @@ def test_it_stops_after_an_evaluation_by_the_earliest_of_the_best(
         over.append(progress.is_over(patience, max_steps))
     assert best == [True, True, False, True, False]
     assert over.index(True) == last // 2 if last else not any(over)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_the_peak_of_memory_is_what_the_system_says() -> None:
-    highest = int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024
-    assert peak_memory_mb() == pytest.approx(highest, abs=8)

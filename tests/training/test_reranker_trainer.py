@@ -19,9 +19,8 @@ from spacy_pel.models.adversarial import FGSM
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.mention import GoldMention
 from spacy_pel.training import trainer as trainers
-from spacy_pel.training.mention_views import MaskAndReplace
 from spacy_pel.training.reranker_trainer import RerankerTrainer, with_gold
-from spacy_pel.training.trainer import StepLoss, WorkCounts
+from spacy_pel.training.trainer import StepLoss
 
 from ..towers import MENTIONS, pair_score, reranker
 from .kbs import assert_same_gradients
@@ -154,16 +153,6 @@ def test_what_the_retriever_is_sure_of_is_not_trained_on(kb) -> None:
     assert ours.counts.pair_inputs == 9
 
 
-@pytest.mark.parametrize("fgsm", [None, FGSM()])
-def test_what_is_counted(kb, fgsm: FGSM | None) -> None:
-    ours, seen = trainer(kb, fgsm), []
-    encoder(ours.reranker).register_forward_hook(lambda m, i, output: seen.append(len(output)))
-    ours.step([*GOLD, GOLD[0]])
-    n_pairs = (2 if fgsm else 1) * sum(len(row) for row, *_ in TRAINED)
-    assert ours.counts == WorkCounts(mentions=5, mention_inputs=4, pair_inputs=n_pairs)
-    assert sum(seen) == n_pairs
-
-
 def test_candidates_are_searched_once(kb, caplog) -> None:
     ours = trainer(kb)
     with caplog.at_level(logging.INFO):
@@ -189,14 +178,6 @@ def test_views_are_read_by_the_retriever_and_by_the_reranker(kb) -> None:
     read = [m._replace(context=c) for m, c in zip(GOLD, views(GOLD, kb, None))]
     assert viewed.step(GOLD) == plain.step(read) != trainer(kb).step(GOLD)
     assert_same_gradients(viewed.model, plain.model)
-
-
-def test_a_masked_mention_has_candidates_of_its_own(kb) -> None:
-    ours = trainer(kb, views=MaskAndReplace(1, 0), retriever_weight=1.0, sure=0.3)
-    ours.retrieve(GOLD)  # sure of all as they are, which says nothing of their views
-    ours.step(GOLD)
-    ours.step(GOLD)
-    assert ours.kb.searched == [4, 4]
 
 
 def test_where_there_is_nothing_to_learn_it_says_so(kb) -> None:

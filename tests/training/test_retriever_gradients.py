@@ -30,6 +30,11 @@ from spacy_pel.training.pool import GoldMentions, Pool, StoredRows
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 from spacy_pel.training.trainer import StepLoss, WorkCounts
 
+from ..models.test_losses import (
+    naive_cross_entropy,
+    naive_positive_negative,
+    naive_proxy_loss,
+)
 from ..towers import ENTITIES, MENTIONS, bert_vector, retriever
 from . import kbs
 from .kbs import CLUSTERED, assert_same_gradients
@@ -71,16 +76,6 @@ def all_rows(batch: Batch, pool: FixedPool, rng) -> tuple[list[Row], Targets]:
     assert batch.vectors.shape == (4, 32)
     assert batch.positives == [ROWS[column] for column in TARGETS.positive]
     return ROWS, TARGETS
-
-
-def naive_proxy_loss(positive: Tensor, negatives: list[Tensor]) -> Tensor:
-    push = sum((torch.exp(8 * s) for s in negatives), torch.zeros(()))
-    return torch.log(1 + torch.exp(-8 * positive)) + torch.log(1 + push)
-
-
-def naive_cross_entropy(positive: Tensor, negatives: list[Tensor]) -> Tensor:
-    total = sum((torch.exp(s) for s in [positive, *negatives]), torch.zeros(()))
-    return -torch.log(torch.exp(positive) / total)
 
 
 def naive_step(linker: Retriever, naive, fgsm: FGSM | None) -> StepLoss:
@@ -137,7 +132,7 @@ def naive_step(linker: Retriever, naive, fgsm: FGSM | None) -> StepLoss:
 )
 @pytest.mark.parametrize(
     ("loss", "naive"),
-    [(ProxyLoss(alpha=8), naive_proxy_loss), (CrossEntropyLoss(), naive_cross_entropy)],
+    [(ProxyLoss(alpha=8), naive_proxy_loss(8, 0)), (CrossEntropyLoss(), naive_cross_entropy(1))],
 )
 def test_a_step_equals_pure_torch(
     shared: bool, fgsm: FGSM | None, held_tokens: int, loss, naive, monkeypatch
@@ -179,12 +174,6 @@ def test_a_step_against_stored_proxies_trains_the_mentions_as_one_against_encode
 BATCH = [CLUSTERED[place] for place in (0, 2, 5, 7, 9)]
 
 
-def naive_equation_6(positive: Tensor, negatives: list[Tensor]) -> Tensor:
-    exponentials = [torch.exp(8 * s) for s in [positive, *negatives]]
-    p = [e / sum(exponentials) for e in exponentials]
-    return -torch.log(p[0]) - sum(torch.log(1 - each) for each in p[1:])
-
-
 def naive_step_of_edges(linker: Retriever, naive) -> float:
     """A step on BATCH with everything searched by brute force; leaves gradients on the weights."""
     mentions, entities = (encoder_of(t).eval() for t in (linker.mention_tower, linker.entity_tower))
@@ -212,7 +201,10 @@ def naive_step_of_edges(linker: Retriever, naive) -> float:
 
 @pytest.mark.parametrize(
     ("shared", "loss", "naive"),
-    [(True, PositiveNegativeLoss(8), naive_equation_6), (False, ProxyLoss(8), naive_proxy_loss)],
+    [
+        (True, PositiveNegativeLoss(8), naive_positive_negative(8)),
+        (False, ProxyLoss(8), naive_proxy_loss(8, 0)),
+    ],
 )
 def test_a_step_on_edges_equals_pure_torch(shared: bool, loss, naive, tmp_path: Path) -> None:
     ours = retriever(shared=shared, layers=2)

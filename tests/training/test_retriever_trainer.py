@@ -103,38 +103,6 @@ def test_repeats_of_a_name_in_a_document_are_encoded_once(kb: KnowledgeBase) -> 
     assert of_documents.counts.mention_inputs == 5  # a document is read once for all of them
 
 
-@pytest.mark.parametrize(
-    ("fgsm", "negatives", "coreference"),
-    [
-        (None, random_negatives(3), None),
-        (FGSM(per_pair=True), MixedNegatives(2, p=0.5, refresh=1, shared=False), None),
-        (FGSM(), MixedNegatives(2, p=1, refresh=1), Arborescence(negatives=2, refresh=1)),
-    ],
-)
-def test_counts_are_what_went_through_the_encoders(kb, fgsm, negatives, coreference) -> None:
-    trainer = make_trainer(kb, fgsm=fgsm, negatives=negatives, coreference=coreference)
-    encoded = {"mention": 0, "entity": 0}
-    for name in encoded:
-
-        def count(module, inputs, output, name=name) -> None:
-            encoded[name] += len(output)
-
-        encoder_of(trainer.retriever.model.get_ref(name)).register_forward_hook(count)
-    mentions = CLUSTERED if coreference else GOLD
-    for _ in range(2):
-        trainer.step([*mentions, mentions[0]])
-        trainer.note_update()
-    best_entities(trainer)
-    encoded["mention"] -= len(MENTIONS)  # of the search
-    counts = trainer.counts
-    assert counts.mentions == 2 * (len(mentions) + 1) and counts.pair_inputs == 0
-    of_indexes = sum(encoded.values()) - counts.mention_inputs - counts.entity_inputs
-    assert counts.index_inputs == of_indexes
-    n_rows = sum(len(entity.names) for entity in ENTITIES)
-    indexes = 3 if fgsm else 1  # two for mining, and that of the search
-    assert counts.index_inputs == indexes * (n_rows + (len(CLUSTERED) if coreference else 0))
-
-
 # What cannot be trained
 
 
