@@ -6,6 +6,7 @@ import calibration_texts
 import distil
 import made_texts
 import numpy as np
+import other_names
 import pytest
 import release_pipeline
 import small_encoder
@@ -127,6 +128,27 @@ def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(tmp_path:
     assert written == {name for entity in ENTITIES for name in entity.names}
     assert [document.text for document in lessons] == ["The MS ", "MS, or MS."]
     assert [m.ids for m in lessons[1].mentions] == [("C01",), ("C01",)]
+
+
+def test_other_names_stand_in_the_places_of_mentions(tmp_path: Path) -> None:
+    drug = Entity("C1", "Xyzol", ("Ol, Xyz",), types=("Chemical or Drug",))
+    build_kb([drug, Entity("D1", "Gout", types=("Diseases",))], tmp_path / "kb", sources=["tiny"])
+    text = "Aspirin for pain; no pain, ABC"
+    rows = [(0, 7, "ChemicalEntity"), (12, 16, "Modifier"), (21, 25, "Modifier"), (27, 30, "Gene")]
+    lines = "".join(f"\n1\t{a}\t{b}\t{text[a:b]}\t{label}\tX" for a, b, label in rows)
+    (tmp_path / "a.pubtator").write_text(f"1|t|{text}\n1|a|{lines}\n\n" * 40)
+    other_names.main(tmp_path / "kb", tmp_path / "out", [tmp_path / "a.pubtator"])
+    documents = list(open_corpus(tmp_path / "out" / "both.pubtator").documents())
+    assert 10 < len(documents) < 30
+    assert {document.text.strip() for document in documents} == {
+        f"{drug} for {pain}; no {pain}, ABC"
+        for drug in ("Xyzol", "Aspirin")
+        for pain in ("gout", "pain")
+    }
+    for mentions in (document.mentions for document in documents):
+        assert [m.label for m in mentions] == ["Chemical", "Disease", "Disease"]
+        assert not any(m.ids for m in mentions)
+    assert (tmp_path / "out" / "diseases.pubtator").read_text() == ""
 
 
 def test_calibration_has_the_labels_and_ids_of_the_package(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def main(trained: Path, kb: Path, output: Path) -> None:
     for name in source.pipe_names:
         config = source.get_pipe_config(name)
         config["model"]["encoder"] = NO_SOURCE
+        config["model"].pop("layer", None)  # where it began; its weights are saved
         pipe = nlp.add_pipe(config.pop("factory"), name, config={**config, "kb": str(kb)})
         pipe.from_disk(trained / name)
         pipe.set_kb(kb)
