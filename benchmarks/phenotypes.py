@@ -1,0 +1,76 @@
+"""Signs that curators found in abstracts (GSC+): how many a pipeline of "pel start" finds, and a peer.
+
+    python -m spacy pel start hp.obo hpo_linker --encoder en_pel_mesh_sm --below HP:0000118
+    pip install fasthpocr pronto    # the index takes 5 minutes of processor time and more:
+    python -c "from FastHPOCR.IndexHPO import IndexHPO; IndexHPO('hp.obo', 'index').index()"
+    python benchmarks/phenotypes.py hpo_linker gsc.tsv.gz --peer index/hp.index
+
+Precision, recall and F1 of the ids of a document, and of mentions with their bounds and ids. An id that has
+become another's is read as that one. Seconds are of the processor.
+"""
+
+import gzip
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from time import process_time
+
+import spacy
+import typer
+
+from spacy_pel.evaluation.linking_metrics import markdown_table
+
+Found = tuple[int, int, str]  # start, end, id
+
+
+def main(pipeline: Path, gsc: Path, peer: Path | None = None) -> None:
+    """Print how well PIPELINE, and FastHPOCR with the index PEER, find what is annotated in the file GSC."""
+    with gzip.open(gsc, "rt", encoding="utf8") as file:
+        blocks = [block.splitlines()[1:] for block in file.read().strip().split("\n\n")]
+    texts = [text for text, *_ in blocks]
+    nlp = spacy.load(pipeline)
+    kb = nlp.get_pipe("proxy_linker").kb
+
+    def today(found: Iterable[Found]) -> set[Found]:
+        return {(start, end, kb[id].concept_id if id in kb else id) for start, end, id in found}
+
+    rows = [line.split("\t") for _, *lines in blocks for line in lines]
+    sizes = [len(lines) for _, *lines in blocks]
+    gold, at = [], 0
+    for size in sizes:
+        gold.append(today((int(a), int(b), id) for a, b, _, id in rows[at : at + size]))
+        at += size
+    systems: dict[str, Callable[[], list[set[Found]]]] = {
+        "pel start": lambda: [
+            {(e.start_char, e.end_char, e._.kb_id) for e in doc.ents if e._.kb_id != "NIL"}
+            for doc in nlp.pipe(texts)
+        ]
+    }
+    if peer is not None:
+        from FastHPOCR.HPOAnnotator import HPOAnnotator
+
+        annotator = HPOAnnotator(str(peer))
+        systems["FastHPOCR"] = lambda: [
+            today((x.startOffset, x.endOffset, x.hpoUri) for x in annotator.annotate(text, True))
+            for text in texts
+        ]
+    table = []
+    for name, find in systems.items():
+        began = process_time()
+        found = find()
+        seconds = process_time() - began
+        ids = [[{id for *_, id in own} for own in side] for side in (found, gold)]
+        table.append([name, scores(*ids), scores(found, gold), f"{seconds:.1f}"])
+    head = ["", "documents: P, R, F1", "mentions: P, R, F1", "seconds"]
+    print(markdown_table(head, table))
+
+
+def scores(found: list[set], gold: list[set]) -> str:
+    """Precision, recall and F1 in %."""
+    right = sum(len(own & meant) for own, meant in zip(found, gold))
+    n_found, n_gold = sum(map(len, found)), sum(map(len, gold))
+    figures = right / n_found, right / n_gold, 2 * right / (n_found + n_gold)
+    return ", ".join(f"{100 * figure:.1f}" for figure in figures)
+
+
+if __name__ == "__main__":
+    typer.run(main)
