@@ -135,7 +135,7 @@ class Runner:
         shared = json.dumps([table.get("kb"), table.get("prepare"), table.get("corpora")])
         self.shared = work / f"kb-{hashlib.sha256(shared.encode()).hexdigest()[:8]}"
         self.places = {**places, "work": str(self.shared)}
-        self.places["kb"] = filled(table.get("kb_folder", "{work}/kb"), self.places)
+        self.places["kb"] = str(self.shared / "kb")
         self.variants = {variant.name: variant for variant in variants_of(table)}
 
     def prepare(self) -> None:
@@ -153,9 +153,10 @@ class Runner:
                 source = Path(filled(kb["source"], self.places))
                 write_sample(source, corpora, limit, kb["others"], self.shared / "sample.jsonl")
             for command in filled(self.table["prepare"], self.places):
-                # "okb" and "zeshel" are commands of ours, all others are those of "pel".
-                is_ours = command.startswith(("okb ", "zeshel "))
-                words = f"papers.{command}" if is_ours else f"spacy pel {command}"
+                # "zeshel" is a command of ours, all others are those of "pel".
+                words = (
+                    f"papers.{command}" if command.startswith("zeshel ") else f"spacy pel {command}"
+                )
                 subprocess.run([sys.executable, "-m", *words.split()], check=True)
             done.touch()
 

@@ -21,6 +21,7 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 from spacy_pel.architectures import encoder_of
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Document, mention_at
+from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.linking.retriever import Retriever
@@ -176,32 +177,27 @@ def test_a_small_encoder_learns_the_vectors_of_the_large_one(
     monkeypatch.setitem(distil.MODEL, "mixed_precision", False)
     names = [name for entity in ENTITIES for name in entity.names]
     text = "Aspirin for headache in multiple sclerosis"
+    marked = [mention_at(text, *at, "X", ("X1",)) for at in ((0, 7), (12, 20), (33, 42))]
     corpus = tmp_path / "train.pubtator"
-    marked = [(text.index(words), words) for words in ("Aspirin", "headache", "sclerosis")]
-    lines = [f"1\t{at}\t{at + len(words)}\t{words}\tX\tX1\n" for at, words in marked]
-    corpus.write_text(f"1|t|{text}\n1|a|\n{''.join(lines)}\n")
-    goals = first_numbers_of_means(bert, names)
-    of_marked = first_numbers_of_means(bert, [words for _, words in marked])
+    corpus.write_text(pubtator_text(Document(text, "1", tuple(marked))))
+    alone = [MentionInContext(name, 0, len(name)) for name in names]
+    context = DocumentContext()
+    in_text = [MentionInContext(text, m.start, m.end, context) for m in marked]
+    rows = [row for entity in ENTITIES for row in proxy_texts(entity, "name")]
+    goals = first_numbers_of_means(bert, names + [m.text for m in marked])
     cosines, words = [], []
     for n_names in (8, 400):
         out = tmp_path / str(n_names)
         places = (str(tmp_path / "small"), tmp_path / "kb", out, [corpus])
         distil.main(str(bert), *places, rate=8e-3, names=n_names)
-        linker = spacy.load(out).get_pipe("proxy_linker")
-        words.append(
-            encoder_of(linker.model.layers[0]).transformer.get_input_embeddings().weight.detach()
-        )
-        mentions = [MentionInContext(name, 0, len(name)) for name in names]
-        rows = [text for entity in ENTITIES for text in proxy_texts(entity, "name")]
-        retriever = Retriever(linker.model)
-        context = DocumentContext()
-        in_text = [MentionInContext(text, at, at + len(words), context) for at, words in marked]
-        pairs = [
-            (retriever.mention_vectors(mentions), goals),
-            (retriever.entity_vectors(rows), goals),
-            (retriever.mention_vectors(in_text), of_marked),
-        ]
-        cosines.append([(side * wanted).sum(axis=1).mean() for side, wanted in pairs])
+        model = spacy.load(out).get_pipe("proxy_linker").model
+        words.append(encoder_of(model.layers[0]).transformer.get_input_embeddings().weight)
+        retriever = Retriever(model)
+        of_names, of_rows = retriever.mention_vectors(alone), retriever.entity_vectors(rows)
+        found = np.concatenate([of_names, retriever.mention_vectors(in_text), of_rows])
+        cosine = (found * np.concatenate([goals, goals[: len(rows)]])).sum(axis=1)
+        ends = (len(names), len(goals))
+        cosines.append([part.mean() for part in np.split(cosine, ends)])
     assert all(after > before + 0.05 for before, after in zip(*cosines)), cosines
     assert min(cosines[1]) > 0.95
     # The last two are markers, which begin at random.

@@ -56,23 +56,13 @@ def write_lines(path: Path, records: list[dict]) -> None:
 
 def test_mentions_of_a_document_come_together(tmp_path: Path) -> None:
     zeshel.main(write_zeshel(tmp_path), tmp_path / "out")
+    told = (
+        "The rose is a plant . A Tulip ( flower ) is not .",
+        "Grows from a bulb near the rose .",
+    )
     assert list(open_source(tmp_path / "out" / "worlds" / "garden.jsonl").entities) == [
-        Entity(
-            "G1",
-            "Rose",
-            (),
-            (),
-            "The rose is a plant . A Tulip ( flower ) is not .",
-            sources=("garden",),
-        ),
-        Entity(
-            "G2",
-            "Tulip ( flower )",
-            (),
-            (),
-            "Grows from a bulb near the rose .",
-            sources=("garden",),
-        ),
+        Entity(id, title, definition=definition, sources=("garden",))
+        for (id, title, _), definition in zip(WORLDS["garden"], told)
     ]
     names = sorted(str(path.relative_to(tmp_path / "out")) for path in tmp_path.glob("out/t*/*"))
     assert names == ["test/garden.jsonl", "test/harbour.jsonl", "train/garden.jsonl"]
