@@ -88,7 +88,8 @@ def good_cases(nlp: spacy.Language, lines: list[str]) -> list[Case]:
     """Requests with single texts, batches and given mentions, and the pipeline's own answers."""
     texts = [line for line in lines if line.strip()]
     texts += [ASTRAL + text for text in texts[::3]]
-    expected = {text: mentions_of(nlp(text)) for text in texts}
+    docs = {text: nlp(text) for text in texts}
+    expected = {text: mentions_of(doc) for text, doc in docs.items()}
     linked = [text for text in texts if expected[text]]
     cases = [link_case("one text", [{"text": text}], [expected[text]]) for text in texts]
     for start in range(0, len(texts) - 4, 4):
@@ -96,7 +97,10 @@ def good_cases(nlp: spacy.Language, lines: list[str]) -> list[Case]:
         documents = [{"text": text} for text in batch]
         cases.append(link_case("batch of 4", documents, [expected[t] for t in batch]))
     for text in linked:
-        given = [{"start": start, "end": end} for start, end, _, _ in expected[text]]
+        # With their labels, which a learnt ranking looks at.
+        given = [
+            {"start": e.start_char, "end": e.end_char, "label": e.label_} for e in docs[text].ents
+        ]
         document = {"text": text, "mentions": given}
         cases.append(link_case("given mentions", [document], [expected[text]]))
     for id in sorted({mention[2] for text in linked for mention in expected[text]} - {"NIL"}):
@@ -122,9 +126,13 @@ def link_case(kind: str, documents: list[dict], expected: list[list[tuple]]) -> 
 
 
 def is_same(answered: list[dict], expected: list[tuple]) -> bool:
-    """Whether mentions are the same; scores differ in the last digits between batches."""
+    """Whether mentions are the same.
+
+    Between batches scores differ by up to 0.0003 where the encoder computes in bfloat16, and by a
+    millionth in float32.
+    """
     return len(answered) == len(expected) and all(
-        (m["start"], m["end"], m["id"]) == (start, end, id) and abs(m["score"] - score) < 1e-4
+        (m["start"], m["end"], m["id"]) == (start, end, id) and abs(m["score"] - score) < 1e-3
         for m, (start, end, id, score) in zip(answered, expected)
     )
 
