@@ -10,11 +10,14 @@ import hashlib
 import itertools
 import json
 import sqlite3
+import tempfile
 import zlib
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -25,7 +28,7 @@ from ..errors import PelError
 from .knowledge_base import KnowledgeBase
 from .mentions import MentionPassage, MentionWeight
 from .records.entity import Entity, cleaned
-from .records.merging import joined, merged
+from .records.merging import joined, renamed
 from .records.names import name_hash, normalised, searched_text
 from .records.semantic_types import SemanticType
 from .store import (
@@ -57,7 +60,7 @@ _MENTION = "INSERT INTO mention (passage, start, stop, concept_id, vector) VALUE
 _ENCODED = 2048  # entities given to the encoder at a time
 _COUNTED = ("aliases", "alt_ids", "parents", "retired_ids", "xrefs")
 _QUICK = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
-_STAGED = f"CREATE TABLE entity ({FIELDS}, PRIMARY KEY (concept_id)) WITHOUT ROWID;"
+_STAGED = f"CREATE TABLE entity (place, {FIELDS}, PRIMARY KEY (concept_id, place)) WITHOUT ROWID;"
 _VALUES = ", ".join("?" * len(Entity._fields))
 _TOGETHER = 4096  # records written at a time
 _CHUNK = 1 << 16  # hashes of names
@@ -93,8 +96,8 @@ def build_kb(
     """Writes entities to a KB folder, and opens the KB.
 
     A KB that is already in the folder is replaced at the very end, together with its vectors. After any
-    error or interruption, it stays as it was. The entities come in any order. The types are theirs and
-    those above; they are read after the entities. Names are looked up as they stand, or also ``in_any_order`` of
+    error or interruption, it stays as it was. The entities come in any order; those with the same concept id
+    are ``joined``. The types are theirs and those above; they are read after the entities. Names are looked up as they stand, or also ``in_any_order`` of
     their words (``names_by_words``).
 
     Raises:
@@ -142,13 +145,13 @@ def add_entities(
 
     After any error or interruption, the KB stays as it was. Readers that have it open see the change
     after ``refresh``. A KB without vectors needs no encoder. ``types`` are those that the source defines.
+    Entities with the same concept id are ``joined``.
 
     Raises:
-        PelError: A concept id is in the KB already or occurs twice, an entity is unusable, the
-            encoder is missing or not that of the KB, another process is writing to the KB, or the
+        PelError: A concept id is in the KB already, an entity is unusable, the encoder is missing or not that of the KB, another process is writing to the KB, or the
             disk is full.
     """
-    return _change(path, "add", map(cleaned, entities), encoder, types, sources)
+    return _change(path, "add", united(entities), encoder, types, sources)
 
 
 def update_entities(
@@ -158,7 +161,7 @@ def update_entities(
 
     Arguments and errors are as of ``add_entities``; PelError too if a concept id is not in the KB.
     """
-    return _change(path, "update", map(cleaned, entities), encoder, **source)
+    return _change(path, "update", united(entities), encoder, **source)
 
 
 def merge_entities(
@@ -171,9 +174,10 @@ def merge_entities(
 ) -> ChangeCounts:
     """Joins entities with the KB's records of the same concept id (``merging.joined``), or adds them.
 
-    ``mapping`` replaces concept ids of the entities. The rest is as of ``add_entities``.
+    ``mapping`` replaces concept ids of the entities (``renamed``). The rest is as of ``add_entities``.
     """
-    return _change(path, "merge", merged([entities], mapping), encoder, **source)
+    mapped = united(renamed(entities, mapping or {}))
+    return _change(path, "merge", mapped, encoder, **source)
 
 
 def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
@@ -370,20 +374,25 @@ def _delete(change: Writing, source: str) -> None:
 
 
 class StagedRecords:
-    """Records that are about to be written, cleaned and sorted by concept id in a scratch file."""
+    """Records that are about to be written, cleaned and sorted by concept id in a scratch file.
+
+    Those with the same concept id are ``joined`` in the order given.
+    """
 
     def __init__(self, entities: Iterable[Entity]) -> None:
-        """Reads entities in any order; PelError if a concept id occurs twice or an entity is unusable."""
-        self._database = sqlite3.connect("", isolation_level=None)
-        self._database.executescript(f"{_QUICK} {_STAGED} BEGIN")
-        for entity in map(cleaned, entities):
-            try:
-                insert = f"INSERT INTO entity VALUES ({_VALUES})"
-                self._database.execute(insert, entity_row(entity))
-            except sqlite3.IntegrityError as error:
-                problem = f"the concept_id {entity.concept_id!r} occurs twice"
-                raise PelError(problem, "merge its records into one") from error
-        ((self.count,),) = self._database.execute("SELECT count(*) FROM entity")
+        """Reads entities in any order; PelError if one is unusable, or there is no space to sort."""
+        rows = ((place, *entity_row(e)) for place, e in enumerate(map(cleaned, entities)))
+        try:
+            self._database = sqlite3.connect("", isolation_level=None)
+            self._database.executescript(f"{_QUICK} {_STAGED} BEGIN")
+            self._database.executemany(f"INSERT INTO entity VALUES (?, {_VALUES})", rows)
+            distinct = self._database.execute("SELECT count(DISTINCT concept_id) FROM entity")
+        except sqlite3.OperationalError as error:
+            raise PelError(
+                f"the entities cannot be sorted in {tempfile.gettempdir()} ({error})",
+                "free some space there, or set TMPDIR to a larger folder",
+            ) from error
+        ((self.count,),) = distinct
 
     def close(self) -> None:
         """Removes the scratch file."""
@@ -391,10 +400,13 @@ class StagedRecords:
 
     def entities(self) -> Iterator[Entity]:
         """The records, sorted by concept id."""
-        return (stored_entity(record_crc(row), *row) for row in self._rows())
+        return map(_entity, self._rows())
 
-    def _rows(self) -> Iterator[tuple]:
-        return self._database.execute(f"SELECT {FIELDS} FROM entity ORDER BY concept_id")
+    def _rows(self) -> Iterator[Sequence[str | None]]:
+        query = f"SELECT {FIELDS} FROM entity ORDER BY concept_id, place"
+        for _, group in groupby(self._database.execute(query), key=itemgetter(0)):
+            first, *others = group
+            yield entity_row(cleaned(joined(*map(_entity, (first, *others))))) if others else first
 
     def write(
         self, database: sqlite3.Connection, first: int, types: Iterable[SemanticType]
@@ -442,6 +454,16 @@ class StagedRecords:
         database.executemany("INSERT INTO semantic_type VALUES (?, ?, ?)", new)
         digest.update(json.dumps(new).encode())
         return counts, digest.hexdigest()
+
+
+def united(entities: Iterable[Entity]) -> Iterator[Entity]:
+    """The entities as ``StagedRecords`` sorts and joins them."""
+    with closing(StagedRecords(entities)) as staged:
+        yield from staged.entities()
+
+
+def _entity(row: Sequence[str | None]) -> Entity:
+    return stored_entity(record_crc(row), *row)
 
 
 def _count(counts: Counter[str], entity: Entity) -> None:

@@ -101,7 +101,7 @@ _FILE = {"name": VECTOR_FILE, "sha256": str, "bytes": int}
 _SOME = range(1, 1 << 31)
 _VECTORS = {
     "file": _FILE, "dim": int, "stored_dim": int, "dtype": str, "index": str, "row_kind": str,
-    "fingerprint": str, "stored_rows": int, "rows": int, "memory": int,
+    "fingerprint": str, "stored_rows": int, "rows": int,
     "found_by": (
         None,
         {"kind": str, "file": _FILE, "oversampling": _SOME},

@@ -17,7 +17,7 @@ from .knowledge_base import KnowledgeBase
 from .mentions import MentionPassage, stored_passages
 from .store import Store
 from .transaction import Writing, temporary_path, write_checksums, writing
-from .vectors.building import INDEX_MEMORY, write_index
+from .vectors.building import write_index
 from .vectors.matrix import (
     DTYPES,
     Projection,
@@ -106,7 +106,7 @@ def write_vectors(
             )
         about = {"dim": dim, "row_kind": row_kind, "fingerprint": fingerprint, "alike": alike}
         about |= {"dtype": dtype, "index": index, "stored_dim": stored_dim or dim}
-        _file(change, batches, {**about, "memory": INDEX_MEMORY}, mentions=mentions)
+        _file(change, batches, about, mentions=mentions)
     return KnowledgeBase.open(path)
 
 

@@ -11,6 +11,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import typer
@@ -22,9 +23,10 @@ from spacy_pel.documents import Document
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
+from spacy_pel.kb.change import united
 from spacy_pel.kb.readers import open_source
 from spacy_pel.kb.readers.tables import read_mapping
-from spacy_pel.kb.records.merging import merged, plain_id, united
+from spacy_pel.kb.records.merging import plain_id
 from spacy_pel.system.whole_files import whole_file
 
 app = typer.Typer()
@@ -147,7 +149,7 @@ def write_entities(output: Path, entities: Iterable[Entity]) -> None:
 @app.command()
 def joined(output: Path, sources: list[Path]) -> None:
     """Write the entities of SOURCES to OUTPUT; those with the same id are one."""
-    write_entities(output, merged([_read(source) for source in sources]))
+    write_entities(output, united(chain.from_iterable(map(_read, sources))))
 
 
 @app.command()
@@ -158,12 +160,12 @@ def medmentions(output: Path, corpus: Path, mapping: Path, ontologies: list[Path
     and those of the training documents of CORPUS (a folder of MedMentions), named by their mentions.
     """
     exact = read_mapping([mapping])
-    concepts = united(
+    concepts = (
         concept
         for path in ontologies
         for concept in _concepts(_read(path), exact, _GROUPS[path.stem])
     )
-    write_entities(output, merged([concepts, _mentioned(corpus)]))
+    write_entities(output, united(chain(concepts, _mentioned(corpus))))
 
 
 def _concepts(terms: Iterable[Entity], exact: dict[str, str], group: str) -> Iterator[Entity]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from ...errors import PelError
 from ...kb import Entity, KnowledgeBase, build_kb
 from ...system.lines import numbered_lines
-from ..records.merging import merged
+from ..change import united
+from ..records.merging import renamed
 from ..records.semantic_types import SemanticType, types_meant
 from .entity_source import ReadOptions
 from .source_formats import open_source
@@ -58,12 +60,12 @@ def build_from_sources(
         [entities] = streams.values()
     else:
         named = [_with_sources(stream, path) for path, stream in streams.items()]
-        entities = merged(named, read_mapping(mappings))
+        entities = renamed(chain.from_iterable(named), read_mapping(mappings))
     if retired:
         entities = with_retired(entities, retired)
     defined = [type for source in opened.values() for type in source.types]
     if types or without_types:
-        entities = of_types(entities, defined, types, without_types)
+        entities = of_types(united(entities), defined, types, without_types)
     versions = [(path, source.version) for path, source in opened.items()]
     versions += [(path, mapping_version(path)) for path in mappings]
     versions += [(path, None) for path in retired]

@@ -23,7 +23,10 @@ class ReadOptions(NamedTuple):
 
 
 class Source(NamedTuple):
-    """An open source. Reading its entities, once, raises PelError for every fault of it."""
+    """An open source. Reading its entities, once, raises PelError for every fault of it.
+
+    An entity may come in several records with the same id, which are to be joined (``kb.change.united``).
+    """
 
     entities: Iterator[Entity]
     types: tuple[SemanticType, ...] = ()  # that the source defines, sorted by code

@@ -81,7 +81,7 @@ def fetch_ontology(
             raise PelError(problem, "run it again")
         try:
             source = open_source(path)
-            n = sum(1 for _ in progress(source.entities))
+            n = len({entity.concept_id for entity in progress(source.entities)})
         except PelError as error:
             raise PelError(f"{url}: cannot be read ({error.problem})", "run it again") from error
         if not n:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ...errors import PelError
 from ...system.lines import LONGEST_LINE, numbered_lines, record_too_long
 from ..records.entity import Entity, cleaned_at
-from ..records.merging import ends_of, united
+from ..records.merging import ends_of
 from .entity_source import ReadOptions, Source, SourceFormat, begins_with, file_elements
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ Class = tuple[str, str, Facts]  # its place, id and facts
 def _class_entities(
     path: Path, classes: Iterable[Class], namespace: str | None = None
 ) -> Iterator[Entity]:
-    """The entities of the classes that have a name and are not obsolete, to be ``united``.
+    """The entities of the classes that have a name and are not obsolete.
 
     Synonyms of every scope are aliases. The type is the namespace of the class, or else the given one.
     The source is the prefix of the id. If exactly one class replaces an obsolete class, the obsolete id
@@ -54,7 +54,7 @@ def _class_entities(
                 sources=(prefix,) if colon and "/" not in id else (),
             )
             entity = cleaned_at(place, entity)
-            known.setdefault(id, Entity(id, entity.canonical_name, alt_ids=entity.alt_ids))
+            known.setdefault(id, Entity(id, entity.canonical_name, sources=entity.sources))
             yield entity
         else:
             nameless += 1
@@ -94,7 +94,7 @@ def read_obo(path: Path, options: ReadOptions) -> Source:
         tag, _, value = line.partition(":")
         header.setdefault(tag, value.strip())
     entities = _class_entities(path, _obo_terms(path), header.get("default-namespace"))
-    return Source(united(entities), version=header.get("data-version"))
+    return Source(entities, version=header.get("data-version"))
 
 
 def _obo_terms(path: Path) -> Iterator[Class]:
@@ -202,7 +202,7 @@ def read_owl(path: Path, options: ReadOptions) -> Source:
             version = info if iri is None else iri.get(f"{_RDF}resource")
         if element.tag in (f"{_OWL}Ontology", f"{_OWL}Class"):
             break
-    return Source(united(_class_entities(path, _owl_classes(path))), version=version)
+    return Source(_class_entities(path, _owl_classes(path)), version=version)
 
 
 def _owl_classes(path: Path) -> Iterator[Class]:

@@ -13,7 +13,7 @@ from ...errors import PelError
 from ...system.duckdb_session import check_texts, duckdb_connection, sql_identifier, sql_path
 from ...system.lines import check_gzip, numbered_lines
 from ..records.entity import Entity, cleaned_at
-from ..records.merging import plain_id, united
+from ..records.merging import plain_id
 from .entity_source import ReadOptions, Source, SourceFormat
 from .mesh import BRANCHES, VOCABULARY
 
@@ -26,12 +26,12 @@ Rows = Iterator[tuple[str, Mapping[str, Any]]]  # their places, with the file, a
 
 
 def read_table(path: Path, options: ReadOptions) -> Source:
-    """The entities of a ``.csv``, ``.tsv`` (plain or ``.gz``) or ``.parquet`` file, sorted by id.
+    """The entities of a ``.csv``, ``.tsv`` (plain or ``.gz``) or ``.parquet`` file.
 
     A column holds the field of ``Entity`` that ``options.columns`` gives for it, or else the field of
     the same name. A field that is a list may have several columns; cells are lists, or texts with bars
-    between the items. An entity may have several rows: the name in the first is the canonical name, and
-    lists are united.
+    between the items. An entity may have several rows: the name in the first becomes the canonical name,
+    and lists are united.
     """
     name = path.name.lower()
     fields_of = partial(_fields, path, options.columns)
@@ -43,7 +43,7 @@ def read_table(path: Path, options: ReadOptions) -> Source:
         check_gzip(path)  # or damage might look like other columns
         rows = text_rows(path, "\t" if name.endswith((".tsv", ".tsv.gz")) else ",")
         _, columns = next(rows, ("", {}))
-    return Source(united(_entities(rows, fields_of(columns))))
+    return Source(_entities(rows, fields_of(columns)))
 
 
 def text_rows(
@@ -155,7 +155,7 @@ _ROOT = "MESH:C"  # the branch itself, above all diseases
 
 
 def read_medic(path: Path, options: ReadOptions) -> Source:
-    """The diseases of CTD, sorted by id; ids without a prefix.
+    """The diseases of CTD; ids without a prefix.
 
     A disease of OMIM with one id of MeSH among its alternatives gets that id, to join MeSH's record.
     """
@@ -165,8 +165,7 @@ def read_medic(path: Path, options: ReadOptions) -> Source:
     if not {column.lstrip("# ") for column in columns} >= _MEDIC_NEEDED:
         remedy = "fetch CTD_diseases.tsv.gz from ctdbase.org again"
         raise PelError(f"{path}: no comment names its columns", remedy)
-    diseases = (_disease(place, row) for place, row in rows if row["DiseaseID"] != _ROOT)
-    return Source(united(diseases))
+    return Source(_disease(place, row) for place, row in rows if row["DiseaseID"] != _ROOT)
 
 
 def _disease(place: str, cells: Mapping[str, str]) -> Entity:
@@ -198,7 +197,7 @@ def _local_id(id: str) -> str:
 
 
 def read_mapping(paths: Iterable[Path]) -> dict[str, str]:
-    """The mapping of ``.sssom.tsv`` files, plain or ``.gz``, from subject to object; for ``merged``.
+    """The mapping of ``.sssom.tsv`` files, plain or ``.gz``, from subject to object; for ``renamed``.
 
     Exact matches are transitive: if a subject has several objects, all that are linked with it lead
     to its first object. Identifiers are CURIEs; those of UMLS and MeSH lose their prefix. Rows of other

@@ -1,21 +1,13 @@
-"""Joins the records that stand for one entity, within a source and across sources."""
+"""What makes records one: ids that mean the same, and how the records of one entity are joined."""
 
 from __future__ import annotations
 
-import json
 import re
-import sqlite3
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterable, Iterator, Mapping
 
-from ...errors import PelError
 from .entity import Entity, cleaned
 
 _LISTS = ("aliases", "types", "alt_ids", "parents", "retired_ids", "xrefs", "sources")
-_SETTINGS = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
 _PREFIXED = re.compile(r"(?:UMLS(?:_CUI)?:(C\d{7})|(?:MESH|MSH):([CD]\d+))", re.IGNORECASE)
 
 
@@ -25,18 +17,12 @@ def plain_id(id: str) -> str:
     return (match[1] or match[2]) if match else id
 
 
-def joined(first: Entity, second: Entity) -> Entity:
-    """One record of two that stand for the same entity.
+def joined(first: Entity, *others: Entity) -> Entity:
+    """One record of several that stand for the same entity.
 
-    The id, name and definition are those of the first; if it has no definition, that of the second.
-    The second's id becomes an alternative id, and its name an alias. Lists are united in order.
+    The id, name and definition are those of the first; if it has no definition, that of the next.
+    The others' ids become alternative ids, and their names aliases. Lists are united in order.
     """
-    return _all_joined([first, second])
-
-
-def _all_joined(entities: Iterable[Entity]) -> Entity:
-    """One record of one or more, see ``joined``; in time that grows with what they hold."""
-    first, *others = entities
     lists = {name: dict.fromkeys(getattr(first, name)) for name in _LISTS}
     definition = first.definition
     for entity in others:
@@ -51,70 +37,19 @@ def _all_joined(entities: Iterable[Entity]) -> Entity:
     return first._replace(**fields, definition=definition)
 
 
-def united(entities: Iterable[Entity]) -> Iterator[Entity]:
-    """The entities sorted, on disk, by concept id. Those with the same id are joined in the order given.
+def renamed(entities: Iterable[Entity], mapping: Mapping[str, str]) -> Iterator[Entity]:
+    """The entities with the concept ids to which a mapping leads at its end (``ends_of``).
 
-    PelError if an id or name is unusable, or there is no space to sort.
+    The mapping is from ids to ids of the same entities. Replaced ids become alternative ids, and
+    parents get their new ids. Alternative ids and cross-references are not looked at.
     """
-    with _scratch("CREATE TABLE record (id TEXT, record TEXT)") as database:
-        rows = ((entity.concept_id, json.dumps(entity)) for entity in map(cleaned, entities))
-        database.executemany("INSERT INTO record VALUES (?, ?)", rows)
-        yield from _joined_rows(database.execute("SELECT * FROM record ORDER BY id, rowid"))
-
-
-def merged(
-    sources: Sequence[Iterable[Entity]], mapping: Mapping[str, str] | None = None
-) -> Iterator[Entity]:
-    """The entities of several sources sorted, on disk, by concept id, each entity once.
-
-    The mapping, from ids to ids of the same entities, replaces concept ids. It is followed to its end
-    (``ends_of``). Then the records with the same concept id are ``joined``, those of earlier sources
-    first, and within a source those with smaller ids first. Replaced ids become alternative ids, and
-    parents get their new ids. Alternative ids and cross-references do not join records.
-
-    PelError if an id occurs twice in one source, an id or name is unusable, or there is no space to sort.
-    """
-    ends = ends_of(mapping or {})
-    with _scratch(_MERGING) as database:
-        for number, entities in enumerate(sources):
-            for entity in map(cleaned, entities):
-                id = ends.get(entity.concept_id, entity.concept_id)
-                parents = dict.fromkeys(ends.get(parent, parent) for parent in entity.parents)
-                parents.pop(id, None)  # it is joined with a parent
-                record = json.dumps(entity._replace(parents=tuple(parents)))
-                try:
-                    row = (id, number, entity.concept_id, record)
-                    database.execute("INSERT INTO record VALUES (?, ?, ?, ?)", row)
-                except sqlite3.IntegrityError as error:
-                    problem = f"{entity.concept_id!r} occurs twice in source {number + 1}"
-                    raise PelError(
-                        f"the concept_id {problem}", "merge its records into one"
-                    ) from error
-        ordered = "SELECT id, record FROM record ORDER BY id, source, original"
-        yield from _joined_rows(database.execute(ordered))
-
-
-_MERGING = """
-CREATE TABLE record (
-    id TEXT, source INTEGER, original TEXT, record TEXT, UNIQUE (original, source)
-);
-"""
-
-
-def _joined_rows(rows: Iterable[tuple[str, str]]) -> Iterator[Entity]:
-    """An entity of each id of the rows (id, record), which are sorted by id."""
-    for id, group in groupby(rows, key=itemgetter(0)):
-        yield _all_joined(_renamed(json.loads(record), id) for _, record in group)
-
-
-def _renamed(record: list, id: str) -> Entity:
-    """An entity with another concept id. Its own becomes an alternative id."""
-    entity = Entity(*(tuple(value) if isinstance(value, list) else value for value in record))
-    if entity.concept_id == id:
-        return entity
-    alt_ids = dict.fromkeys((entity.concept_id, *entity.alt_ids))
-    alt_ids.pop(id, None)
-    return entity._replace(concept_id=id, alt_ids=tuple(alt_ids))
+    ends = ends_of(mapping)
+    for entity in map(cleaned, entities):
+        id = ends.get(entity.concept_id, entity.concept_id)
+        parents = tuple(ends.get(parent, parent) for parent in entity.parents)
+        alt_ids = (entity.concept_id, *entity.alt_ids)
+        # ``cleaned`` takes out what is no other id.
+        yield cleaned(entity._replace(concept_id=id, parents=parents, alt_ids=alt_ids))
 
 
 def ends_of(mapping: Mapping[str, str]) -> dict[str, str]:
@@ -129,17 +64,3 @@ def ends_of(mapping: Mapping[str, str]) -> dict[str, str]:
             id = min(list(path)[path[id] :])
         ends.update(dict.fromkeys(path, ends.get(id, id)))
     return ends
-
-
-@contextmanager
-def _scratch(schema: str) -> Iterator[sqlite3.Connection]:
-    """An empty database in a temporary file."""
-    try:
-        with closing(sqlite3.connect("", isolation_level=None)) as database:
-            database.executescript(f"{_SETTINGS} {schema}; BEGIN")
-            yield database
-    except sqlite3.OperationalError as error:
-        raise PelError(
-            f"the entities cannot be sorted in {tempfile.gettempdir()} ({error})",
-            "free some space there, or set TMPDIR to a larger folder",
-        ) from error

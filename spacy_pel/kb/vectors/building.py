@@ -12,9 +12,8 @@ import numpy as np
 from .index import FAST_SCAN_KIND, Candidates, FastScan, InvertedFile, VectorIndex, imported_faiss
 from .matrix import VectorMatrix
 
+INVERTED_KIND = "SQ8"  # one byte a number
 SCANNED_ROWS = 2_000_000  # up to this many rows a fast scan of all codes; above, an inverted file
-INDEX_MEMORY = 2 << 30  # bytes that the codes of an inverted file may take
-_ID = 8  # bytes that FAISS adds to a code of an inverted file
 _SEED = 0
 _TRAINED = 20_000  # rows that the codes of a fast scan are learnt from
 _FEW_NUMBERS = 192  # rows this short need a code for each number, or too many would be scored again
@@ -42,10 +41,7 @@ def write_index(
         coded = None if alike is None else representative_rows(matrix, row_entities, alike)
         index, kind, effort = built_fast_scan(matrix, coded), FAST_SCAN_KIND, "oversampling"
     else:
-        # The most bits that fit. If none do: better than an error after hours of encoding.
-        fits = len(matrix) * (matrix.dim + _ID) <= INDEX_MEMORY
-        kind, effort = "SQ8" if fits else "SQ4", "probes"
-        index = built_inverted_file(matrix, kind)
+        index, kind, effort = built_inverted_file(matrix), INVERTED_KIND, "probes"
     chosen, recall = chosen_effort(matrix, row_entities, index)
     codes = {"codes": index.ntotal} if kind == FAST_SCAN_KIND else {}
     try:
@@ -97,8 +93,8 @@ def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: f
     return np.flatnonzero(chosen)
 
 
-def built_inverted_file(matrix: VectorMatrix, kind: str) -> Any:
-    """A FAISS inverted file of all rows, with this kind of code. The same rows give the same file."""
+def built_inverted_file(matrix: VectorMatrix) -> Any:
+    """A FAISS inverted file of all rows. The same rows give the same file."""
     faiss = imported_faiss()
     n_lists = min(len(matrix), int(2 * len(matrix) ** 0.5))
     sample = matrix.take(_drawn(len(matrix), n_lists * _TRAINED_PER_CENTRE))
@@ -112,7 +108,9 @@ def built_inverted_file(matrix: VectorMatrix, kind: str) -> Any:
         max_points_per_centroid=_TRAINED_PER_CENTRE,
     )
     kmeans.train(sample)
-    ivf = faiss.index_factory(matrix.dim, f"IVF{n_lists},{kind}", faiss.METRIC_INNER_PRODUCT)
+    ivf = faiss.index_factory(
+        matrix.dim, f"IVF{n_lists},{INVERTED_KIND}", faiss.METRIC_INNER_PRODUCT
+    )
     ivf.quantizer.add(kmeans.centroids)
     ivf.train(sample)
     for _, block in matrix.blocks():

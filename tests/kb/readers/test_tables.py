@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase
+from spacy_pel.kb.change import united
 from spacy_pel.kb.readers import ReadOptions, detected_format, open_source
 from spacy_pel.kb.readers.build_from_sources import build_from_sources
 from spacy_pel.kb.readers.tables import mapping_version, read_mapping
@@ -27,7 +28,7 @@ CSV = (
 
 
 def read(path: Path, columns: dict[str, str] = {}) -> list[Entity]:
-    return list(open_source(path, options=ReadOptions(columns=columns)).entities)
+    return list(united(open_source(path, options=ReadOptions(columns=columns)).entities))
 
 
 @pytest.mark.parametrize("name", ["X.CSV.GZ", "it's [a]*.csv"])
@@ -113,7 +114,7 @@ def test_reads_diseases_of_mesh_and_omim(tmp_path: Path) -> None:
     assert detected_format(path) == "medic"
     crv = {"aliases": ("HERNS", "CRV 2"), "alt_ids": ("192315", "192316"), "parents": ("D2", "C7")}
     flu = {"aliases": ("FLU1", "Grippe"), "definition": "A virus.", "alt_ids": ("9",)}
-    assert list(open_source(path).entities) == [
+    assert list(united(open_source(path).entities)) == [
         disease("300323", "GOUT 3", "OMIM", alt_ids=("D5", "D6")),
         disease("C566007", "CRV", "OMIM", **crv),
         disease("C7", "Flu of Ghent", parents=("D2",)),

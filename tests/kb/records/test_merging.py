@@ -1,19 +1,20 @@
-"""Joining records, checked against a plain Python merge of whole lists in memory."""
+"""Records of one entity become one, checked against a plain Python merge in memory."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
 from functools import reduce
+from itertools import chain
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity
-from spacy_pel.kb.records import merging
-from spacy_pel.kb.records.merging import joined, merged, plain_id, united
+from spacy_pel.kb import Entity, change
+from spacy_pel.kb.change import united
+from spacy_pel.kb.records.merging import joined, plain_id, renamed
 
 from ...growth import assert_linear
 
@@ -36,13 +37,8 @@ def test_joined_takes_the_first_and_unites_the_rest() -> None:
 
 
 def test_plain_ids() -> None:
-    for id in (
-        "UMLS:C0012634",
-        "UMLS_CUI:C0012634",
-        "umls:C0012634",
-        "MeSH:D009103",
-        "MSH:C535700",
-    ):
+    of_a_vocabulary = "UMLS:C0012634 UMLS_CUI:C0012634 umls:C0012634 MeSH:D009103 MSH:C535700"
+    for id in of_a_vocabulary.split():
         assert plain_id(id) == id.partition(":")[2]
     for id in ("UMLS:unknown", "DOID:4", "C0012634", "X:UMLS:C0012634"):
         assert plain_id(id) == id
@@ -56,45 +52,33 @@ def test_by_mapping() -> None:
     ]
     umls = [Entity("C1", "Disease")]
     mapping = {"M:1": "C1", "M:2": "C2"}
-    assert list(merged([mondo, umls], mapping)) == [
+    assert list(united(renamed([*mondo, *umls], mapping))) == [
         Entity("C1", "disease", ("Disease",), alt_ids=("M:1",)),
         Entity("C2", "flu", alt_ids=("M:2",), parents=("C1", "M:9")),
     ]
-    [(first, *_)] = [list(merged([umls, mondo], mapping))]
+    first, _ = united(renamed([*umls, *mondo], mapping))
     assert (first.canonical_name, first.alt_ids) == ("Disease", ("M:1",))
-
-
-def test_an_id_twice_in_one_source() -> None:
-    with pytest.raises(PelError, match="'A' occurs twice in source 2"):
-        list(merged([[Entity("A", "a")], [Entity("A", "a"), Entity("A", "b")]]))
 
 
 ids = st.text("abcdef", min_size=1, max_size=2)
 names = st.lists(st.text("xyz", min_size=1, max_size=3), max_size=3).map(tuple)
 entities = st.tuples(ids, st.text("xyz", min_size=1), names).map(lambda fields: Entity(*fields))
-sources = st.lists(
-    st.lists(entities, max_size=8, unique_by=lambda entity: entity.concept_id), max_size=3
-)
 
 
 @settings(max_examples=60, deadline=None)
-@given(sources, st.dictionaries(ids, ids, max_size=8))
-def test_like_a_merge_in_memory(sources: list[list[Entity]], mapping: dict[str, str]) -> None:
+@given(st.lists(entities, max_size=20), st.dictionaries(ids, ids, max_size=8))
+def test_like_a_merge_in_memory(records: list[Entity], mapping: dict[str, str]) -> None:
     groups = defaultdict(list)
-    for source in sources:
-        for entity in sorted(source):
-            groups[end(mapping, entity.concept_id)].append(entity)
-    made = list(merged(sources, mapping))
+    for entity in records:
+        groups[end(mapping, entity.concept_id)].append(entity)
+    made = list(united(renamed(records, mapping)))
     assert [entity.concept_id for entity in made] == sorted(groups)
     for entity in made:
         group = groups[entity.concept_id]
         assert entity.canonical_name == group[0].canonical_name
-        assert set(entity.names) == {name for member in group for name in member.names}
-        assert {entity.concept_id, *entity.alt_ids} == {
-            entity.concept_id,
-            *(e.concept_id for e in group),
-        }
-    assert list(merged([source[::-1] for source in sources], mapping)) == made
+        assert list(entity.names) == list(dict.fromkeys(chain(*(member.names for member in group))))
+        every = {entity.concept_id, *(member.concept_id for member in group)}
+        assert {entity.concept_id, *entity.alt_ids} == every
 
 
 def end(mapping: dict[str, str], id: str) -> str:
@@ -111,9 +95,9 @@ def test_no_room_to_sort(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: object, **keywords: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(merging.sqlite3, "connect", full)
+    monkeypatch.setattr(change.sqlite3, "connect", full)
     with pytest.raises(PelError, match="disk is full.*TMPDIR"):
-        list(merged([[Entity("A", "a")]]))
+        list(united([Entity("A", "a")]))
 
 
 def test_many_records_of_one_entity_are_joined_in_time() -> None:
@@ -122,8 +106,6 @@ def test_many_records_of_one_entity_are_joined_in_time() -> None:
     def records(n: int) -> list[Entity]:
         return [Entity("A", f"name {i}", (f"alias {i}",), xrefs=(f"X:{i}",)) for i in range(n)]
 
-    assert list(united([*records(3), Entity("0", "x")])) == [
-        Entity("0", "x"),
-        reduce(joined, records(3)),
-    ]
+    expected = [Entity("0", "x"), reduce(joined, records(3))]
+    assert list(united([*records(3), Entity("0", "x")])) == expected
     assert_linear(lambda entities: list(united(entities)), records, 500)

@@ -49,7 +49,7 @@ class Example:
         self.matrix = VectorMatrix(rows.astype(np.float16))
         self.is_alike = kind == "alike"
         if kind == "lists":
-            made, found_by = built_inverted_file(self.matrix, "SQ8"), {"kind": "SQ8"}
+            made, found_by = built_inverted_file(self.matrix), {"kind": "SQ8"}
         else:
             alike = (self.matrix, self.row_entities, 0.9)
             coded = representative_rows(*alike) if self.is_alike else None
@@ -168,7 +168,7 @@ def test_rows_that_stand_for_all() -> None:
 def finder_of(matrix: VectorMatrix, kind: str) -> FastScan | InvertedFile:
     if kind == "PQ4":
         return FastScan(built_fast_scan(matrix), 4)
-    return InvertedFile(built_inverted_file(matrix, kind), 16)
+    return InvertedFile(built_inverted_file(matrix), 16)
 
 
 @pytest.mark.parametrize("kind", ["PQ4", "SQ8"])
@@ -184,7 +184,7 @@ def test_equal_rows_tie_by_number_and_names_do_not_crowd_out(kind: str) -> None:
 
 
 @pytest.mark.parametrize("n, dim", [(1, 8), (3, 1), (40, 7), (300, 8)])
-@pytest.mark.parametrize("kind", ["PQ4", "SQ8", "SQ4"])
+@pytest.mark.parametrize("kind", ["PQ4", "SQ8"])
 def test_a_few_rows_of_few_dimensions(n: int, dim: int, kind: str) -> None:
     rows = unit(np.random.default_rng(3).standard_normal((n, dim)))
     matrix = VectorMatrix(rows)
