@@ -33,7 +33,6 @@ REGISTERED = {
     },
     "spacy_readers": {
         "spacy-pel.DocumentCorpus.v1": "spacy_pel.corpora.document_corpus:make_document_corpus",
-        "spacy-pel.PubTatorCorpus.v1": "spacy_pel.corpora.document_corpus:make_pubtator_corpus",
         "spacy-pel.NameCorpus.v1": "spacy_pel.corpora.name_corpus:make_name_corpus",
     },
     "spacy_batchers": {

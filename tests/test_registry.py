@@ -34,7 +34,6 @@ BUILT_WITH_ARGUMENTS = {
         k: v for k, v in DEFAULTS["model"]["encoder"].items() if k[0] != "@"
     },
     "spacy-pel.DocumentCorpus.v1": {"path": ["a.jsonl", "b"]},
-    "spacy-pel.PubTatorCorpus.v1": {"path": "corpus.txt"},
     "spacy-pel.NameCorpus.v1": {"kb": "kb", "limit": 100, "seed": 1},
     "spacy-pel.batch_by_mentions.v1": {"size": 32},
     "spacy-pel.batch_by_entities.v1": {"size": 32},

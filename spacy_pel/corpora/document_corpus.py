@@ -165,22 +165,9 @@ def make_document_corpus(
     spans_key: str | None = None,
     gold_mentions: bool = True,
     labels: dict[str, str] | None = None,
+    format: str | None = None,
 ) -> DocumentCorpus:
     """Return a corpus of one or several files or folders; see ``open_documents``."""
     names = [path] if isinstance(path, (str, Path)) else path  # configs pass strings unconverted
-    return DocumentCorpus(
-        names, limit=limit, spans_key=spans_key, gold_mentions=gold_mentions, labels=labels
-    )
-
-
-def make_pubtator_corpus(
-    path: Path | list[Path],
-    limit: int = 0,
-    spans_key: str | None = None,
-    gold_mentions: bool = True,
-    labels: dict[str, str] | None = None,
-) -> DocumentCorpus:
-    """Return a corpus of one or several PubTator files of any name, plain or .gz."""
-    corpus = make_document_corpus(path, limit, spans_key, gold_mentions, labels)
-    corpus.format = "pubtator"
-    return corpus
+    given = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
+    return DocumentCorpus(names, format=format, labels=labels, **given)

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from spacy.tokens import Doc
 
+from ..architectures import encoder_of
 from ..documents import DocumentStream, RawDocument, format_named, format_of, open_documents
 from ..documents.docs import keep_ids
 from ..documents.format import Format, TextOutput, encoded
@@ -151,8 +152,8 @@ def _node_worker(
         problem = f"{socket.gethostname()}: has another {different}"
         raise PelError(problem, "install the same on all nodes")
     if device != "cpu":
-        for encoder in linking.linker.linking_encoders():
-            encoder.to(device)
+        for tower in linking.linker.towers:
+            encoder_of(tower).to(device)
     format = format_named(settings["format"])
     written = format.output_with(choices.xrefs)
     job = _job(linking, written.write_part, LinkProgress(), written.join)

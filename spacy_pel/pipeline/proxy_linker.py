@@ -15,6 +15,7 @@ from spacy.training import Example, validate_examples
 from thinc.api import Model, Optimizer
 
 from ..architectures import (
+    Tower,
     is_initialized,
     linker_folder,
     pack_model,
@@ -248,14 +249,10 @@ class ProxyLinker(KBComponent, TrainablePipe):
         filters = search_filters(spans, self.types, self.sources, self.label_types)
         groups = agreeing(spans, mentions, filters) if self.agree else None
         reranking = Reranking(self.reranker, self.kb, self.reranked) if self.reranked else None
-        towers = [
-            *self.model.layers,
-            *(reranking.reranker.model.layers if reranking else ()),
-        ]
         # In a training session weights change, and only torch follows them. Evaluations show what
         # the encoder has learnt, not what names know.
         training = self.trainer is not None
-        with self.runtime.computes([] if training else towers):
+        with self.runtime.computes([] if training else self.towers):
             links = link(
                 self.retriever,
                 self.index,
@@ -304,6 +301,11 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 kb.mentions.check_fingerprint(self.retriever.fingerprint(), kb.path)
             self._fitting_kb = kb.fingerprint
         return kb
+
+    @property
+    def towers(self) -> list[Tower]:
+        """What computes when mentions are linked: the retriever's towers, and the reranker's."""
+        return [*self.model.layers, *(self.reranker.model.layers if self.reranked else ())]
 
     @property
     def reranked(self) -> int:

@@ -1,4 +1,4 @@
-"""What computes the encoders when a linker links: torch, in some precision, or ONNX Runtime.
+"""What computes the encoders when a linker links: torch, or ONNX Runtime.
 
 Also what the worker processes of ``nlp.pipe(n_process=2)`` need.
 """
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _TOKENIZERS = "TOKENIZERS_PARALLELISM"
 _set_here: list[str] = []  # the variables that are set while the process is forked
-# Whether torch computes in bfloat16, on processors that can.
-_TORCH = {"torch-float32": False, "torch-bfloat16": True}
 
 
 class Runtime:
@@ -32,12 +30,11 @@ class Runtime:
     process, and again if the weights change. It is not copied or pickled.
 
     Args:
-        name: "torch", in the precision that was trained in; "torch-float32" or "torch-bfloat16";
-            "onnx" or "onnx-int8".
+        name: "torch", "onnx" or "onnx-int8".
     """
 
     def __init__(self, name: str):
-        check_choice("runtime", name, "torch", *_TORCH, "onnx", "onnx-int8")
+        check_choice("runtime", name, "torch", "onnx", "onnx-int8")
         self.name = name
         # By process and encoder. A forked process must neither use nor free the sessions of its
         # parent: they wait for threads that the fork does not have.
@@ -56,17 +53,13 @@ class Runtime:
             return
         encoders = [e for e in map(encoder_of, towers) if isinstance(e, BertEncoder)]
         with self._lock:  # else one thread would put torch back while another still computes
-            trained = [encoder.mixed_precision for encoder in encoders]
             try:
                 for encoder in encoders:
-                    if self.name in _TORCH:
-                        encoder.mixed_precision = _TORCH[self.name]
-                    else:
-                        encoder.computed_by = self._states(encoder)
+                    encoder.computed_by = self._states(encoder)
                 yield
             finally:
-                for encoder, precision in zip(encoders, trained):
-                    encoder.computed_by, encoder.mixed_precision = None, precision
+                for encoder in encoders:
+                    encoder.computed_by = None
 
     def _states(self, encoder: BertEncoder) -> OnnxStates:
         try:

@@ -42,25 +42,6 @@ def test_it_goes_on_where_it_was_broken_off(
     assert {path.name for path in out.parent.iterdir()} == {out.name, whole.name}
 
 
-def test_another_input_or_pipeline_is_linked_anew(
-    run, tiny_folder: Path, twelve: Path, tmp_path: Path, out: Path, monkeypatch
-) -> None:
-    arguments = ("link", tiny_folder, twelve, "--batch-size", 1, "-o", out)
-    with monkeypatch.context() as patch:
-        breaking_after(9, KeyboardInterrupt(), patch)
-        run(*arguments, code=130)
-        twelve.write_text(twelve.read_text().replace("Case 3", "Case X"))
-    with monkeypatch.context() as patch:
-        linked = breaking_after(3, KeyboardInterrupt(), patch)
-        output = run(*arguments, code=130)
-        assert "Going on after 2 documents" in output
-        assert linked[0].startswith("Case 2:") and linked[1].startswith("Case X:")
-    output = run(*arguments, "--candidates", 3)
-    assert "was begun with another number of candidates; starting again" in output
-    run(*arguments[:-1], tmp_path / "a.jsonl", "--candidates", 3)
-    assert out.read_bytes() == (tmp_path / "a.jsonl").read_bytes()
-
-
 # Where many processes share a core, to start the program and the fixtures alone takes minutes.
 @pytest.mark.slow
 @pytest.mark.timeout(600)

@@ -182,7 +182,7 @@ def test_what_is_not_said_is_missed(run, tiny_nlp: Language, tiny_kb: Path, tmp_
     tiny_nlp.meta.update(name="mine", description="As before.", performance={"tag_acc": 0.9})
     linker = tiny_nlp.get_pipe("proxy_linker")
     linker.nil_threshold, linker.ranking = 0.25, ranking_by_score()
-    reader = {"@readers": "spacy-pel.PubTatorCorpus.v1", "path": "${paths.train}"}
+    reader = {"@readers": "spacy-pel.DocumentCorpus.v1", "path": "${paths.train}"}
     tiny_nlp.config["corpora"]["train"] = reader
     tiny_nlp.config["paths"]["train"] = "train.pubtator"
     tiny_nlp.to_disk(tmp_path / "pipeline")
@@ -194,7 +194,7 @@ def test_what_is_not_said_is_missed(run, tiny_nlp: Language, tiny_kb: Path, tmp_
     assert card.startswith("# xx_mine 0.0.0\n\nAs before.\n") and "None were given." in card
     assert "It finds no mentions: they must be given" in card
     assert "below 0.250 is NIL" in card and "fitted on the texts" in card
-    assert '@readers = "spacy-pel.PubTatorCorpus.v1"\npath = "train.pubtator"' in card
+    assert '@readers = "spacy-pel.DocumentCorpus.v1"\npath = "train.pubtator"' in card
     assert not (tmp_path / "out" / "LICENSES_SOURCES").exists()
 
 

@@ -12,7 +12,7 @@ import spacy
 from spacy_pel.kb import build_kb
 from spacy_pel.training.loop import TrainingRun
 
-from ..pipeline.conftest import PROBLEM, TRAIN
+from ..pipeline.conftest import PROBLEM
 from ..training.problem import contents, timeless, write_config
 
 
@@ -65,17 +65,6 @@ def test_a_run_and_one_that_was_interrupted(
     assert timeless(log_of(broken)) == timeless(log)
     assert models(whole) == models(broken) and not list(broken.glob(".*"))
     assert f"Training is finished: {broken / 'model-best'}" in run("train", *arguments)
-
-
-@pytest.mark.parametrize("kept", ["MESH{}", ""], ids=["of another KB", "all NIL"])
-def test_a_corpus_that_teaches_nothing(run, kb: Path, tmp_path: Path, kept: str) -> None:
-    documents = [
-        (text, {m: kept.format(id) for m, id in golds.items()}) for text, golds in TRAIN[:9]
-    ]
-    config = write_config(tmp_path, kb, train=documents)
-    said = run("train", config, "--output", tmp_path / "output", code=1)
-    assert "no mention of the training examples has an entity in" in said
-    assert not (tmp_path / "output").exists()
 
 
 def test_a_name_that_is_not_installed(run, kb: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
-from spacy_pel.corpora.document_corpus import make_pubtator_corpus, open_corpus
+from spacy_pel.corpora.document_corpus import make_document_corpus, open_corpus
 from spacy_pel.documents.document import Document, mention_at
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.errors import PelError
@@ -28,7 +28,7 @@ OVERLAPPING = "1|t|anti-TNFalpha therapy\n1|a|can't\n" + "".join(
 
 @pytest.fixture
 def path(tmp_path):
-    path = tmp_path / "overlapping.txt"
+    path = tmp_path / "overlapping.pubtator"
     path.write_text(OVERLAPPING, encoding="utf-8")
     return path
 
@@ -54,9 +54,9 @@ def token_edges(doc):
 @given(document=documents())
 @settings(deadline=None)
 def test_every_mention_is_found_again(tmp_path_factory, document):
-    path = tmp_path_factory.getbasetemp() / "one.txt"
+    path = tmp_path_factory.getbasetemp() / "one.pubtator"
     path.write_text(pubtator_text(document), "utf-8", newline="\n")
-    (example,) = make_pubtator_corpus(path, spans_key="sc")(NLP)
+    (example,) = make_document_corpus(path, spans_key="sc")(NLP)
     spans = mention_spans(example.reference, "sc")
     found = [(s.start_char, s.end_char, s.text, s.label_, gold_ids(s)) for s in spans]
     assert found == list(document.mentions)
@@ -69,16 +69,16 @@ def test_every_mention_is_found_again(tmp_path_factory, document):
     for span in sorted(spans, key=lambda span: (-len(span), span.start)):
         if all(span.end <= start or end <= span.start for start, end, _ in kept):
             kept.append((span.start, span.end, span.kb_id_))
-    (example,) = make_pubtator_corpus(path)(NLP)
+    (example,) = make_document_corpus(path)(NLP)
     assert [(ent.start, ent.end, ent.kb_id_) for ent in example.reference.ents] == sorted(kept)
 
 
 def test_left_out_mentions_are_warned_of_once(path, caplog):
-    corpus = make_pubtator_corpus(path)
+    corpus = make_document_corpus(path)
     with caplog.at_level(logging.INFO, logger="spacy_pel"):
         (example,) = corpus(NLP)
         list(corpus(NLP))
-        list(make_pubtator_corpus(path)(NLP))
+        list(make_document_corpus(path)(NLP))
     assert [gold_ids(ent) for ent in example.reference.ents] == [("C2", "C3"), ()]
     assert [record.getMessage() for record in caplog.records] == [
         f"{path}: 1 documents, 3 mentions, 1 left out, 1 tokens split",
@@ -90,13 +90,13 @@ def test_left_out_mentions_are_warned_of_once(path, caplog):
 
 @pytest.mark.parametrize("spans_key", [None, "sc"])
 def test_predicted_has_the_mentions_without_ids_or_none(path, spans_key):
-    (example,) = make_pubtator_corpus(path, spans_key=spans_key)(NLP)
+    (example,) = make_document_corpus(path, spans_key=spans_key)(NLP)
     bare, gold = (mention_spans(doc, spans_key) for doc in (example.predicted, example.reference))
     places = [[(s.start, s.end, s.label_) for s in spans] for spans in (bare, gold)]
     assert places[0] == places[1]
     assert {span.kb_id_ for span in bare} == {""}
     assert {span.kb_id_ for span in gold} >= {"C2|C3", "NIL"}
-    (example,) = make_pubtator_corpus(path, spans_key=spans_key, gold_mentions=False)(NLP)
+    (example,) = make_document_corpus(path, spans_key=spans_key, gold_mentions=False)(NLP)
     assert not mention_spans(example.predicted, spans_key)
     assert mention_spans(example.reference, spans_key)
 
@@ -104,19 +104,19 @@ def test_predicted_has_the_mentions_without_ids_or_none(path, spans_key):
 def test_labels_are_renamed(tmp_path):
     path = tmp_path / "a.pubtator"
     path.write_text("1|t|flu, aspirin\n1\t0\t3\tflu\tA\t-1\n1\t5\t12\taspirin\tB\t-1\n")
-    [example] = make_pubtator_corpus(path, labels={"A": "Disease"})(NLP)
+    [example] = make_document_corpus(path, labels={"A": "Disease"})(NLP)
     for doc in (example.reference, example.predicted):
         assert [ent.label_ for ent in doc.ents] == ["Disease", "B"]
 
 
 def test_several_files_are_one_corpus_and_limit_is_per_file(tmp_path):
-    paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    paths = [tmp_path / "a.pubtator", tmp_path / "b.pubtator"]
     for path in paths:
         lines = (f"{path.stem}{n}|t|Flu\n" for n in range(3))
         path.write_text("\n".join(lines) + "\ne|t|\n", encoding="utf-8")  # without text: goes
 
     def ids(limit):
-        corpus = make_pubtator_corpus([str(path) for path in paths], limit=limit)
+        corpus = make_document_corpus([str(path) for path in paths], limit=limit)
         ids = [e.reference.user_data["id"] for e in corpus(NLP)]
         assert ids == [e.predicted.user_data["id"] for e in corpus(NLP)]
         return ids
@@ -127,13 +127,15 @@ def test_several_files_are_one_corpus_and_limit_is_per_file(tmp_path):
 
 def test_bad_settings_and_a_tokenizer_that_changes_the_text_are_refused(path):
     with pytest.raises(PelError, match="without a file; name one"):
-        make_pubtator_corpus([])
+        make_document_corpus([])
     with pytest.raises(PelError, match="limit of a corpus is -1; set it to 0"):
-        make_pubtator_corpus(path, limit=-1)
+        make_document_corpus(path, limit=-1)
     nlp = spacy.blank("en")
     nlp.tokenizer = lambda text: Doc(nlp.vocab, words=text.lower().split())
-    with pytest.raises(PelError, match="overlapping.txt: the tokenizer changes .* 1, so.*; use a"):
-        list(make_pubtator_corpus(path)(nlp))
+    with pytest.raises(
+        PelError, match="overlapping.pubtator: the tokenizer changes .* 1, so.*; use a"
+    ):
+        list(make_document_corpus(path)(nlp))
 
 
 def test_a_corpus_without_documents_is_refused(tmp_path):

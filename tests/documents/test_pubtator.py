@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from spacy_pel.corpora.document_corpus import make_pubtator_corpus
+from spacy_pel.corpora.document_corpus import make_document_corpus
 from spacy_pel.documents.document import Document, Mention, Passage
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.errors import PelError
@@ -23,12 +23,12 @@ TWO_DOCUMENTS = """\
 
 
 def read_pubtator(path):
-    return make_pubtator_corpus(path).documents()
+    return make_document_corpus(path).documents()
 
 
 @pytest.fixture
 def write(tmp_path):
-    def _write(content, name="corpus.txt"):
+    def _write(content, name="corpus.pubtator"):
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
         return path

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from spacy.language import Language
 
+from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.jobs import link as module
 from spacy_pel.jobs.link import link_files, linking_settings
@@ -119,9 +120,17 @@ def test_what_cannot_be_written(choices: LinkingChoices, notes: Path, out: Path)
     assert files(notes) == before and [path.name for path in out.iterdir()] == ["mine"]
 
 
-def test_a_node_has_the_same_pipeline(choices: LinkingChoices, tmp_path: Path) -> None:
+def test_a_node_has_the_same_pipeline_on_its_device(
+    choices: LinkingChoices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = {**linking_settings(choices.opened()), "format": "jsonl"}
     versions = {**settings["set of versions"], "torch": "0.1"}
     other = {**settings, "set of versions": versions}
     with pytest.raises(PelError, match="has another set of versions; install the same on all"):
         module._node_worker(choices, other, tmp_path, "cpu")
+    linking = choices.opened()
+    monkeypatch.setattr(LinkingChoices, "opened", lambda self: linking)
+    module._node_worker(choices, settings, tmp_path, "meta")  # a device that every computer has
+    assert {w.device.type for t in linking.linker.towers for w in encoder_of(t).parameters()} == {
+        "meta"
+    }

@@ -158,6 +158,3 @@ def test_missed_mentions_are_never_nil(bare_kb: KnowledgeBase) -> None:
     nil = scored(bare_kb, made, nil_threshold=0.0)["nil"]
     assert (nil["gold"], nil["recall"], nil["precision"]) == (2, 0.0, None)
     assert nil["average_precision"] == pytest.approx(0.5 / 2)  # a tie of two, the third missed
-
-
-# nlp.evaluate

@@ -83,7 +83,7 @@ def write_config(folder: Path, kb: Path, train=TRAIN, dev=TRAIN[3:8], **changes:
     for name, texts in (("train", train), ("dev", dev)):
         path = folder / f"{name}.pubtator"
         write_pubtator(path, texts)
-        reader = {"@readers": "spacy-pel.PubTatorCorpus.v1", "path": str(path)}
+        reader = {"@readers": "spacy-pel.DocumentCorpus.v1", "path": str(path)}
         config["corpora"][name] = reader
     searched = {"searched_entities": None, "searched_corpus": reader}
     config["initialize"] = {"components": {"proxy_linker": searched}}
