@@ -1,6 +1,5 @@
 """Each config that is not the demo's: table 6 of the paper, and its first steps on small data."""
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,13 @@ from spacy.util import load_config
 from spacy_pel.cli import pel
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.jobs.mine import MentionSearch, mine_mentions
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.readers import open_source
 from spacy_pel.training.loop import run_training, start_training
 
 from ..conftest import ENTITIES
 from ..towers import save_bert
+from .downloads import document, write_text
 from .papers.test_zeshel import write_zeshel
 
 ENCODER = {
@@ -26,6 +26,7 @@ ENCODER = {
     **{"vocab_size": 300, "max_tokens": 256},
 }
 LINKER = "components.proxy_linker"
+CORPUS = document("1", "Aspirin for headache", "0\t7\tAspirin\tT\tC05", "12\t20\theadache\tT\tC06")
 TRAIN, DEV = (f"assets/demo/corpus/{split}.pubtator" for split in ("train", "dev"))
 
 
@@ -70,17 +71,12 @@ def steps_of(log: list[dict]) -> list[dict]:
 
 
 def test_first_steps_on_medmentions(project: Path, tmp_path: Path) -> None:
-    names = {"C1": "Aspirin", "C2": "Headache", "C3": "Cat"}
-    kb = build_kb([Entity(id, name) for id, name in names.items()], tmp_path / "kb").path
-    corpora = tmp_path / "corpora" / "medmentions"
-    corpora.mkdir(parents=True)
-    text = "1|t|Aspirin for headache\n1\t0\t7\tAspirin\tT1\tC1\n1\t12\t20\theadache\tT2\tC2\n\n"
+    kb = build_kb(ENTITIES, tmp_path / "kb").path
     for split in ("train", "dev"):
-        (corpora / f"{split}.pubtator.txt.gz").write_bytes(gzip.compress(text.encode()))
-    paths = {"paths.kb": str(kb), "paths.data": str(tmp_path)}
-    steps = first_steps("paper", tmp_path, paths)
+        write_text(tmp_path / f"corpora/medmentions/{split}.pubtator.txt.gz", CORPUS)
+    steps = first_steps("paper", tmp_path, {"paths.kb": str(kb), "paths.data": str(tmp_path)})
     assert all(step["adversarial"] > 0 for step in steps)
-    assert steps[0]["counts"]["index_inputs"] == len(names)  # of hard negatives
+    assert steps[0]["counts"]["index_inputs"] == len(ENTITIES)  # of hard negatives
 
 
 def test_first_steps_on_zeshel(project: Path, tmp_path: Path) -> None:
@@ -108,12 +104,8 @@ def first_steps(config: str, folder: Path, paths: dict[str, str]) -> list[dict]:
 
 def test_first_steps_on_a_transformer(project: Path, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.pubtator"
-    corpus.write_text(
-        "1|t|Aspirin for headache\n1|a|\n"
-        "1\t0\t7\tAspirin\tDrug\tC05\n1\t12\t20\theadache\tDisease\tC06\n"
-    )
-    (tmp_path / "bert").mkdir()
-    paths = {"transformer": save_bert(tmp_path / "bert"), "train": corpus, "dev": corpus}
+    write_text(corpus, CORPUS)
+    paths = {"transformer": save_bert(tmp_path), "train": corpus, "dev": corpus}
     paths["kb"] = build_kb(ENTITIES, tmp_path / "kb").path
     changes = {f"paths.{name}": str(path) for name, path in paths.items()}
     changes |= {f"{LINKER}.freeze_entities": False, f"{LINKER}.negatives.n": 2}  # without a teacher

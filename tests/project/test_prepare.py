@@ -138,22 +138,17 @@ def test_mesh_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")
     assert "spacy project run prepare" in capsys.readouterr().out
-    records = [
-        {"concept_id": "D1", "canonical_name": "Leukemia", "aliases": ["LEUK7", "AML-1"]},
-        {"concept_id": "300323", "canonical_name": "GOUT 3", "aliases": ["HPRT"]},
-    ]
-    records[0] |= {"alt_ids": ["151430", "C9"], "types": ["Disease", "X"]}
-    joined = "\n".join(map(json.dumps, records))
-    downloads.write_text(tmp_path / "kb/mesh.jsonl.gz", joined)
+    mesh = Entity("D1", "Leukemia", ("LEUK7", "AML-1"), ("Disease", "X"), alt_ids=("151430", "C9"))
+    joined = [mesh, Entity("300323", "GOUT 3", ("HPRT",))]
+    prepare.write_entities(tmp_path / "kb/mesh.jsonl.gz", joined)
     ascii = "*NEWRECORD\nMH = Leukaemia\nENTRY = AML-1\nUI = D1\n"
     downloads.write_text(tmp_path / "ontologies/mesh_ascii_d2014.bin.gz", ascii)
-    medic = "D1|151430||Leukemia|LEUK7|AML-1\n"
-    downloads.write_text(tmp_path / "ontologies/medic_2012.txt.gz", medic)
+    medic = tmp_path / "ontologies/medic_2012.txt.gz"
+    downloads.write_text(medic, "D1|151430||Leukemia|LEUK7|AML-1\n")
     mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")
     expected = [Entity("D1", "Leukemia", ("AML-1",), ("Diseases", "X"), alt_ids=("C9",))]
     assert list(open_source(tmp_path / "out.jsonl.gz").entities) == expected
     assert "Left out: 1 entities, 1 ids, 3 names" in capsys.readouterr().out
-    made = '{"concept_id": "D3", "canonical_name": "Female"}'
-    downloads.write_text(tmp_path / "kb/mesh_only.jsonl.gz", made)
+    prepare.write_entities(tmp_path / "kb/mesh_only.jsonl.gz", [Entity("D3", "Female")])
     mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")
     assert list(open_source(tmp_path / "out.jsonl.gz").entities) == [Entity("D3", "Female")]

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from papers import zeshel
 
 from spacy_pel.corpora.document_corpus import open_corpus
@@ -76,26 +74,13 @@ def test_mentions_of_a_document_come_together(tmp_path: Path) -> None:
     ]
 
 
-@given(
-    words=st.lists(st.text("ab\u00e9.", min_size=1, max_size=3), min_size=1, max_size=12),
-    blanks=st.sampled_from([" ", "  ", "\u00a0", " \n"]),
-    places=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 3)), min_size=1, max_size=3),
-    context=st.integers(0, 4),
-)
-@settings(deadline=None, max_examples=50)
-def test_offsets_agree_with_split(words, blanks, places, context) -> None:
-    spans = [(min(a, len(words) - 1), min(a + more, len(words) - 1)) for a, more in places]
-    mentions = [
-        dict(zip(KEYS, ("w", "D", a, b, " ".join(words[a : b + 1]), "E")), category="c")
-        for a, b in spans
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(zeshel, "CONTEXT_WORDS", context)
-        document = zeshel.document_of("D", blanks.join(words), mentions)
-    texts = [document["text"][m["start"] : m["end"]] for m in document["mentions"]]
-    assert [text.split() for text in texts] == [words[a : b + 1] for a, b in spans]
-    first, last = min(a for a, _ in spans), max(b for _, b in spans)
-    assert document["text"].split() == words[max(0, first - context) : last + 1 + context]
+def test_a_document_is_cut_around_its_mentions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zeshel, "CONTEXT_WORDS", 1)
+    mentions = [dict(zip(KEYS, ("w", "D", 2, 3, "c d", "E")), category="c")]
+    document = zeshel.document_of("D", "a  b\u00a0c \nd e f", mentions)
+    [found] = document["mentions"]
+    assert document["text"] == "b\u00a0c \nd e"
+    assert document["text"][found["start"] : found["end"]] == "c \nd"
 
 
 @pytest.mark.parametrize(
