@@ -78,6 +78,12 @@ def make_tiny_nlp(kb: Path, config: dict[str, Any] = CONFIG) -> Language:
     return nlp
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files in a folder and the folders in it, by their paths there."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
 @pytest.fixture(scope="session")
 def tiny_kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a KB of ENTITIES; with vectors of ``tiny_nlp``, where that is used as well.

@@ -112,19 +112,17 @@ def link_cli(
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
     from ..jobs.link import link_files
-    from ..jobs.link_docs import LinkingChoices
-    from ..pipeline.pipelines import load_pipeline
+    from ..jobs.link_docs import Linking
 
-    is_ray = engine != "local"
-    if not is_ray and address:
+    if engine == "local" and address:
         raise PelError("--address is for a Ray cluster", "add --engine ray")
     if output == STDOUT and sys.stdout is None:
         raise PelError("stdout is closed", "name a file with --output")
-    work = candidates, tuple(xref or ()), batch_size, n_process or 1
-    linking = LinkingChoices(pipeline, component, kb, spans_key, *work, on_error, jointly)
+    work = candidates, tuple(xref or ()), batch_size, n_process or 1, on_error, jointly
+    linking = Linking(pipeline, component, kb, spans_key, *work, reading=reading_names)
     with LinkBar() as bar:
         counts = link_files(
-            linking if is_ray else linking.opened(reading_names),
+            linking,
             input,
             sys.stdout.buffer if output == STDOUT else output,
             input_format=from_,
@@ -136,7 +134,7 @@ def link_cli(
         )
     # On stderr, as stdout may be the output.
     if counts.documents and not counts.mentions:
-        names = ", ".join(load_pipeline(pipeline).pipe_names)
+        names = ", ".join(linking.nlp.pipe_names)
         say(
             f"No mention found by the pipeline ({names}); add a component that "
             'finds some before the linker, such as a trained "ner" or "kb_matcher", or give JSONL '
@@ -182,11 +180,9 @@ def discover_cli(
     """
     from ..jobs.discover import discover
     from ..jobs.link_docs import Linking
-    from ..pipeline.pipelines import linker_of, load_pipeline
 
-    nlp = load_pipeline(pipeline)
-    linker_of(nlp, component, kb=kb, spans_key=spans_key)
-    linking = Linking(nlp, component, batch_size, n_process, on_error, keep_ids=linked)
+    work = {"batch_size": batch_size, "n_process": n_process, "on_error": on_error}
+    linking = Linking(pipeline, component, kb, spans_key, **work, keep_ids=linked)
     with LinkBar() as bar:
         report = discover(linking, input, output, input_format=from_, progress=bar)
     mentions, documents = report.linked.mentions, report.linked.documents

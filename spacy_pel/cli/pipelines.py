@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -487,17 +488,17 @@ def serve_cli(
             msg.warn("Whoever reaches this computer can use the server: there is no login")
         say(f"Loading the pipeline {pipeline}")
         # Imported here, as it takes seconds: the address is said before.
-        from ..jobs.link_docs import LinkingChoices
+        from ..jobs.link_docs import Linking
         from ..serve import server
         from ..serve.app import create_app
 
-        choices = LinkingChoices(pipeline, component, kb, spans_key, candidates)
+        linking = Linking(pipeline, component, kb, spans_key, candidates)
         if workers == 1:
-            app = create_app(choices, limits, entity_url, local)
+            app = create_app(linking, limits, entity_url, local)
             say(f"Serving at {url} (Ctrl-C ends it)")
         else:
-            choices.opened()  # tells an error; each process loads its own
-            app = partial(create_app, choices, limits, entity_url, local)
+            replace(linking).nlp  # tells an error; each process loads its own
+            app = partial(create_app, linking, limits, entity_url, local)
             say(f"Serving at {url} by {workers} processes (Ctrl-C ends them)")
         server.run_app(app, listener, limits, workers)
     say("Stopped")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -39,7 +40,7 @@ from .document_blocks import (
 )
 from .fingerprints import package_versions, pipeline_fingerprint
 from .joint_linking import joint_settings, write_corpus_part, write_jointly
-from .link_docs import Linking, LinkingChoices, batches
+from .link_docs import Linking, batches
 from .workers import check_engine, ray_results
 
 # A block ends after this many documents, or bytes of them. It is what a process holds in memory, and
@@ -49,7 +50,7 @@ WritePart = Callable[[Iterable[tuple[int, Doc]], str | None, Path], None]  # see
 
 
 def link_files(
-    linking: Linking | LinkingChoices,
+    linking: Linking,
     input: str | Path,
     output: str | Path | BinaryIO,
     *,
@@ -73,7 +74,7 @@ def link_files(
     engines write the same bytes on processors of the same kind.
 
     Args:
-        linking: The pipeline, and how documents are run through it; for Ray ``LinkingChoices``.
+        linking: The pipeline, and how documents are run through it; for Ray it is named, not loaded.
         input: A file, a folder of files, the URL of one of these, or "-" for stdin.
         output: The file to write, or an open binary stream. A folder, new or of an earlier call, if it
             ends with a slash.
@@ -92,15 +93,13 @@ def link_files(
         OSError: A file cannot be read or written.
     """
     check_engine(engine)
-    choices = linking if isinstance(linking, LinkingChoices) else None
-    if choices and engine == "ray":
-        choices = choices._replace(n_process=1)
-    linking = choices.opened() if choices else linking
+    if engine == "ray":
+        linking = replace(linking, n_process=1, reading=iter)
     format = _output_format(output, output_format)
     written = format.output_with(linking.linker.xrefs or ())
     source = open_documents(str(input), input_format)
     is_folder = isinstance(output, str) and output.endswith(("/", os.sep))
-    if engine == "ray" and not (choices and is_folder):
+    if engine == "ray" and not (isinstance(linking.pipeline, str) and is_folder):
         remedy = f"end the output with a slash, as in: --output {output}/"
         raise PelError(f"{output}: a cluster writes a folder, with one file a block", remedy)
     if not isinstance(output, (str, Path)):
@@ -121,7 +120,7 @@ def link_files(
         settings |= linking_settings(linking) | {"size of blocks": [*_size(), BYTES_PER_GROUP]}
         results = None
         if engine == "ray":
-            make = partial(_node_worker, choices, settings, target)
+            make = partial(_node_worker, linking, settings, target)
             results = partial(ray_results, make, address=address, workers=workers)
         job = _job(linking, written.write_part, progress, written.join)
         progress.started(source.total)
@@ -143,10 +142,9 @@ def _size() -> tuple[int, int]:
 
 
 def _node_worker(
-    choices: LinkingChoices, settings: dict[str, Any], folder: Path, device: str
+    linking: Linking, settings: dict[str, Any], folder: Path, device: str
 ) -> Callable[[DocumentBlock], tuple[str, LinkedCounts]]:
     """What links blocks on another computer; PelError if its pipeline is not that of the settings."""
-    linking = choices.opened()
     own = linking_settings(linking)
     if different := differing(own, {name: settings[name] for name in own}):
         problem = f"{socket.gethostname()}: has another {different}"
@@ -155,7 +153,7 @@ def _node_worker(
         for tower in linking.linker.towers:
             encoder_of(tower).to(device)
     format = format_named(settings["format"])
-    written = format.output_with(choices.xrefs)
+    written = format.output_with(linking.xrefs)
     job = _job(linking, written.write_part, LinkProgress(), written.join)
     return keeper(Blocks(folder, format.suffixes[0]), job.write)
 

@@ -11,10 +11,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -48,21 +48,47 @@ _LOOKED_BACK = 5_000  # characters in which such a place is looked for
 class Linking:
     """A pipeline, and how docs are run through it.
 
-    PelError if the pipeline has no such linker, or the KB does not fit it.
+    One that is named is loaded when it is first needed; until then, and for other processes, this is
+    plain data. PelError if it cannot be loaded or has no such linker, or the KB does not fit it or has
+    no codes of one of the vocabularies.
     """
 
-    nlp: Language
+    pipeline: str | Language  # a loaded one, or its folder or name
     component: str = "proxy_linker"  # the name of the linker in the pipeline
+    # What takes the place of the linker's own; None: nothing does.
+    kb: Path | None = None  # the folder of a KB
+    spans_key: str | None = None
+    candidates: int | None = None  # the number that is written for each mention
+    xrefs: tuple[str, ...] = ()  # the vocabularies whose codes are written
     batch_size: int = 128  # the most docs that are linked together; fewer long ones are
     # Of files:
     n_process: int = 1
     on_error: OnError = OnError.stop  # what happens at a bad document
     jointly: bool = False  # whether all mentions are linked together (``joint_linking``)
     keep_ids: bool = False  # whether mentions keep the ids that they have; those without are NIL
+    reading: Callable[[Iterable], Iterable] = iter  # the progress of ``read_matcher_names``
 
     def __post_init__(self) -> None:
-        self.linker.index  # raises the error here, not in a worker
-        read_matcher_names(self.nlp)
+        if isinstance(self.pipeline, Language):
+            self.nlp  # raises the error here, not in a worker
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "nlp"}
+
+    @cached_property
+    def nlp(self) -> Language:
+        """The pipeline, loaded, with these settings."""
+        given = self.pipeline
+        nlp = given if isinstance(given, Language) else load_pipeline(given)
+        read_matcher_names(nlp, self.reading)
+        linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)
+        linker.index  # refuses a KB that does not fit
+        if self.candidates is not None:
+            linker.candidates = self.candidates
+        if self.xrefs:
+            check_vocabularies(linker.kb, self.xrefs)
+            linker.xrefs = list(self.xrefs)
+        return nlp
 
     @property
     def linker(self) -> ProxyLinker:
@@ -104,38 +130,6 @@ class Linking:
                 yield from run(group, linkers)
 
 
-class LinkingChoices(NamedTuple):
-    """Which pipeline links, and how (see ``Linking``), as plain data: any process can open it."""
-
-    pipeline: str  # its folder or name
-    component: str = "proxy_linker"
-    kb: Path | None = None  # the folder of another KB than the linker has
-    spans_key: str | None = None  # another one than the linker has
-    candidates: int = 5  # the number that is written for each mention
-    xrefs: tuple[str, ...] = ()  # the vocabularies whose codes are written
-    batch_size: int = 128
-    n_process: int = 1
-    on_error: OnError = OnError.stop
-    jointly: bool = False
-
-    def opened(self, reading: Callable[[Iterable], Iterable] = iter) -> Linking:
-        """The pipeline, loaded; ``reading`` is the progress of ``read_matcher_names``.
-
-        PelError if it cannot be loaded, has no such linker, or the KB does not fit it or has no codes
-        of one of the vocabularies.
-        """
-        nlp = load_pipeline(self.pipeline)
-        read_matcher_names(nlp, reading)
-        linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)
-        linker.candidates = self.candidates
-        if self.xrefs:
-            check_vocabularies(linker.kb, self.xrefs)
-            linker.xrefs = list(self.xrefs)
-        return Linking(
-            nlp, self.component, self.batch_size, self.n_process, self.on_error, self.jointly
-        )
-
-
 def read_matcher_names(nlp: Language, progress: Callable[[Iterable], Iterable] = iter) -> None:
     """Have each ``kb_matcher`` of a pipeline open the names of its KB, if it has not yet.
 
@@ -171,7 +165,7 @@ def link_documents(
     Raises:
         PelError: There is no linker, or its KB has no vectors of its encoder.
     """
-    linking = Linking(nlp, component, batch_size)
+    linking = Linking(nlp, component, batch_size=batch_size)
     for doc in linking.docs(docs):
         yield linked_document(doc, linking.linker.spans_key)
 

@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 
-from ..jobs.link_docs import Linking, LinkingChoices
+from ..jobs.link_docs import Linking
 from ..kb import Entity
 from . import metrics
 from .messages import (
@@ -106,12 +106,12 @@ limited = APIRouter(
 
 
 def create_app(
-    linking: Linking | LinkingChoices,
+    linking: Linking,
     limits: Limits,
     entity_url: str | None = None,
     local: bool = False,
 ) -> FastAPI:
-    """The application that serves a linker, whose pipeline is loaded unless it is given.
+    """The application that serves a linker.
 
     ``entity_url`` is the URL of an entity's page at its source, with "{id}". A ``local`` server
     answers to LOCAL_HOSTS alone.
@@ -122,8 +122,7 @@ def create_app(
         yield
         service.close()
 
-    opened = linking.opened() if isinstance(linking, LinkingChoices) else linking
-    service = LinkingService(opened, limits)
+    service = LinkingService(linking, limits)
     app = FastAPIOffline(
         title="spacy_pel",
         description=(

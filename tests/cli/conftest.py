@@ -43,12 +43,6 @@ def write_entities(path: Path, entities: Iterable[Entity]) -> Path:
     return path
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """The files in a folder and the folders in it, by their paths there."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
-
-
 @pytest.fixture
 def pipeline(tiny_folder: Path, tmp_path: Path) -> Path:
     """The tiny pipeline, to be changed by one test."""

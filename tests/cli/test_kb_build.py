@@ -16,8 +16,8 @@ from spacy_pel.kb.readers import ReadOptions, Source, UmlsRecipe
 from spacy_pel.kb.readers.fetch_ontology import ONTOLOGIES
 from spacy_pel.linking.retriever import Retriever
 
-from ..conftest import ENTITIES
-from .conftest import contents, write_entities
+from ..conftest import ENTITIES, contents
+from .conftest import write_entities
 
 OBO = "data-version: 2016\n\n[Term]\nid: D:1\nname: RA\nxref: UMLS:C0000003\n"
 SSSOM = "subject_id\tpredicate_id\tobject_id\nM:3\tskos:exactMatch\tUMLS:C0000003\nD:1\tskos:exactMatch\tUMLS:C0000003\n"

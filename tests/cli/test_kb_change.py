@@ -11,8 +11,8 @@ from spacy.tokens import Span
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.transaction import writing
 
-from ..conftest import ENTITIES
-from .conftest import contents, write_entities
+from ..conftest import ENTITIES, contents
+from .conftest import write_entities
 
 NEW = [Entity("C08", "gout", ("podagra",), ("Disease",)), Entity("C09", "rest")]
 

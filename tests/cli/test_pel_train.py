@@ -12,8 +12,9 @@ import spacy
 from spacy_pel.kb import build_kb
 from spacy_pel.training.loop import TrainingRun
 
+from ..conftest import contents
 from ..pipeline.conftest import PROBLEM
-from ..training.problem import contents, timeless, write_config
+from ..training.problem import timeless, write_config
 
 
 @pytest.fixture(scope="module")

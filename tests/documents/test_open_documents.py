@@ -74,23 +74,6 @@ def test_a_damaged_file_is_one_bad_document(tmp_path: Path) -> None:
     assert records[-1].doc(NLP, None).text == "fine"
 
 
-@pytest.mark.parametrize(
-    "name, format, message",
-    [
-        ("no.txt", None, "no.txt: no such file; give a file .txt, .jsonl"),
-        ("a.pdf", None, "a.pdf: unknown kind of file; name it with --from, or give a file"),
-        ("a.pdf", "pdf", 'no format "pdf"; choose one of: text, jsonl'),
-        ("", None, "no file in it that can be read"),
-    ],
-)
-def test_what_cannot_be_read_is_refused_at_once(
-    tmp_path: Path, name: str, format: str | None, message: str
-) -> None:
-    (tmp_path / "a.pdf").touch()
-    with pytest.raises(PelError, match=message):
-        open_documents(str(tmp_path / name), format)
-
-
 @pytest.fixture
 def store() -> Iterator[str]:
     system = fsspec.filesystem("memory")
@@ -114,13 +97,20 @@ def test_a_folder_and_a_file(store: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url, problem",
+    "name, format, message",
     [
-        ("memory://none", "memory://none: no such file"),
-        ("nonsense://a", "nonsense://a: cannot be read .*nonsense"),
-        ("memory://notes/c.pdf", "c.pdf: unknown kind of file"),
+        ("no.txt", None, "no.txt: no such file; give a file .txt, .jsonl"),
+        ("a.pdf", None, "a.pdf: unknown kind of file; name it with --from, or give a file"),
+        ("a.pdf", "pdf", 'no format "pdf"; choose one of: text, jsonl'),
+        ("", None, "no file in it that can be read"),
+        ("memory://none", None, "memory://none: no such file"),
+        ("nonsense://a", None, "nonsense://a: cannot be read .*nonsense"),
+        ("memory://notes/c.pdf", None, "c.pdf: unknown kind of file"),
     ],
 )
-def test_what_cannot_be_read_behind_a_url(store: str, url: str, problem: str) -> None:
-    with pytest.raises(PelError, match=problem):
-        open_documents(url)
+def test_what_cannot_be_read_is_refused_at_once(
+    tmp_path: Path, store: str, name: str, format: str | None, message: str
+) -> None:
+    (tmp_path / "a.pdf").touch()
+    with pytest.raises(PelError, match=message):
+        open_documents(name if "://" in name else str(tmp_path / name), format)

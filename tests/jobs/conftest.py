@@ -11,18 +11,16 @@ from spacy.language import Language
 
 from spacy_pel.jobs.document_blocks import LinkedCounts, LinkProgress
 from spacy_pel.jobs.link import link_files
-from spacy_pel.jobs.link_docs import LinkingChoices
+from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading import entity_texts
 
 TEXTS = [f"Case {n}: the patient has MS." for n in range(5)]
 
 
-def link_to_folder(
-    choices: LinkingChoices, input: str | Path, folder: Path, **settings
-) -> LinkedCounts:
+def link_to_folder(linking: Linking, input: str | Path, folder: Path, **settings) -> LinkedCounts:
     """Link files to a folder with one file a block."""
-    return link_files(choices, input, f"{folder}/", **settings)
+    return link_files(linking, input, f"{folder}/", **settings)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -57,8 +55,8 @@ class Told(LinkProgress):
 
 
 @pytest.fixture
-def choices(tiny_folder: Path) -> LinkingChoices:
-    return LinkingChoices(str(tiny_folder), batch_size=1)
+def linking(tiny_folder: Path) -> Linking:
+    return Linking(str(tiny_folder), candidates=5, batch_size=1)
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ import pytest
 import spacy
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.embed import embed_kb, is_embedded
+from spacy_pel.jobs.embed import LinkerRows, embed_kb, is_embedded
 from spacy_pel.jobs.workers import local_results
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.change import add_entities, remove_entities
+from spacy_pel.kb.change import add_entities, remove_entities, update_entities
 from spacy_pel.reading import entity_texts
 
 from ..conftest import ENTITIES
@@ -188,15 +188,21 @@ def test_unknown_settings_are_refused_before_anything_is_encoded(
 def test_an_older_kb_gives_the_rows_of_what_did_not_change(
     linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str]
 ) -> None:
-    old = embed_kb(bare_kb.path, linker)
+    """The older one has changed since it was embedded: C08 was added, C02 removed, C03 updated."""
+    old, encoder = embed_kb(bare_kb.path, linker).path, LinkerRows(linker)
+    added, updated = Entity("C08", "cough"), ENTITIES[2]._replace(aliases=("RA", "arthritis"))
+    add_entities(old, [added], encoder)
+    remove_entities(old, ["C02"])
+    update_entities(old, [updated], encoder)
     changed = ENTITIES[5]._replace(aliases=("cephalgia", "sore head"))
-    new = [Entity("C00", "fever", ("pyrexia",)), *ENTITIES[:5], changed]
+    kidney = ENTITIES[6]._replace(sources=("another",))
+    new = [Entity("C00", "fever"), *ENTITIES[:2], updated, changed, kidney, added]
     build_kb(new, tmp_path / "new")
     encoded.clear()
     lines: list[str] = []
-    kb = embed_kb(tmp_path / "new", linker, reuse=old.path, report=lines.append)
-    assert encoded == ["fever", "pyrexia", *changed.names]
-    assert lines == ["re-used the vectors of 5 of 7 entities"]
+    kb = embed_kb(tmp_path / "new", linker, reuse=old, report=lines.append)
+    assert encoded == ["fever", *ENTITIES[1].names, *changed.names]
+    assert lines == ["re-used the vectors of 4 of 7 entities"]
     assert_rows_of(kb, new, linker)
 
 

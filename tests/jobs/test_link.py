@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.jobs import link as module
 from spacy_pel.jobs.link import link_files, linking_settings
-from spacy_pel.jobs.link_docs import Linking, LinkingChoices, link_documents
+from spacy_pel.jobs.link_docs import Linking, link_documents
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
 from .conftest import TEXTS, Told, files, link_to_folder
@@ -55,82 +57,77 @@ def linked_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return linked
 
 
-def test_blocks_are_what_a_single_file_holds(
-    choices: LinkingChoices, notes: Path, out: Path
-) -> None:
+def test_blocks_are_what_a_single_file_holds(linking: Linking, notes: Path, out: Path) -> None:
     told = Told()
-    assert link_to_folder(choices, notes / "a.jsonl", out, progress=told) == (5, 5, ())
+    assert link_to_folder(linking, notes / "a.jsonl", out, progress=told) == (5, 5, ())
     assert list(files(out)) == BLOCKS[:3]
     single = out.with_name("single.jsonl")
-    link_files(choices.opened(), notes / "a.jsonl", single)
+    link_files(linking, notes / "a.jsonl", single)
     assert b"".join(files(out).values()) == single.read_bytes()
     assert told.bytes == pytest.approx((notes / "a.jsonl").stat().st_size)
     tables = out.with_name("tables")  # each block is one
-    link_to_folder(choices, notes, tables, output_format="csv")
+    link_to_folder(linking, notes, tables, output_format="csv")
     assert {len(rows.splitlines()) for rows in files(tables).values()} == {2, 3}
 
 
 def test_what_stands_there_is_left_out_unless_it_has_changed(
-    choices: LinkingChoices, notes: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+    linking: Linking, notes: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link_to_folder(choices, notes, out)
+    link_to_folder(linking, notes, out)
     whole = files(out)
     # A kill right before the entry is written, and one right before the file is.
     (out / ".pel" / f"{BLOCKS[1]}.json").unlink()
     (out / f"{BLOCKS[3]}.jsonl").unlink()
     told, linked = Told(), linked_texts(monkeypatch)
-    assert link_to_folder(choices, notes, out, progress=told).documents == 6
+    assert link_to_folder(linking, notes, out, progress=told).documents == 6
     assert linked == [*TEXTS[2:4], "The patient has MS."]
     assert files(out) == whole
     assert told.bytes == pytest.approx(told.total)
 
     linked.clear()
     (notes / "c.jsonl").write_text('{"text": "MS again.", "id": "c0"}\n')
-    assert link_to_folder(choices, notes, out).documents == 7
+    assert link_to_folder(linking, notes, out).documents == 7
     assert linked == ["MS again."]
     (notes / "b.jsonl").unlink()
     lines = (notes / "a.jsonl").read_text().splitlines()
     (notes / "a.jsonl").write_text("\n".join(lines[1:]) + "\n")
-    assert link_to_folder(choices, notes, out).documents == 5
+    assert link_to_folder(linking, notes, out).documents == 5
     records = [json.loads(line) for line in b"".join(files(out).values()).splitlines()]
     assert [record["id"] for record in records] == ["a1", "a2", "a3", "a4", "c0"]
     assert list(files(out)) == [*BLOCKS[:2], "c.jsonl-00000001"]
     with pytest.raises(PelError, match="was made with another number of candidates; give a new"):
-        link_to_folder(choices._replace(candidates=2), notes, out)
+        link_to_folder(replace(linking, candidates=2), notes, out)
 
 
-def test_what_cannot_be_written(choices: LinkingChoices, notes: Path, out: Path) -> None:
-    before, linking, note = files(notes), choices.opened(), notes / "a.jsonl"
+def test_what_cannot_be_written(linking: Linking, notes: Path, out: Path) -> None:
+    before, note = files(notes), notes / "a.jsonl"
     with pytest.raises(PelError, match="format to write is not known; end the name in one of"):
         link_files(linking, note, note.with_name("linked.pdf"))
     with pytest.raises(PelError, match="parquet cannot be written to stdout"):
         link_files(linking, note, io.BytesIO(), output_format="parquet")
-    for link, how in ((link_files, linking), (link_to_folder, choices)):
+    for link in (link_files, link_to_folder):
         with pytest.raises(PelError, match="is what is read"):
-            link(how, notes, notes, output_format="jsonl")
+            link(linking, notes, notes, output_format="jsonl")
     with pytest.raises(PelError, match="what comes from stdin is one file; name a file with"):
-        link_to_folder(choices, "-", out)
+        link_to_folder(linking, "-", out)
     with pytest.raises(PelError, match="linked jointly is one file; name a file with"):
-        link_to_folder(choices._replace(jointly=True), notes, out)
+        link_to_folder(replace(linking, jointly=True), notes, out)
     (out / "mine").mkdir(parents=True)
     with pytest.raises(PelError, match="holds other files"):
-        link_to_folder(choices, notes, out)
+        link_to_folder(linking, notes, out)
     with pytest.raises(PelError, match='unknown engine "spark"; choose one of local, ray'):
-        link_to_folder(choices, notes, out, engine="spark")
+        link_to_folder(linking, notes, out, engine="spark")
     assert files(notes) == before and [path.name for path in out.iterdir()] == ["mine"]
 
 
-def test_a_node_has_the_same_pipeline_on_its_device(
-    choices: LinkingChoices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {**linking_settings(choices.opened()), "format": "jsonl"}
+def test_a_node_has_the_same_pipeline_on_its_device(linking: Linking, tmp_path: Path) -> None:
+    settings = {**linking_settings(linking), "format": "jsonl"}
+    node = pickle.loads(pickle.dumps(linking))
+    assert "nlp" in vars(linking) and "nlp" not in vars(node)
     versions = {**settings["set of versions"], "torch": "0.1"}
     other = {**settings, "set of versions": versions}
     with pytest.raises(PelError, match="has another set of versions; install the same on all"):
-        module._node_worker(choices, other, tmp_path, "cpu")
-    linking = choices.opened()
-    monkeypatch.setattr(LinkingChoices, "opened", lambda self: linking)
-    module._node_worker(choices, settings, tmp_path, "meta")  # a device that every computer has
-    assert {w.device.type for t in linking.linker.towers for w in encoder_of(t).parameters()} == {
-        "meta"
-    }
+        module._node_worker(node, other, tmp_path, "cpu")
+    module._node_worker(node, settings, tmp_path, "meta")  # a device that every computer has
+    (tower,) = node.linker.towers
+    assert {weight.device.type for weight in encoder_of(tower).parameters()} == {"meta"}

@@ -14,7 +14,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.jobs import workers
 from spacy_pel.jobs.embed import embed_kb
-from spacy_pel.jobs.link_docs import LinkingChoices
+from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.kb import KnowledgeBase
 
 from .conftest import Told, files, link_to_folder
@@ -60,42 +60,42 @@ def test_a_killed_worker_s_chunk_is_made_by_another(
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("two_workers")
 def test_the_same_bytes_though_a_worker_is_killed(
-    choices: LinkingChoices, notes: Path, out: Path, tmp_path: Path, monkeypatch
+    linking: Linking, notes: Path, out: Path, tmp_path: Path, monkeypatch
 ) -> None:
     class Failing(workers.Actor):
         def work(self, item):
             raise RuntimeError("no disk")
 
     whole, killed = out.with_name("whole.jsonl"), tmp_path / "killed"
-    link_to_folder(choices, notes, whole)
+    link_to_folder(linking, notes, whole)
     deadly = mortal(killed, lambda item: getattr(item, "name", "") == "a.jsonl-00000003")
     monkeypatch.setattr(workers, "Actor", deadly)
     told = Told()
     ways = {"engine": "ray", "workers": 2, "progress": told}
-    assert link_to_folder(choices, notes, out, **ways) == (6, 6, ())
+    assert link_to_folder(linking, notes, out, **ways) == (6, 6, ())
     assert killed.exists()
     assert files(out) == files(whole)
     assert told.bytes == pytest.approx(told.total)
     # The next run has nothing left to link, and what fails is said in one line.
     monkeypatch.setattr(workers, "Actor", Failing)
-    assert link_to_folder(choices, notes, out, engine="ray").documents == 6
+    assert link_to_folder(linking, notes, out, engine="ray").documents == 6
     (out / ".pel" / "a.jsonl-00000003.json").unlink()
     with pytest.raises(PelError, match="a worker failed: RuntimeError: no disk"):
-        link_to_folder(choices, notes, out, engine="ray")
+        link_to_folder(linking, notes, out, engine="ray")
     monkeypatch.setattr(workers, "Actor", deadly)
     (notes / "b.jsonl").write_text("{\n")
     with pytest.raises(PelError, match=r"^document 1: .*b.jsonl, line 1: .* --on-error skip$"):
-        link_to_folder(choices, notes / "b.jsonl", tmp_path / "bad.jsonl", engine="ray")
+        link_to_folder(linking, notes / "b.jsonl", tmp_path / "bad.jsonl", engine="ray")
 
 
 def test_without_ray_or_its_cluster(
-    choices: LinkingChoices, notes: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+    linking: Linking, notes: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "ray", None)
         with pytest.raises(PelError, match=r'install it: pip install "spacy-pel\[ray\]"'):
-            link_to_folder(choices, notes, out, engine="ray")
+            link_to_folder(linking, notes, out, engine="ray")
     pytest.importorskip("ray")
     with pytest.raises(PelError, match="cannot reach or start Ray .*; give the --address"):
-        link_to_folder(choices, notes, out, engine="ray", address="nowhere")
+        link_to_folder(linking, notes, out, engine="ray", address="nowhere")
     assert not out.exists()

@@ -30,10 +30,6 @@ IDS = ["C1", "C10", "C2", "C3"]  # in order of number
 VECTORS = np.eye(4, dtype=np.float32)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def names_of(kb: KnowledgeBase) -> set[str]:
     return {KB_FILE, CHECKSUMS, *(file["name"] for file in vector_files(kb.settings))}
 

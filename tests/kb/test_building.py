@@ -13,7 +13,8 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 
-from .living import ENTITIES, contents, embed, names_of, rows_of
+from ..conftest import contents
+from .living import ENTITIES, embed, names_of, rows_of
 
 NEW = [Entity("X1", "New"), Entity("X2", "Newer")]
 

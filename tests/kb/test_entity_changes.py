@@ -24,13 +24,13 @@ from spacy_pel.kb.records.merging import joined
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.kb.transaction import CHECKSUMS
 
+from ..conftest import contents
 from .living import (
     ENTITIES,
     MentionRows,
     NameRows,
     assert_finds,
     assert_holds,
-    contents,
     embed,
     learn,
     living_kb,

@@ -13,12 +13,12 @@ from spacy_pel.kb.change import forget_mentions, learn_mentions, remove_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.store import KB_FILE
 
+from ..conftest import contents
 from .living import (
     ENTITIES,
     WEIGHT,
     MentionRows,
     assert_finds,
-    contents,
     embed,
     learn,
     name_vector,

@@ -11,7 +11,8 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb.vector_writing import EXACT_ROWS, FLOAT32_ROWS
 from spacy_pel.kb.vectors import building
 
-from .living import contents, names_of
+from ..conftest import contents
+from .living import names_of
 
 N, DIM = 900, 12
 ENTITIES = [Entity(f"C{i:04}", f"name {i}") for i in range(N // 3)]

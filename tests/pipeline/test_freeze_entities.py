@@ -12,7 +12,8 @@ from spacy.language import Language
 
 from spacy_pel.errors import PelError
 
-from ..training.problem import contents, same, weights
+from ..conftest import contents
+from ..training.problem import same, weights
 from .conftest import CONFIG, TRAIN, Trained, examples, mentions_of, train, untrained
 
 SENTENCES = {

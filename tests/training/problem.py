@@ -119,12 +119,6 @@ def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """The files below a folder."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
-
-
 def timeless(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The lines of the log as JSON gives them, without times and memory."""
     lines = json.loads(json.dumps(lines))

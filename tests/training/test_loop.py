@@ -20,8 +20,9 @@ from spacy_pel.training.checkpoint import load_checkpoint
 from spacy_pel.training.loop import CHECKPOINT, RunProgress
 from spacy_pel.training.pool import Pool
 
+from ..conftest import contents
 from ..pipeline.conftest import PROBLEM, TRAIN
-from .problem import contents, timeless, train_by_spacy, training_run, write_config
+from .problem import timeless, train_by_spacy, training_run, write_config
 
 
 @pytest.fixture(scope="module")
