@@ -200,11 +200,8 @@ def learn_mentions(
     """
     with writing(path) as change:
         if change.settings["vectors"]:
-            if encoder is None:
-                problem = f"{change.folder}: has vectors, so mentions need vectors too"
-                raise PelError(problem, "give the pipeline that made them: --pipeline PIPELINE")
             with KnowledgeBase.open(change.folder) as kb:
-                kb.check_fingerprint(encoder.fingerprint)
+                _check_encoder(kb, encoder, "mentions")
                 if any(other != source for other in kb.mentions.sources):
                     kb.mentions.check_fingerprint(encoder.mention_fingerprint, change.folder)
         kept = [
@@ -258,17 +255,11 @@ def set_mention_weight(path: str | Path, weight: MentionWeight) -> None:
         change.note(new, mentions=new)
 
 
-def _check_encoder(kb: KnowledgeBase, encoder: RowEncoder | None) -> None:
+def _check_encoder(kb: KnowledgeBase, encoder: RowEncoder | MentionEncoder | None, of: str) -> None:
     if encoder is None:
-        problem = f"{kb.path}: has vectors, so new entities need vectors too"
+        problem = f"{kb.path}: has vectors, so {of} need vectors too"
         raise PelError(problem, "give the pipeline that made them: --pipeline PIPELINE")
     kb.check_fingerprint(encoder.fingerprint)
-    if encoder.row_kind != kb.row_kind:
-        raise PelError(
-            f"{kb.path}: has one vector for each {kb.row_kind}, but the pipeline makes one for each "
-            f"{encoder.row_kind}",
-            f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE",
-        )
 
 
 def _change(
@@ -287,7 +278,13 @@ def _change(
     """
     with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
         if kind != "remove" and kb.has_vectors:
-            _check_encoder(kb, encoder)
+            _check_encoder(kb, encoder, "new entities")
+            if encoder.row_kind != kb.row_kind:
+                problem = (
+                    f"{kb.path}: has one vector for each {kb.row_kind}, but the pipeline makes one"
+                )
+                remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
+                raise PelError(f"{problem} for each {encoder.row_kind}", remedy)
         numbers: set[int] = set()  # of what leaves the KB, also because a newer record replaces it
         lost: Counter[str] = Counter()
         with closing(StagedRecords(_written(kb, kind, entities, numbers, lost))) as staged:

@@ -16,8 +16,6 @@ from .records.names import name_hash, normalised
 from .store import (
     JOURNAL,
     KB_FILE,
-    VECTOR_FILE,
-    Settings,
     Store,
     plain_file_size,
     sha256,
@@ -53,13 +51,13 @@ def faults(kb: KnowledgeBase, progress: Report | None = None) -> Iterator[PelErr
         yield error
 
 
-def foreign_files(folder: Path, settings: Settings) -> list[PelError]:
+def foreign_files(folder: Path) -> list[PelError]:
     """The files of a KB's folder that do not belong to it."""
-    known = {KB_FILE, JOURNAL, CHECKSUMS, *(file["name"] for file in vector_files(settings))}
+    known = (KB_FILE, JOURNAL, CHECKSUMS)
     return [
         PelError(f"{file}: does not belong to the KB", "move it elsewhere")
         for file in sorted(folder.iterdir())
-        if not (file.name in known or is_ours(file.name) or VECTOR_FILE.fullmatch(file.name))
+        if file.name not in known and not is_ours(file.name)
     ]
 
 

@@ -530,6 +530,6 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
     """
     try:
         with KnowledgeBase.open(path) as kb:
-            return [*foreign_files(kb.path, kb.settings), *faults(kb, progress)]
+            return [*foreign_files(kb.path), *faults(kb, progress)]
     except PelError as error:
         return [error]

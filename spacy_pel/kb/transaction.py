@@ -119,8 +119,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise PelError(f"{folder}: is a file", "choose a folder")
     if folder.exists() and not (folder / KB_FILE).exists():
-        names = (path.name for path in folder.iterdir())
-        if not all(is_ours(name) or VECTOR_FILE.fullmatch(name) for name in names):
+        if not all(is_ours(path.name) for path in folder.iterdir()):
             problem = f"{folder}: holds other files and no KB"
             raise PelError(problem, "choose an empty or new folder")
     try:
@@ -155,9 +154,8 @@ def put_in_place(database: Path, folder: Path) -> None:
     (folder / JOURNAL).unlink(missing_ok=True)
     (folder / CHECKSUMS).unlink(missing_ok=True)
     os.replace(database, folder / KB_FILE)
-    if os.name == "posix":
-        with suppress(OSError):  # it is in place; not every file system can sync folders
-            to_disk(folder)
+    with suppress(OSError):  # it is in place; not every file system can sync folders
+        to_disk(folder)
 
 
 def checked_settings(folder: Path) -> Settings:
@@ -167,22 +165,22 @@ def checked_settings(folder: Path) -> Settings:
 
 
 def write_checksums(folder: Path) -> None:
-    """Writes the size and SHA-256 of the files of a KB, for ``verify``. The next change deletes them."""
+    """Writes size and SHA-256 of the database, for ``verify``. The next change deletes them.
+
+    Those of other files are in the database.
+    """
     path = folder / KB_FILE
-    database = {"name": KB_FILE, "bytes": path.stat().st_size, "sha256": sha256(path)}
-    files = {
-        file["name"]: {"bytes": file["bytes"], "sha256": file["sha256"]}
-        for file in (database, *vector_files(checked_settings(folder)))
-    }
+    database = {"bytes": path.stat().st_size, "sha256": sha256(path)}
     temporary = temporary_path(folder, ".json")
-    temporary.write_text(json.dumps(files, indent=1) + "\n")
+    temporary.write_text(json.dumps({KB_FILE: database}, indent=1) + "\n")
     to_disk(temporary)
     os.replace(temporary, folder / CHECKSUMS)
 
 
 def is_ours(name: str) -> bool:
-    """Whether a file has a name that writers of KBs give beside those of the KB's own files."""
-    return name == LOCK or name.startswith((_TEMPORARY, CHUNKS_PREFIX, NAMES_PREFIX))
+    """Whether a file has a name that writers of KBs give: of a file of vectors, or beside the KB's own."""
+    ours = name == LOCK or name.startswith((_TEMPORARY, CHUNKS_PREFIX, NAMES_PREFIX))
+    return ours or VECTOR_FILE.fullmatch(name) is not None
 
 
 def _sweep(folder: Path) -> None:

@@ -82,7 +82,9 @@ def test_diff(run, bare_kb: KnowledgeBase, tiny_kb: Path, tmp_path: Path) -> Non
     kidney = ENTITIES[6]._replace(aliases=("ren",), definition="A text.")
     assert "hold the same entities" in run("kb", "diff", bare_kb.path, tiny_kb)
     new = build_kb([*ENTITIES[1:6], kidney, Entity("C08", "gout")], tmp_path / "new").path
-    output = run("kb", "diff", tiny_kb, new)
+    output = run("kb", "diff", tiny_kb, new, "--output", tmp_path / "changes.jsonl")
+    lines = (tmp_path / "changes.jsonl").read_text("utf8").splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["C01", "C07", "C08"]
     assert "added 1 C08 removed 1 C01 changed 1 C07 aliases 1 definition 1" in output
     assert f"kb embed {new} PIPELINE --reuse {tiny_kb}" in output
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from spacy_pel.errors import PelError
@@ -67,16 +66,6 @@ def test_folders_that_hold_something_else(tmp_path: Path) -> None:
     with pytest.raises(PelError, match=r"thesis\.tex: is a file"):
         build_kb(ENTITIES, tmp_path / "thesis.tex")
     assert list(contents(tmp_path)) == ["thesis.tex"]
-
-
-def test_a_build_during_embedding_is_refused(folder: Path) -> None:
-    def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        yield from rows_of(folder)
-        with pytest.raises(PelError, match="is writing to it; wait"):
-            build_kb(NEW, folder)
-
-    kb = embed(folder, batches(), fingerprint="new")
-    assert len(kb) == 4 and kb.fingerprint == "new"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, FileNotFoundError])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 
@@ -12,10 +11,9 @@ from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SemanticType, build_kb
-from spacy_pel.kb.describe import EntityDifference, check_vocabularies, compare_kbs, difference
+from spacy_pel.kb.describe import EntityDifference, check_vocabularies, difference
 from spacy_pel.kb.scispacy_mappings import CuiEntity
 
-from ..conftest import ENTITIES as SEVEN
 from .living import ENTITIES
 
 RECORDS = st.builds(
@@ -52,21 +50,6 @@ def test_difference(old: list[Entity], new: list[Entity]) -> None:
         second = build_kb(new, Path(folder) / "new")
         assert list(difference(first, second)) == by_dictionaries(old, new)
         assert list(difference(first, first)) == []
-
-
-def test_changes_are_counted_and_written(tiny_kb: Path, tmp_path: Path) -> None:
-    changed = SEVEN[6]._replace(aliases=("ren",), definition="A text.")
-    new = [*SEVEN[2:6], changed, *(Entity(f"D{n}", f"new {n}") for n in range(4))]
-    folder = build_kb(new, tmp_path / "new").path
-    found = compare_kbs(tiny_kb, folder, tmp_path / "changes.jsonl", n_ids=3)
-    assert found.kinds == {"added": 4, "removed": 2, "changed": 1}
-    assert found.fields == {"aliases": 1, "definition": 1}
-    assert found.first_ids == {
-        "removed": ["C01", "C02"], "changed": ["C07"], "added": ["D0", "D1", "D2"]
-    }  # fmt: skip
-    assert found.is_not_embedded == KnowledgeBase.open(tiny_kb).has_vectors
-    lines = (tmp_path / "changes.jsonl").read_text("utf8").splitlines()
-    assert [json.loads(line)["id"] for line in lines] == "C01 C02 C07 D0 D1 D2 D3".split()
 
 
 @pytest.fixture

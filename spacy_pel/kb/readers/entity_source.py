@@ -39,16 +39,8 @@ class SourceFormat(NamedTuple):
     name: str
     read: Callable[[Path, ReadOptions], Source]  # opens a file or folder of the format
     names: tuple[str, ...] = ()  # patterns of the names of its files, in lower case, without .gz
-    # Whether a file with such a name is of the format, for names that other formats have too.
-    is_file: Callable[[Path], bool] | None = None
     is_folder: Callable[[Path], object] | None = None  # without it no folder is of the format
     folder: str = ""  # what such a folder holds, for messages
-
-
-def begins_with(path: Path, mark: bytes, n: int = 1 << 16) -> bool:
-    """Whether the first n bytes of a file, unpacked, hold a mark."""
-    with opened_bytes(path) as file:
-        return mark in file.read(n)
 
 
 def file_elements(path: Path, *, longest_entity: int = 0) -> Iterator[ElementTree.Element]:

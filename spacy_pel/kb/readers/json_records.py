@@ -23,14 +23,6 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 raise PelError(f"{place}: {error}", "correct the line") from error
 
 
-def text_of(place: str, record: dict[str, Any], key: str) -> str:
-    """A text of a record; PelError if it is missing or blank."""
-    value = record.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise PelError(f"{place}: {key!r} is missing, blank or no text", "correct the line")
-    return value
-
-
 def read_jsonl(path: Path, options: ReadOptions) -> Source:
     """The entities of a file in scispaCy's schema, with the other fields of ``Entity``."""
     return Source(_jsonl_entities(path))
@@ -46,8 +38,11 @@ def _jsonl_entities(path: Path) -> Iterator[Entity]:
                 kind = "a string or null" if default is None else "a list of strings"
                 raise PelError(f"{place}: {field!r} is not {kind}", "correct the line")
             fields[field] = value if default is None else tuple(texts)
-        needed = (text_of(place, record, key) for key in ("concept_id", "canonical_name"))
-        yield cleaned_at(place, Entity(*needed, **fields))
+        for key in ("concept_id", "canonical_name"):
+            fields[key] = record.get(key)
+            if not isinstance(fields[key], str) or not fields[key].strip():
+                raise PelError(f"{place}: {key!r} is missing, blank or no text", "correct the line")
+        yield cleaned_at(place, Entity(**fields))
 
 
 JSONL = SourceFormat("jsonl", read_jsonl, ("*.jsonl",))

@@ -13,10 +13,10 @@ from itertools import chain
 from pathlib import Path
 
 from ...errors import PelError
-from ...system.lines import LONGEST_LINE, numbered_lines, record_too_long
+from ...system.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
 from ..records.entity import Entity, cleaned_at
 from ..records.merging import ends_of
-from .entity_source import ReadOptions, Source, SourceFormat, begins_with, file_elements
+from .entity_source import ReadOptions, Source, SourceFormat, file_elements
 
 logger = logging.getLogger(__name__)
 
@@ -191,7 +191,9 @@ _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 def read_owl(path: Path, options: ReadOptions) -> Source:
     """The named classes of an ``.owl`` file, as ``_class_entities`` makes them; ids as of ``curie``."""
-    if not begins_with(path, b"rdf:RDF"):
+    with opened_bytes(path) as file:
+        head = file.read(1 << 16)
+    if b"rdf:RDF" not in head:
         remedy = f"convert it: robot convert --input {path.name} --output {path.name}.obo"
         raise PelError(f"{path}: not OWL in RDF/XML", remedy)
     version = None

@@ -73,16 +73,13 @@ def detected_format(path: Path) -> str:
     """The name of the first format that fits a file or folder; PelError if none does."""
     name = path.name.lower().removesuffix(".gz")
     for format in SOURCE_FORMATS:
-        is_named = path.is_file() and any(fnmatchcase(name, pattern) for pattern in format.names)
-        if is_named and (format.is_file is None or format.is_file(path)):
+        if path.is_file() and any(fnmatchcase(name, pattern) for pattern in format.names):
             return format.name
         if path.is_dir() and format.is_folder and format.is_folder(path):
             return format.name
-    folders = {
-        format: f"a folder with {format.folder}" for format in SOURCE_FORMATS if format.folder
+    forms = {
+        each.name: (*each.names, *([f"a folder with {each.folder}"] if each.folder else ()))
+        for each in SOURCE_FORMATS
     }
-    choices = ", ".join(
-        f"{format.name} ({', '.join((*format.names, *filter(None, [folders.get(format)])))})"
-        for format in SOURCE_FORMATS
-    )
+    choices = ", ".join(f"{name} ({', '.join(form)})" for name, form in forms.items())
     raise PelError(f"{path}: cannot tell the format", f"choose one with --format: {choices}")

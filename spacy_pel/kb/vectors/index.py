@@ -68,9 +68,7 @@ class RowSelection(NamedTuple):
     """Some rows, to which a search is confined."""
 
     rows: np.ndarray  # their numbers, int64, ascending
-    bits: (
-        np.ndarray
-    )  # of all rows, whether they are selected: packed as uint8, the lowest bit first
+    bits: np.ndarray  # whether each row of all is selected: uint8, the lowest bit first
 
     def reach(self, depth: int) -> int:
         """The number of rows to find so that, on average, ``depth`` of them are selected."""
