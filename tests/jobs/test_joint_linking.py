@@ -11,12 +11,9 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.joint_linking import numbered_ids, with_settings
 from spacy_pel.jobs.link import link_files
 from spacy_pel.jobs.link_docs import Linking, link_documents
-from spacy_pel.kb.vectors.matrix import VectorMatrix
-from spacy_pel.linking.clusters import MentionGraph, directed_clusters
-from spacy_pel.linking.joint import Neighbourhood, log_odds_of, mention_neighbours
+from spacy_pel.linking.joint import Neighbourhood
 
 from .conftest import Told
 from .joint_corpus import TEXTS, make_joint, write_texts
@@ -76,27 +73,6 @@ def test_another_entity_comes_with_its_name_types_and_score(
         assert len(others) == 1 and others[0]["id"] != ent.kb_id_
         assert first["score"] == ent._.kb_score == pytest.approx(searched(nlp, ent), abs=1e-5)
         assert {name: list(codes) for name, codes in ent._.kb_xrefs.items()} == {"X": []}
-
-
-def test_mentions_are_joined_as_the_graph_of_the_nearest_says(
-    joint_nlp: Language, tmp_path: Path
-) -> None:
-    linker = joint_nlp.get_pipe("proxy_linker")
-    docs = linked_jointly(joint_nlp, tmp_path)
-    through = [ent._.kb_via is not None for doc in docs for ent in doc.ents]
-    with with_settings(linker, vectors=True):
-        alone = list(joint_nlp.pipe(map(joint_nlp.make_doc, TEXTS)))
-    ents = [ent for doc in alone for ent in doc.ents]
-    settings = linker.joint
-    vectors = VectorMatrix(np.array([ent._.kb_vector for ent in ents]))
-    near = mention_neighbours(vectors, settings.linking.k)
-    ids, entities = numbered_ids([ent.kb_id_ for ent in ents])
-    odds = log_odds_of(np.array([ent._.kb_probability for ent in ents]))
-    kept = settings.log_odds(near.scores) >= log_odds_of(np.float64(settings.linking.least))
-    numbers = np.where(kept, near.numbers, -1)
-    found = directed_clusters(MentionGraph(numbers, settings.log_odds(near.scores), entities, odds))
-    assert [ids[e] for e in found.entities] == [ent.kb_id_ for doc in docs for ent in doc.ents]
-    assert through == (found.through >= 0).tolist() and any(through)
 
 
 def searched(nlp: Language, ent) -> float:

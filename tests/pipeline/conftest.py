@@ -153,6 +153,12 @@ def saved(nlp: Language, kb: Path, folder: Path) -> Trained:
     return Trained(nlp, folder / "pipeline", kb)
 
 
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A KB of PROBLEM without vectors, for the tests of one file."""
+    return build_kb(PROBLEM, tmp_path_factory.mktemp("problem") / "kb").path
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """The linker of TRAIN, its KB with the vectors of this linker. For reading alone."""
@@ -163,9 +169,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return saved(nlp, kb, folder)
 
 
-def linked(nlp: Language) -> list[list[Any]]:
+def linked(nlp: Language, batch_size: int = 7) -> list[list[Any]]:
     """What the linker of a pipeline says of the training mentions."""
-    return results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=7))
+    return results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=batch_size))
 
 
 def with_reranker(trained: Trained, **changes: Any) -> Language:

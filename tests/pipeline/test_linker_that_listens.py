@@ -20,7 +20,7 @@ from spacy_pel.pipeline.doc_mentions import read_documents
 from spacy_pel.reading.mention import MentionInContext
 
 from ..towers import save_bert
-from .conftest import CONFIG, PROBLEM, TRAIN, examples, mentions_of, results
+from .conftest import CONFIG, PROBLEM, TRAIN, examples, linked, mentions_of
 
 WIDTH = 24
 TOK2VEC = {
@@ -68,11 +68,6 @@ def weights(nlp: Language, name: str) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def kb(tmp_path_factory) -> Path:
-    return build_kb(PROBLEM, tmp_path_factory.mktemp("shared") / "kb").path
-
-
-@pytest.fixture(scope="module")
 def trained(kb: Path) -> Language:
     nlp = pipeline(kb, "tok2vec", TOK2VEC, LISTENER)
     optimizer = Adam(0.005)
@@ -90,13 +85,9 @@ def embedded(nlp: Language, kb: Path) -> Language:
     return nlp
 
 
-def linked(nlp: Language, batch_size: int = 7) -> list[list[Any]]:
-    return results(nlp.pipe(mentions_of(nlp, TRAIN), batch_size=batch_size))
-
-
 def test_it_learns_and_batches_do_not_matter(trained: Language) -> None:
     golds = [id for _, mentions in TRAIN for id in mentions.values()]
-    first, *others = (linked(trained, size) for size in (7, 1, 64))
+    first, *others = (linked(trained, batch_size=size) for size in (7, 1, 64))
     hits = [found[0] == gold for found, gold in zip(first, golds, strict=True)]
     assert np.mean(hits) > 0.9  # MS and RA, which only their sentences tell apart, among them
     for found in others:

@@ -10,13 +10,12 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_pel.kb import build_kb
 from spacy_pel.pipeline.doc_mentions import mentions_in_context, read_documents
 from spacy_pel.pipeline.pipelines import read_by_upstream
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.training.optimizer import AdamW
 
-from .conftest import PROBLEM, TRAIN, examples, mentions_of, results
+from .conftest import TRAIN, examples, mentions_of, results
 from .test_linker_that_listens import embedded, pipeline, weights
 
 RECOGNISER = {
@@ -24,11 +23,6 @@ RECOGNISER = {
     "encoder": {"layers": 1, "width": 32, "heads": 2, "vocab_size": 400, "max_tokens": 64},
 }
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "kb_ner"}
-
-
-@pytest.fixture(scope="module")
-def kb(tmp_path_factory) -> Path:
-    return build_kb(PROBLEM, tmp_path_factory.mktemp("one") / "kb").path
 
 
 @pytest.fixture(scope="module")

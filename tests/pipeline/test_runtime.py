@@ -16,15 +16,11 @@ from spacy_pel.models.onnx_states import OnnxStates
 from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.reading.entity_texts import EntityText
 
-from .conftest import TEST, TRAIN, Trained, mentions_of, results, train
+from .conftest import Trained, linked, mentions_of, train
 
 
 def loaded(trained: Trained, runtime: str) -> Language:
     return spacy.load(trained.path, config={"components": {"proxy_linker": {"runtime": runtime}}})
-
-
-def linked(nlp: Language, batch_size: int = 7) -> list[list[Any]]:
-    return results(nlp.pipe(mentions_of(nlp, TRAIN + TEST), batch_size=batch_size))
 
 
 def ids_and_scores(answers: list[list[Any]]) -> tuple[list[list[str]], np.ndarray]:

@@ -31,12 +31,6 @@ from .conftest import (
 )
 
 
-@pytest.fixture(scope="module")
-def kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A KB without vectors, for reading alone."""
-    return build_kb(PROBLEM, tmp_path_factory.mktemp("training") / "kb").path
-
-
 @pytest.fixture
 def nlp(kb: Path) -> Language:
     return untrained(kb)
