@@ -13,9 +13,9 @@ from spacy_pel.architectures import encoder_of
 
 # A mention may begin or end at any hyphen or bracket, so a token does.
 SPLITS = [r"[^\w\s]"]
-# Weights are rounded to multiples of it. They differ by less than a hundredth of their size, and the wheel
+# Weights are rounded to multiples of these. They differ by a hundredth or two of their size, and the wheel
 # holds them in six tenths of the bytes.
-STEP = 2**-9
+STEPS = {"kb_ner": 2**-8, "proxy_linker": 2**-9}
 NO_SOURCE = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": None}
 
 
@@ -37,7 +37,8 @@ def main(trained: Path, kb: Path, output: Path) -> None:
         for tower in pipe.model.layers:
             encoder = encoder_of(tower)
             weights = encoder.weights().items()
-            rounded = {name: (w / STEP).round().mul(STEP).half().float() for name, w in weights}
+            step = STEPS[name]
+            rounded = {key: (w / step).round().mul(step).half().float() for key, w in weights}
             encoder.restore(encoder.description(), rounded)
     nlp.to_disk(output)
     print(f"{output}: {', '.join(nlp.pipe_names)}")
