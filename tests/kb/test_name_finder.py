@@ -68,7 +68,7 @@ def naive(entities: list[Entity], text: str, min_length: int, any_order: bool) -
             if is_acronym(name) or len(name) >= min_length:
                 wanted.add((fold, pieces(name, fold)))
             words = re.sub(
-                r"^(a|of|[^\w\s]|\s)+|(\b(a|of)|[^\w\s]|\s)+$",
+                r"^((a|of)\b|[^\w\s]|\s)+|(\b(a|of)|[^\w\s]|\s)+$",
                 "",
                 re.sub("[,(]", " ", name),
                 flags=re.I,
