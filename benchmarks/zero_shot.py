@@ -28,7 +28,7 @@ from spacy_pel.kb import Entity
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.linking.exact_names import is_acronym
 from spacy_pel.pipeline.doc_mentions import mentions_in_context, read_documents
-from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
+from spacy_pel.pipeline.pipelines import linker_of, load_pipeline, read_by_upstream
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
 
@@ -118,7 +118,7 @@ def linker_hits(nlp: Language, path: Path, asked: Sequence[Question]) -> np.ndar
 
 def mention_vectors(nlp: Language, linker: ProxyLinker, names: Sequence[str]) -> np.ndarray:
     """The vectors of names, each of which is a text of its own."""
-    docs = [nlp.make_doc(name) for name in names]
+    docs = list(read_by_upstream(nlp, linker.name, [nlp.make_doc(name) for name in names]))
     documents, _ = read_documents(linker.model, docs)
     read = (mentions_in_context(d, [d[:]], context, True) for d, context in zip(docs, documents))
     mentions = [mention for own in read for mention in own]
