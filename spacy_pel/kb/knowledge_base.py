@@ -20,7 +20,7 @@ from .name_finder import NameFinder, kept_table, name_table
 from .names_by_words import word_table
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
-from .records.semantic_types import SemanticType, known_types, with_descendants
+from .records.semantic_types import SemanticType, SemanticTypeTree, known_types, with_descendants
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .store import KB_FILE, POSTING, Settings, Store, stored_number, stored_text, vector_files
 from .stored_vectors import StoredVectors
@@ -353,6 +353,11 @@ class KnowledgeBase:
         query = "SELECT DISTINCT type FROM typed ORDER BY type"
         named = self._store.read(query, make=lambda name: SemanticType(stored_text(name)))
         return known_types([*types, *named])
+
+    @property
+    def semantic_type_tree(self) -> SemanticTypeTree:
+        """The types as a tree, as in scispaCy."""
+        return SemanticTypeTree(self.semantic_types)
 
     @property
     def cui_to_entity(self) -> Mapping[str, CuiEntity]:

@@ -10,6 +10,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_pel import KnowledgeBase
+from spacy_pel.kb.records.semantic_types import SemanticTypeTree
 
 UMLS = Path(__file__).parents[2] / "project" / "assets" / "demo" / "umls"
 # What scispaCy's linker calls the demo's knowledge base.
@@ -42,9 +43,7 @@ def offer_to_scispacy(kb: KnowledgeBase, folder: Path) -> None:
     from scispacy.linking_utils import UmlsKnowledgeBase
 
     write_jsonl(kb, folder / "kb.jsonl")
-    types = [f"{type.name}\t{type.code or type.name}\t1" for type in kb.semantic_types]
-    lines = ["UnknownType\tUnknownType\t0", *types]  # its own node above all
-    (folder / "types.tsv").write_text("\n".join(lines), encoding="utf8")
+    write_types(kb.semantic_type_tree, folder / "types.tsv")
     theirs = UmlsKnowledgeBase(str(folder / "kb.jsonl"), str(folder / "types.tsv"))
     # It refuses to build an index beside a scipy of today, for the sake of saving it alone.
     candidate_generation.scipy_supports_sparse_float16 = lambda: True
@@ -69,6 +68,12 @@ def write_jsonl(kb: KnowledgeBase, path: Path) -> None:
                 "definition": entity.definition,
             }
             file.write(json.dumps(record) + "\n")
+
+
+def write_types(tree: SemanticTypeTree, path: Path) -> None:
+    """The semantic types as scispaCy reads them: depth first, below one node of its own."""
+    lines = [f"{node.full_name}\t{node.type_id}\t{node.level}" for node in tree.flat_nodes]
+    path.write_text("\n".join(["UnknownType\tUnknownType\t0", *lines]), encoding="utf8")
 
 
 def named_pipeline(kb: KnowledgeBase, own: Path, *linkers: str, **settings: Any) -> Language:
