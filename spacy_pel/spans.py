@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 # The id of a mention whose entity is not in the knowledge base.
 NIL = "NIL"
-# The label of a mention of which it is not said what kind it is.
-ANY = "ENTITY"
 
 
 def mention_spans(doc: Doc, spans_key: str | None = None) -> list[Span]:

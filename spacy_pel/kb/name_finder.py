@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import PelError
 from ..system.whole_files import whole_file
 from .names_by_words import NamesByWords
-from .pieces import Pieces, hash_of, is_short_acronym, record_of
+from .pieces import Pieces, hash_of, is_short_acronym, owned_names, record_of
 from .records.entity import Entity
 from .records.names import american
 from .vectors.matrix import mapped
@@ -98,11 +98,8 @@ class NameFinder:
 
     def owners_by_words(self, name: str) -> np.ndarray:
         """The numbers of the entities that have these words as a name in any order: int32."""
-        sums = self._by_words.sums if self._by_words else np.zeros(0, np.uint64)
-        key = self._by_words.sum_of(name) if len(sums) else 0
-        place = int(sums.searchsorted(key)) if key else len(sums)
-        found = place < len(sums) and sums[place] == key
-        return self.owners_of(len(self._hashes) + place) if found else self.owners[:0]
+        place = self._by_words and self._by_words.place_of(name)
+        return self.owners[:0] if place is None else self.owners_of(len(self._hashes) + place)
 
     def owners_of(self, name: int) -> np.ndarray:
         """The numbers of the entities that have a name: int32."""
@@ -196,15 +193,13 @@ def name_table(entities: Iterable[Entity], numbers: np.ndarray) -> np.ndarray:
     hashes = hashes.view(np.uint64)
     order = np.lexsort((owners, hashes))
     hashes, owners, preferred, lengths = (x[order] for x in (hashes, owners, preferred, lengths))
-    is_new = np.diff(hashes, prepend=~hashes[:1]) != 0
-    names = np.flatnonzero(is_new)
-    owned = np.flatnonzero(is_new | (np.diff(owners, prepend=-1) != 0))
+    names, owned, bounds = owned_names(hashes, owners)
     filter = np.zeros(1 << (len(names) * _SLOTS_PER_NAME).bit_length(), bool)
     for of_block in beginnings:
         filter[of_block & np.uint64(len(filter) - 1)] = True
     filled = {
         "hashes": hashes[names],
-        "bounds": np.append(np.searchsorted(owned, names), len(owned)).astype(np.uint32),
+        "bounds": bounds,
         "owners": owners[owned].astype(np.int32),
         "preferred": np.maximum.reduceat(preferred, owned).astype(bool),
         "lengths": np.maximum.reduceat(lengths, names).astype(np.uint8),

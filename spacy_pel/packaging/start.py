@@ -21,7 +21,6 @@ from ..kb import Entity, KnowledgeBase
 from ..kb.change import remove_entities
 from ..kb.readers.build_from_sources import build_from_sources
 from ..kb.store import KB_FILE
-from ..spans import ANY
 from ..system.whole_files import whole_file
 from .assemble import assemble, check_replaceable
 
@@ -55,8 +54,7 @@ def start(
 ) -> KnowledgeBase:
     """Make a pipeline that marks the names of an ontology in texts and links them.
 
-    It has a ``kb_matcher``, a ``proxy_linker`` and the KB, which is returned. If the encoder is that of a
-    pipeline whose ``kb_ner`` finds mentions of every kind, this marks what is no name. After an error or an
+    It has a ``kb_matcher``, a ``proxy_linker`` and the KB, which is returned. After an error or an
     interruption, ``out`` is as it was. What is done is kept in a folder beside it, and the same call
     goes on from there.
 
@@ -93,7 +91,7 @@ def start(
             remove_entities(kb, _not_below(built, below))
         with whole_file(made_of) as file:
             json.dump(states, file)
-    nlp = untrained_pipeline(kb, config, recogniser_of(config.get("path")))
+    nlp = untrained_pipeline(kb, config)
     linker = nlp.get_pipe("proxy_linker")
     embed_kb(kb, linker, progress=encoding, report=report)
     linker.set_kb(kb)
@@ -104,32 +102,14 @@ def start(
     return KnowledgeBase.open(out / "proxy_linker" / "kb")
 
 
-def untrained_pipeline(
-    kb: Path, config: dict[str, Any], recogniser: Language | None = None
-) -> Language:
-    """An English pipeline that marks the names of a KB and links them, with weights and no vectors.
-
-    The ``kb_ner`` of another pipeline marks what else it takes for a mention.
-    """
+def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
+    """An English pipeline that marks the names of a KB and links them, with weights and no vectors."""
     nlp = spacy.blank("en")
     nlp.add_pipe("kb_matcher", config={"kb": str(kb)})
-    if recogniser is not None:
-        nlp.tokenizer = recogniser.tokenizer
-        kb_ner = nlp.add_pipe("kb_ner", source=recogniser)
-        kb_ner.only = nlp.get_pipe_config("kb_ner")["only"] = None
-        kb_ner.set_kb(kb)
     nlp.add_pipe("proxy_linker", config={**config, "kb": str(kb)})
     if "model" in config:
         nlp.initialize()
     return nlp
-
-
-def recogniser_of(path: str | None) -> Language | None:
-    """The pipeline, given its name or folder, if it has a ``kb_ner`` for mentions of every kind."""
-    nlp = path and spacy.load(pipeline_folder(path), exclude=["proxy_linker"])
-    return (
-        nlp if nlp and "kb_ner" in nlp.pipe_names and ANY in nlp.get_pipe("kb_ner").labels else None
-    )
 
 
 def _not_below(kb: KnowledgeBase, tops: Sequence[str]) -> list[str]:

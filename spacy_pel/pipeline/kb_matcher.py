@@ -11,9 +11,11 @@ from ..kb.name_finder import NameFinder
 from ..kb.pieces import Pieces
 from ..kb.records.entity import Entity
 from ..linking.exact_names import sole_owner
-from ..spans import ANY, add_ents
+from ..spans import add_ents
 from .kb_component import KBComponent
 
+# The label of mentions of which nothing is said.
+ANY = "ENTITY"
 _REMEMBERED = 10_000  # names whose owner is kept
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from spacy.language import Language
 from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.util import filter_spans
 from spacy.vocab import Vocab
@@ -34,7 +34,7 @@ from ..reading.words import (
     without_labels,
     words_of,
 )
-from ..spans import ANY, add_ents
+from ..spans import add_ents
 from ..training.optimizer import apply_gradients
 from .doc_mentions import token_offsets
 from .kb_component import KBComponent, Saved, SavedFile, content
@@ -70,7 +70,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
     context agrees, and the KB can be another one than in training.
 
     A corpus need not annotate all labels: outside its mentions a word may have any label that it
-    never uses (``summed_loss``). A gold mention may have one of several labels, "Disease|ENTITY".
+    never uses (``summed_loss``).
 
     Components behind it may listen to it as to spaCy's "tok2vec" (spacy.Tok2VecListener.v1), so that
     a text is read once for all of them, and they train its encoder too. Then ``doc.tensor`` has the
@@ -81,8 +81,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
             Names of other entities are shown as names of no label. So are all names of a KB that has
             none of these types, such as another ontology.
         add_names: Whether a name that one entity alone has, and no acronym, is a mention even if the
-            tags do not say so. Its entity has to belong to one label, or to none: then it is an
-            "ENTITY", if that was learnt.
+            tags do not say so. Its entity has to belong to one label.
         only: The labels of the mentions that are marked; None: all that were learnt.
         grad_factor: How much the gradients of components that listen count beside its own.
         runtime: What computes the encoder (``Runtime``).
@@ -195,7 +194,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         """
         annotated = defaultdict(set)
         for example in get_examples():
-            annotated[_source(example)].update(*map(_labels_of, example.reference.ents))
+            annotated[_source(example)] |= {span.label_ for span in example.reference.ents}
         labels = sorted(set().union(*annotated.values())) if labels is None else list(labels)
         if not labels:
             raise PelError(
@@ -290,9 +289,11 @@ class KBRecogniser(KBComponent, Tok2Vec):
     def _allowed(self, example: Example, words: np.ndarray) -> np.ndarray:
         """The tags that may be right for the words of an example."""
         numbers = {label: number for number, label in enumerate(self.labels)}
-        ents = example.reference.ents
-        known = [[numbers[own] for own in _labels_of(ent) if own in numbers] for ent in ents]
-        mentions = [(e.start_char, e.end_char, own) for e, own in zip(ents, known) if own]
+        mentions = [
+            (ent.start_char, ent.end_char, numbers[ent.label_])
+            for ent in example.reference.ents
+            if ent.label_ in numbers
+        ]
         annotated = self.cfg["annotated"].get(_source(example), self.labels)
         is_annotated = np.array([label in annotated for label in self.labels])
         return allowed_tags(words, mentions, is_annotated)
@@ -318,15 +319,13 @@ class KBRecogniser(KBComponent, Tok2Vec):
         shown = np.column_stack([labels, ~labels.any(axis=1)])
         features = np.zeros((len(pieces.words), shown.shape[1], 2), dtype=bool)
         features[names.first, :, 0] = shown
-        others = [n for n, label in enumerate(self.labels) if label == ANY]
         sure: list[list[Tagged]] = [[] for _ in texts]
         for first, last, own, of_name in zip(names.first, names.last, shown, owners):
             features[first + 1 : last + 1, own, 1] = True
-            labels_of = np.flatnonzero(own[:-1]) if own[:-1].any() else others
-            if len(of_name) == 1 and len(labels_of) == 1:
+            if len(of_name) == 1 and own[:-1].sum() == 1:
                 text, start, end = pieces.texts[first], pieces.starts[first], pieces.ends[last]
                 if not is_acronym(texts[text][start:end]):
-                    sure[text].append((int(start), int(end), int(labels_of[0])))
+                    sure[text].append((int(start), int(end), int(own.argmax())))
         inputs = word_reader(self.model).inputs(pieces, features.reshape(len(features), -1))
         return list(words_of(pieces)), inputs, sure
 
@@ -353,11 +352,6 @@ def _of_tokens(shares: Sequence[csr_array], of_words: np.ndarray) -> list[np.nda
 
 def _overlap(mention: Tagged, other: Tagged) -> bool:
     return mention[0] < other[1] and other[0] < mention[1]
-
-
-def _labels_of(mention: Span) -> list[str]:
-    """The labels of a gold mention: "Disease|ENTITY" says that it has one of the two."""
-    return mention.label_.split("|")
 
 
 def _source(example: Example) -> str:

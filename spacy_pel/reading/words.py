@@ -106,25 +106,23 @@ class WordReader:
 
 
 def allowed_tags(
-    words: np.ndarray, mentions: Sequence[tuple[int, int, Sequence[int]]], annotated: np.ndarray
+    words: np.ndarray, mentions: Sequence[Tagged], annotated: np.ndarray
 ) -> np.ndarray:
     """The tags that may be right, bool [w, 1 + 2 n], for ``summed_loss``.
 
     ``words``, int64 [w, 2], are their characters; one that lies in a gold mention in part belongs to it.
-    A mention has the numbers of the labels that it may have. ``annotated``, bool [n], says which of the
-    n labels the document has annotations of. Outside the mentions "outside" is allowed, and all tags of
-    labels that are not annotated.
+    ``annotated``, bool [n], says which of the n labels the document has annotations of. Outside the
+    mentions "outside" is allowed, and all tags of labels that are not annotated.
     """
     allowed = np.zeros((len(words), 1 + 2 * len(annotated)), dtype=bool)
     allowed[:, OUTSIDE] = True
     allowed[:, 1:] = ~annotated.repeat(2)
-    for start, end, labels in mentions:
+    for start, end, label in mentions:
         first = np.searchsorted(words[:, 1], start, side="right")
         last = np.searchsorted(words[:, 0], end, side="left")
-        begins = 1 + 2 * np.array(labels)
         allowed[first:last] = False
-        allowed[first : first + 1, begins] = True
-        allowed[first + 1 : last, begins + 1] = True
+        allowed[first : first + 1, 1 + 2 * label] = True
+        allowed[first + 1 : last, 2 + 2 * label] = True
     return allowed
 
 

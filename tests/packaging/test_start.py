@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import spacy
-from spacy.language import Language
 
 from spacy_pel.errors import PelError
 from spacy_pel.packaging import start as task
@@ -56,24 +55,6 @@ def test_it_links_to_a_part_of_an_ontology(obo: Path, bert: Path, tmp_path: Path
     assert [entity.concept_id for entity in made] == ["T:1", "T:3"]
     with pytest.raises(PelError, match="--below T:9: no entity of the sources"):
         start([obo], tmp_path / "other", encoder=str(bert), below=["T:9"])
-
-
-def test_a_recogniser_of_every_kind_comes_along(
-    obo: Path, tiny_nlp: Language, tiny_kb: Path, tmp_path: Path
-) -> None:
-    encoder = {"layers": 1, "width": 32, "heads": 2, "vocab_size": 200, "max_tokens": 64}
-    config = {"model": {"encoder": encoder}, "kb": str(tiny_kb), "only": ["Disease"]}
-    kb_ner = tiny_nlp.add_pipe("kb_ner", config=config, first=True)
-    for labels in (["Disease"], ["Disease", "ENTITY"]):
-        kb_ner.model.initialize(X=["a headache"], Y=labels)
-        tiny_nlp.to_disk(tmp_path / "trained")
-        start([obo], tmp_path / "out", encoder=str(tmp_path / "trained"), force=True)
-        made = spacy.load(tmp_path / "out")
-        if "ENTITY" not in labels:
-            assert made.pipe_names == ["kb_matcher", "proxy_linker"]
-    assert made.pipe_names == ["kb_matcher", "kb_ner", "proxy_linker"]
-    assert made.get_pipe("kb_ner").only is None
-    assert [entity.concept_id for entity in made.get_pipe("kb_ner").kb] == ["T:1", "T:2"]
 
 
 def test_an_interrupted_one_goes_on(obo: Path, bert: Path, tmp_path: Path, monkeypatch) -> None:
