@@ -17,6 +17,8 @@ REGISTERED = runpy.run_path(str(PACKAGE / "registry.py"))["REGISTERED"]
 
 SERVE = ["fastapi>=0.115", "fastapi-offline>=1.7", "uvicorn>=0.51", "prometheus-client>=0.20"]
 MCP = ["mcp>=2.0,<3"]
+# spaCy imports it whenever a pipeline is made: 4 seconds and 180 MB for those who do not use it.
+TRANSFORMERS = ["spacy-transformers>=1.3.8,<1.5"]
 ONNX = ["onnxruntime>=1.19", "onnx>=1.16"]
 TEST = [
     "pytest>=8.0",
@@ -30,6 +32,7 @@ TEST = [
     *SERVE,
     *MCP,
     *ONNX,
+    *TRANSFORMERS,
 ]
 DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "L2M4M>=1.0.4"]
 
@@ -101,7 +104,6 @@ setup(
     python_requires=">=3.10,<3.14",
     install_requires=[
         "spacy>=3.8.2,<3.9",
-        "spacy-transformers>=1.3.8,<1.5",
         "thinc>=8.3.2,<8.4",
         "torch>=2.4",
         "transformers>=4.45,<5",
@@ -128,6 +130,7 @@ setup(
         "test": TEST,
         "project": ["weasel>=0.4.1", "build>=1.2", "matplotlib>=3.8"],
         "onnx": ONNX,
+        "transformers": TRANSFORMERS,
         "ray": ["ray[data]>=2.10,<2.64"],  # 2.64 takes away how a limit on retries is given
         "serve": SERVE,
         "mcp": MCP,

@@ -8,7 +8,6 @@ from itertools import islice
 
 import numpy as np
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from Stemmer import Stemmer
 
 from .pieces import Pieces, hash_of, is_short_acronym, owned_names, record_of
@@ -161,6 +160,8 @@ def _same_words(
         sizes: int64 [n], how many stems each name has.
         owners: int64 [n], whose names they are.
     """
+    from scipy.sparse.csgraph import connected_components  # here: it takes a while
+
     entities = owners.repeat(sizes).astype(np.uint64)
     others = _sums(stems, sizes).repeat(sizes) - stems  # the name without this word
     order = np.lexsort((stems, others, entities))

@@ -103,7 +103,7 @@ class BertEncoder(nn.Module):
         is_short = self.training and device == "cpu" and ids.shape[1] < _LONG
         attention = sdpa_kernel(SDPBackend.MATH) if is_short else nullcontext()
         with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16), attention:
-            words = self.transformer.get_input_embeddings()(ids)
+            words = self.transformer.get_input_embeddings()(ids).float()
             embedded = self.transformer.embeddings(
                 inputs_embeds=words + perturbation, token_type_ids=segments
             )
@@ -119,7 +119,11 @@ class BertEncoder(nn.Module):
 
     def weights(self) -> dict[str, Tensor]:
         """The weights by name; those of the transformer have Hugging Face's names."""
-        return {_short(name): weight for name, weight in self.state_dict().items()}
+        return {_short(name): weight.float() for name, weight in self.state_dict().items()}
+
+    def train(self, mode: bool = True) -> BertEncoder:
+        """As torch's. Weights that were read as float16 become float32 before they are trained."""
+        return super().train(mode).float() if mode else super().train(mode)
 
     def restore(self, description: dict[str, str], weights: dict[str, Tensor]) -> None:
         """Take what ``description`` and ``weights`` gave; it needs no network.

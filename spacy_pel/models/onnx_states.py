@@ -97,7 +97,7 @@ class _Graph:
     def __init__(self, transformer: nn.Module, int8: bool):
         self.config = transformer.config
         self.int8 = int8
-        self.weights = {k: v.detach().numpy() for k, v in transformer.state_dict().items()}
+        self.weights = {k: v.float().numpy() for k, v in transformer.state_dict().items()}
         self.nodes: list = []
         self.constants: list = []
 

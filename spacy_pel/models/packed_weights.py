@@ -3,8 +3,8 @@
 Weights that are read from a file stay in it. They are mapped: they come into memory when they are
 first used, and all processes that read them share one copy. Training copies them.
 
-Weights that are all float16 numbers are packed as such, in half the bytes. Reading them
-gives float32 again, which is a copy.
+Weights that are all float16 numbers are packed as such, in half the bytes. Reading them gives float32
+again, which is a copy. The embeddings of word pieces, most of a small encoder, stay float16 in the file.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ Packed = Path | bytes
 _FACTS = "spacy_pel"
 # Among the facts: safetensors itself has no checksum.
 _CHECKSUM = "checksum"
+# They are looked up, not computed with: a text needs few of them, as float32.
+_EMBEDDINGS = "word_embeddings.weight"
 # What ``read_signed`` raises for what is no such file, or is damaged.
 DAMAGE = (SafetensorError, KeyError, TypeError, ValueError, AttributeError)
 
@@ -73,8 +75,8 @@ def unpack(packed: Packed) -> Contents:
     """Read what ``pack`` gave, from a file or bytes. Raises PelError if it is no such, or damaged."""
     try:
         facts, tensors = read_signed(packed)
-        whole = {name: tensor.float() for name, tensor in tensors.items()}
-        return Contents(facts["settings"], facts["encoders"], whole)
+        weights = {k: v if k.endswith(_EMBEDDINGS) else v.float() for k, v in tensors.items()}
+        return Contents(facts["settings"], facts["encoders"], weights)
     except DAMAGE as error:
         where = "bytes" if isinstance(packed, bytes) else packed
         raise PelError(
@@ -94,16 +96,22 @@ def read_signed(packed: Packed) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if isinstance(packed, bytes):
         # The metadata are JSON after eight bytes that give its length.
         length = int.from_bytes(packed[:8], "little")
-        tensors = load(packed)
         metadata = json.loads(packed[8 : 8 + length])["__metadata__"]
     else:
         with safe_open(packed, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
             metadata = file.metadata()
     facts = json.loads(metadata[_FACTS])
-    if facts.pop(_CHECKSUM) != _checksum(facts, tensors):
+    if facts.pop(_CHECKSUM) != _checksum(facts, _tensors(packed)):
         raise ValueError("its checksum is another")
-    return facts, tensors
+    # Mapped once more: of what the checksum has read, only what is used later stays in memory.
+    return facts, _tensors(packed)
+
+
+def _tensors(packed: Packed) -> dict[str, Tensor]:
+    if isinstance(packed, bytes):
+        return load(packed)
+    with safe_open(packed, "pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}
 
 
 def _checksum(facts: dict[str, Any], tensors: dict[str, Tensor]) -> int:

@@ -66,6 +66,7 @@ def average_weights(
             )
             raise PelError(problem, "give the encoder that the linker's training began with")
         markers = [own.tokenizer.token_to_id(token) for token in (MENTION_START, MENTION_END)]
+        own.float()  # what was read as float16
         words = own.transformer.get_input_embeddings().weight
         with torch.no_grad():
             learnt = words[markers].clone()

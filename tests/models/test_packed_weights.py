@@ -36,8 +36,8 @@ def file(tmp_path: Path) -> Path:
 def assert_same(one: TextEncoder, other: TextEncoder) -> None:
     assert one.description() == other.description() != {}
     assert one.state_dict().keys() == other.state_dict().keys()
-    for name, weights in one.state_dict().items():
-        assert torch.equal(weights, other.state_dict()[name])
+    for name, weights in one.weights().items():
+        assert torch.equal(weights, other.weights()[name])
     assert one.tokenizer.encode(TEXTS[0]).ids == other.tokenizer.encode(TEXTS[0]).ids
 
 
@@ -61,10 +61,16 @@ def test_rounded_weights_take_half_the_bytes_and_come_back_to_the_last_bit(file:
     assert all(t.dtype == torch.float16 for t in load(packed).values())
     assert all(t.dtype == torch.float32 for t in load_file(file).values())
     found = [empty(), empty()]
-    unpack(packed).fill(found, CPU)
+    contents = unpack(packed)
+    contents.fill(found, CPU)
+    mapped = {tensor.data_ptr() for tensor in contents.tensors.values()}
     for one, other in zip(found, rounded_ones, strict=True):
         assert_same(one, other)
+        embeddings = one.transformer.get_input_embeddings().weight
+        assert embeddings.dtype == torch.float16  # looked up, so they stay in the file
+        assert embeddings.data_ptr() in mapped
         assert {w.dtype for w in one.weights().values()} == {torch.float32}
+        assert {w.dtype for w in one.train().parameters()} == {torch.float32}
 
 
 def test_weights_stay_in_their_file_and_changes_outside(file: Path) -> None:
