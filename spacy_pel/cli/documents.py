@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Exit, Option
 
 from ..documents.formats import suffixes
 from ..errors import PelError
-from ..jobs.document_blocks import LinkProgress, OnError
-from ..system.printable import printable
+from ..jobs.document_blocks import OnError
 from ..system.whole_files import whole_file
 from .apps import (
     KB,
@@ -28,7 +28,7 @@ from .apps import (
     command,
     pel,
 )
-from .terminal import counted, msg, progress_bar, reading_names, say
+from .terminal import counted, msg, progress_bar, reading_names, say, say_beside_bars
 
 STDOUT = "-"
 _KEPT = "what is {} is kept beside the output, and the same command goes on from there"
@@ -40,6 +40,12 @@ To = Annotated[Text, Option("--to", help="Format of the output [default: by its 
 BatchSize = Annotated[int, Option(min=1, help="Documents linked at a time")]
 Processes = Annotated[int, Option(min=1, help="Processes to use")]
 AtBadDocument = Annotated[OnError, Option(help="At a bad document: end the run, or go on")]
+
+
+def _shown(what: str) -> dict[str, Any]:
+    """How a job on documents shows on stderr what it does: a bar in bytes of the input, and lines."""
+    bar = partial(progress_bar, desc=what, unit="B", unit_scale=True)
+    return {"progress": bar, "report": say_beside_bars}
 
 
 @command(pel, "link", after_all=_KEPT.format("linked"))
@@ -120,18 +126,17 @@ def link_cli(
         raise PelError("stdout is closed", "name a file with --output")
     work = candidates, tuple(xref or ()), batch_size, n_process or 1, on_error, jointly
     linking = Linking(pipeline, component, kb, spans_key, *work, reading=reading_names)
-    with LinkBar() as bar:
-        counts = link_files(
-            linking,
-            input,
-            sys.stdout.buffer if output == STDOUT else output,
-            input_format=from_,
-            output_format=to,
-            engine=engine,
-            address=address,
-            workers=n_process or None,
-            progress=bar,
-        )
+    counts = link_files(
+        linking,
+        input,
+        sys.stdout.buffer if output == STDOUT else output,
+        input_format=from_,
+        output_format=to,
+        engine=engine,
+        address=address,
+        workers=n_process or None,
+        **_shown("Linking"),
+    )
     # On stderr, as stdout may be the output.
     if counts.documents and not counts.mentions:
         names = ", ".join(linking.nlp.pipe_names)
@@ -183,8 +188,7 @@ def discover_cli(
 
     work = {"batch_size": batch_size, "n_process": n_process, "on_error": on_error}
     linking = Linking(pipeline, component, kb, spans_key, **work, keep_ids=linked)
-    with LinkBar() as bar:
-        report = discover(linking, input, output, input_format=from_, progress=bar)
+    report = discover(linking, input, output, input_format=from_, **_shown("Linking"))
     mentions, documents = report.linked.mentions, report.linked.documents
     say(f"Read {mentions:,} mentions of {documents:,} documents", err=True)
     msg.good(f"{report.proposals:,} proposals: {output}; to look at them, open {report.page}")
@@ -220,12 +224,11 @@ def mentions_cli(
     from ..jobs.mine import MentionSearch, mine_mentions
     from ..kb import KnowledgeBase
 
-    given = {"input_format": from_, "n_process": n_process}
+    given = {"input_format": from_, "n_process": n_process, **_shown("Searching")}
     with KnowledgeBase.open(folder) as kb:
         names = kb.name_finder(reading_names, stop_words=STOP_WORDS)
         search = MentionSearch(kb, names, aliases, per_entity, window, seed, on_error)
-        with LinkBar("Searching") as bar:
-            mined = mine_mentions(search, texts, output, **given, progress=bar)
+        mined = mine_mentions(search, texts, output, **given)
     msg.good(
         f"{mined.kept:,} mentions of {mined.entities:,} entities, of {mined.found:,} found in "
         f"{mined.documents:,} documents: {output}"
@@ -284,38 +287,3 @@ def check_cli(
     say(f"Checked {counts.total():,} pairs: {found or 'none'}", err=True)
     if counts.total() > counts[RIGHT]:
         raise Exit(_NOT_RIGHT)
-
-
-class LinkBar(LinkProgress):
-    """A bar on stderr, in bytes of the input: the number of documents is not known before the end."""
-
-    def __init__(self, what: str = "Linking") -> None:
-        self.what = what
-        self.documents = 0
-        self.bar = progress_bar(disable=True)
-
-    def __enter__(self) -> LinkBar:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.bar.close()
-
-    def started(self, n_bytes: int | None) -> None:
-        self.bar = progress_bar(total=n_bytes, desc=self.what, unit="B", unit_scale=True)
-
-    def passed_over(self, documents: int, n_bytes: int) -> None:
-        self.bar.initial += n_bytes  # which has no part in the rate
-        self._advance(documents, n_bytes)
-
-    def linked(self, n_bytes: float) -> None:
-        self._advance(1, n_bytes)
-
-    def _advance(self, documents: int, n_bytes: float) -> None:
-        self.documents += documents
-        self.bar.set_postfix_str(f"{self.documents:,} documents", refresh=False)
-        if self.bar.total is not None:  # rounded shares may add up to a hair more
-            n_bytes = min(n_bytes, self.bar.total - self.bar.n)
-        self.bar.update(n_bytes)
-
-    def say(self, message: str) -> None:
-        self.bar.write(printable(message), file=sys.stderr)

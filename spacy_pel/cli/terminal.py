@@ -34,6 +34,11 @@ def say_error(message: object) -> None:
     say(f"Error: {message}", fg=typer.colors.RED, err=True)
 
 
+def say_beside_bars(message: str) -> None:
+    """Print a line on stderr, where bars may be drawn."""
+    tqdm.write(printable(message), file=sys.stderr)
+
+
 class _Messages(Printer):
     """wasabi's messages; all of its ways to print them end here."""
 

@@ -20,7 +20,7 @@ from spacy.training import Example
 from ..corpora.document_corpus import open_corpus
 from ..errors import PelError
 from ..evaluation.calibration import feature_weights
-from ..jobs.kb_rows import LinkerMentions
+from ..jobs.kb_rows import LinkerRows
 from ..kb.change import MentionEncoder, learn_mentions, set_mention_weight
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.mentions import (
@@ -87,7 +87,7 @@ def learn_mentions_of(
             the KB has vectors and no fitting pipeline was given.
     """
     linker = linker_of(nlp, component) if nlp else None
-    encoder = LinkerMentions(linker, nlp) if linker else None
+    encoder = LinkerRows(linker, nlp) if linker else None
     resolve = linker.resolve_abbreviations if linker else True
     sources = {"/".join(Path(name).parts[-2:]): name for name in corpora}
     if len(sources) < len(corpora):

@@ -21,7 +21,7 @@ from ..errors import PelError
 from ..pipeline.joint_answers import VIA, CorpusMention
 from ..spans import mention_spans
 from ..system.whole_files import whole_file
-from .document_blocks import LinkedCounts, LinkProgress
+from .document_blocks import LinkedCounts, logger, silent
 from .joint_linking import (
     CorpusMentions,
     clusters_of,
@@ -60,13 +60,15 @@ def discover(
     output: str | Path,
     *,
     input_format: str | None = None,
-    progress: LinkProgress = LinkProgress(),
+    progress: Callable[..., Any] = silent,
+    report: Callable[[str], object] = logger.info,
 ) -> DiscoveryReport:
     """Propose the entities that documents mention and the KB lacks.
 
     Mentions are linked one by one, or keep the ids and the NIL that they have in the input. Then
     those that probably mean the same are joined. A cluster without an entity is a proposal.
-    As for ``link_files``, an interrupted run goes on when it is called again.
+    As for ``link_files``, an interrupted run goes on when it is called again, and ``progress`` and
+    ``report`` show how far it is.
 
     The output is a JSONL file, and a page beside it with the suffix ".html". PelError if ``pel
     calibrate --jointly`` was not run on the pipeline, the output is not named .jsonl, and for what
@@ -79,9 +81,10 @@ def discover(
     linker = linking.linker
     joint_settings(linker)  # the error comes before the work
     keep = partial(write_corpus_part, linker)
-    write = partial(_write_proposals, linking, progress.say)
+    write = partial(_write_proposals, linking, report)
     with with_settings(linker, overwrite=linker.overwrite and not linking.keep_ids):
-        linked = link_blocks(linking, source, target, keep, write, {"way": "discovery"}, progress)
+        settings = {"way": "discovery"}
+        linked = link_blocks(linking, source, target, keep, write, settings, progress, report)
     page = target.with_suffix(".html")
     with open(target, encoding="utf8") as lines, whole_file(page) as file:
         records = [json.loads(line) for line in lines]

@@ -1,4 +1,4 @@
-"""Jobs on documents, block by block, and who hears how far a job has come.
+"""Jobs on documents, block by block.
 
 Which documents a block holds is decided by the input alone, not by who works on it, nor by how many do.
 """
@@ -6,6 +6,7 @@ Which documents a block holds is decided by the input alone, not by who works on
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -14,12 +15,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tqdm import tqdm
+
 from ..documents import DocumentStream, RawDocument
 from ..documents.format import DocumentFile
 from ..errors import PelError
 from ..system.whole_files import to_disk
 from .blocks import Blocks, block_folder
 from .workers import local_results
+
+logger = logging.getLogger(__name__)
+
+silent = partial(tqdm, disable=True)  # a bar that is not shown
 
 # Smaller files, such as notes of a page, are read together until they have so many bytes.
 BYTES_PER_GROUP = 4 * 2**20
@@ -30,22 +37,6 @@ class OnError(str, Enum):
 
     stop = "stop"
     skip = "skip"
-
-
-class LinkProgress:
-    """Receives the progress of a job. Its methods do nothing: override those that you need."""
-
-    def started(self, n_bytes: int | None) -> None:
-        """It begins. The input has ``n_bytes`` bytes; None: unknown, as for stdin."""
-
-    def passed_over(self, documents: int, n_bytes: int) -> None:
-        """An earlier run did this number of documents, from ``n_bytes`` bytes of input."""
-
-    def linked(self, n_bytes: float) -> None:
-        """One more document is done, from ``n_bytes`` bytes of input."""
-
-    def say(self, message: str) -> None:
-        """Something the user should know, in one line."""
 
 
 class LinkedCounts(NamedTuple):
@@ -119,18 +110,20 @@ def blocks_by_file(
         yield from document_blocks(DocumentStream(group), n_documents, n_bytes, f"{name}-")
 
 
-# Writes a block to a file, and tells a progress of its documents.
-Write = Callable[[DocumentBlock, Path, LinkProgress], LinkedCounts]
+# Is told how many more documents are done, and from how many bytes of input.
+Done = Callable[[int, int], object]
+# Writes a block to a file, and tells of its documents.
+Write = Callable[[DocumentBlock, Path, Done], LinkedCounts]
 Made = tuple[str, LinkedCounts]  # the name of a block, and what is in it
 
 
 def keeper(
-    blocks: Blocks, write: Write, progress: LinkProgress = LinkProgress()
+    blocks: Blocks, write: Write, done: Done = lambda documents, n_bytes: None
 ) -> Callable[[DocumentBlock], Made]:
-    """What makes and keeps a block, and tells a progress of its documents."""
+    """What makes and keeps a block."""
 
     def work(block: DocumentBlock) -> Made:
-        made = blocks.write(block.name, lambda path: write(block, path, progress), block.digest)
+        made = blocks.write(block.name, lambda path: write(block, path, done), block.digest)
         return block.name, made
 
     return work
@@ -142,12 +135,16 @@ class BlockJob(NamedTuple):
     write: Write
     n_process: int = 1
     on_error: OnError = OnError.stop
-    progress: LinkProgress = LinkProgress()
+    progress: Callable[..., Any] = silent  # makes a bar, as ``tqdm``, from ``total``, in bytes
+    report: Callable[[str], object] = (
+        logger.info
+    )  # called with what the user should know, in a line
 
     def run(
         self,
         blocks: Blocks,
         found: Iterable[DocumentBlock],
+        total: int | None,
         results: Callable[[Iterable[DocumentBlock]], Iterator[Made]] | None = None,
         when_made: Callable[[str], object] = lambda name: None,
     ) -> dict[str, LinkedCounts]:
@@ -156,12 +153,20 @@ class BlockJob(NamedTuple):
         One with bad documents is made again if they stop the run, to say why.
 
         Args:
+            total: The bytes of the input; None if that is not known.
             results: Makes and keeps blocks. None: processes of this computer do, in their order. One
                 process tells the progress of each document. Of several it is told block by block.
             when_made: Called with the name of each block that was made.
         """
         counts: dict[str, LinkedCounts] = {}
         sizes: dict[str, int] = {}
+        n_done = 0
+
+        def done(documents: int, n_bytes: int) -> None:
+            nonlocal n_done
+            n_done += documents
+            bar.set_postfix_str(f"{n_done:,} documents", refresh=False)
+            bar.update(n_bytes)
 
         def unfinished() -> Iterator[DocumentBlock]:
             before = 0
@@ -171,24 +176,24 @@ class BlockJob(NamedTuple):
                     documents, mentions, skipped = stored
                     counts[block.name] = LinkedCounts(documents, mentions, tuple(skipped))
                     before += documents + len(skipped)
-                    self.progress.passed_over(documents, block.n_bytes)
+                    done(documents, block.n_bytes)
                     continue
                 if not sizes and before:
-                    self.progress.say(f"Going on after {before:,} documents that were done before")
+                    self.report(f"Going on after {before:,} documents that were done before")
                 counts[block.name], sizes[block.name] = LinkedCounts(), block.n_bytes
                 yield block
 
-        told = self.progress if self.n_process == 1 and results is None else LinkProgress()
+        by_document = self.n_process == 1 and results is None
         if results is None:
-            keep, devices = keeper(blocks, self.write, told), ["cpu"] * self.n_process
-            results = partial(local_results, lambda device: keep, devices=devices)
-        with closing(results(unfinished())) as made:
+            keep = keeper(blocks, self.write, *[done] * by_document)
+            results = partial(local_results, keep, n_process=self.n_process)
+        with self.progress(total=total) as bar, closing(results(unfinished())) as made:
             for name, own in made:
                 counts[name] = own
-                for _ in range(0 if told is self.progress else own.documents):
-                    self.progress.linked(sizes[name] / own.documents)
+                if not by_document:
+                    done(own.documents, sizes[name])
                 for message in own.skipped:
-                    self.progress.say(f"Skipped {message}")
+                    self.report(f"Skipped {message}")
                 when_made(name)
         return counts
 
@@ -213,11 +218,10 @@ class BlockJob(NamedTuple):
         """
         if target.exists() and not target.is_file():
             raise PelError(f"{target}: is a folder or a device", "give the path of a file")
-        self.progress.started(source.total)
         folder = target.with_name(f"{target.name}.parts")
         settings = {**settings, "size of parts": size}
-        with block_folder(folder, settings, restarting=self.progress.say) as blocks:
-            counts = self.run(blocks, document_blocks(source, *size))
+        with block_folder(folder, settings, restarting=self.report) as blocks:
+            counts = self.run(blocks, document_blocks(source, *size), source.total)
 
             def join(path: Path) -> str:
                 make_file([blocks.path(name) for name in counts], path)

@@ -1,7 +1,7 @@
 """Encodes all entities of a KB, block by block, and writes them as its vectors.
 
 A block is a number of entities that follow one another. What is finished survives a crash, whoever
-works: this process, one process for each GPU, or a Ray cluster.
+works: this process, or a Ray cluster.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,9 @@ from ..kb.vector_writing import write_vectors
 from ..reading import entity_texts
 from ..system.whole_files import writer_lock
 from .blocks import Blocks, block_folder
-from .kb_rows import LinkerMentions, LinkerRows
-from .workers import check_engine, local_results, ray_results
+from .document_blocks import silent
+from .kb_rows import LinkerRows
+from .workers import check_engine, ray_results
 
 if TYPE_CHECKING:
     from ..linking.retriever import Retriever
@@ -49,7 +50,7 @@ def embed_kb(
     engine: str = "local",
     address: str | None = None,
     nlp: Language | None = None,
-    progress: Callable[..., Any] | None = None,
+    progress: Callable[..., Any] = silent,
     report: Callable[[str], object] = logger.info,
 ) -> KnowledgeBase:
     """Give a KB the vectors of a linker's retriever, unless it has them as they are asked for; open it.
@@ -72,8 +73,9 @@ def embed_kb(
         alike: The cosine from which names share a code.
         reuse: The folder of an older KB with vectors of the same encoder. An entity whose texts are
             the same there takes its rows from it, as they are stored.
-        engine: "local" is this computer, with one process for each GPU if it has several. "ray" is a
-            Ray cluster, whose nodes must have this package and see the folder of the KB.
+        engine: "local" is this process, on a GPU if there is one. "ray" is a Ray cluster, which may
+            be this computer with several GPUs. Its nodes must have this package and see the folder of
+            the KB.
         address: The address of the Ray cluster. None starts Ray on this computer.
         nlp: The pipeline of the linker. It is needed if the KB has learnt mentions, and the linker
             listens to another component.
@@ -85,7 +87,7 @@ def embed_kb(
             older KB cannot be reused, a setting is unknown, a worker failed, or the disk is full.
     """
     check_engine(engine)
-    rows = LinkerRows(linker)
+    rows = LinkerRows(linker, nlp)
     with KnowledgeBase.open(path) as kb:
         known, vectors = _is_of_encoder(kb, linker), kb.settings["vectors"]
         is_whole = known and kb.stored_dim == kb.dim
@@ -108,9 +110,7 @@ def embed_kb(
         encoder = {"dim": rows.dim, "fingerprint": rows.fingerprint, "row_kind": rows.row_kind}
         form = {"dtype": dtype, "index": index, "stored_dim": dim, "alike": alike}
         encoded = _encoded(kb, linker, rows, older, engine, address, progress, report)
-        kb = write_vectors(
-            kb.path, encoded, **encoder, **form, mentions=LinkerMentions(linker, nlp)
-        )
+        kb = write_vectors(kb.path, encoded, **encoder, **form, mentions=rows)
         if kb.stored_dim < kb.dim:
             kept = kb.settings["vectors"]["kept"]
             report(f"stored in {dim} numbers, with {kept:.1%} of their squared length")
@@ -132,7 +132,7 @@ def _encoded(
     older: KnowledgeBase | None,
     engine: str,
     address: str | None,
-    progress: Callable[..., Any] | None,
+    progress: Callable[..., Any],
     report: Callable[[str], object],
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Vectors and the numbers of their entities, block by block. It is read under the writers' lock."""
@@ -153,18 +153,18 @@ def _encoded(
             return
         import torch
 
-        gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+        device = "cuda" if torch.cuda.is_available() else "cpu"
         retriever: Retriever | Path = linker.retriever
-        if engine == "ray" or gpus:
+        if engine == "ray" or device == "cuda":
             from ..architectures import pack_retriever
 
-            retriever = folder / "model"  # for other processes
+            retriever = folder / "model"  # for other processes, or another device
             retriever.write_bytes(pack_retriever(linker.retriever.model))
         make = partial(_worker, kb.path, settings, older.path if older else None, retriever)
         if engine == "ray":
             yield from ray_results(make, missing, address=address)
         else:
-            yield from local_results(make, missing, gpus or ["cpu"])
+            yield from map(make(device), missing)
 
     with block_folder(folder, settings, suffix=_SUFFIX, restarting=report) as blocks:
         missing = [name for name in sizes if blocks.finished(name) is None]
@@ -172,11 +172,9 @@ def _encoded(
             done = len(sizes) - len(missing)
             report(f"resuming: {done:,} of {len(sizes):,} blocks done")
         initial = total - sum(sizes[name] for name in missing)
-        bar = progress(total=total, initial=initial) if progress else nullcontext()
-        with bar, closing(made(missing)) as names:
+        with progress(total=total, initial=initial) as bar, closing(made(missing)) as names:
             for name in names:
-                if progress:
-                    bar.update(sizes[name])
+                bar.update(sizes[name])
         for name in sizes:
             with np.load(blocks.path(name)) as arrays:
                 yield arrays["vectors"], arrays["entities"]
@@ -255,12 +253,6 @@ def reused_rows(kb: KnowledgeBase, entities: Sequence[Entity]) -> tuple[np.ndarr
     vectors, owners = kb.rows(numbers)
     whole = np.bincount(owners, minlength=len(places)) == counts  # one may lack its rows
     return vectors[whole[owners]], places[owners[whole[owners]]]
-
-
-def is_embedded(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
-    """Whether a KB has the vectors that ``embed_kb`` would give it, in whatever form."""
-    known = _is_of_encoder(kb, linker) and kb.stored_dim == kb.dim
-    return known and _mentions_fit(kb, linker)
 
 
 def _is_of_encoder(kb: KnowledgeBase, linker: ProxyLinker) -> bool:

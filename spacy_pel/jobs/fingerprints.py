@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from importlib.metadata import version
 from typing import Any
 
 from spacy.language import Language
@@ -66,11 +65,3 @@ def pipeline_fingerprint(nlp: Language) -> str:
         if isinstance(kb, KnowledgeBase):
             hash.update(f"{name} {kb.settings['checksum']}\n".encode())
     return hash.hexdigest()
-
-
-def package_versions() -> dict[str, str]:
-    """The versions of the packages that decide the numbers of a link."""
-    import faiss
-
-    versions = {name: version(name) for name in ("spacy-pel", "spacy", "torch", "numpy")}
-    return {**versions, "faiss": faiss.__version__}

@@ -26,15 +26,18 @@ if TYPE_CHECKING:
 
 
 class LinkerRows:
-    """Rows of entities that the retriever of a linker encodes. It is a ``kb.change.RowEncoder``.
+    """What the retriever of a linker encodes for a KB: rows of entities, and mentions.
 
-    PelError if the linker has no weights.
+    It is a ``RowEncoder`` and a ``MentionEncoder`` of ``kb``. PelError if the linker has no weights.
     """
 
-    def __init__(self, linker: ProxyLinker) -> None:
+    def __init__(self, linker: ProxyLinker, nlp: Language | None = None) -> None:
+        """Take a linker, and its pipeline, which mentions need if it listens to a component."""
+        self.linker = linker
         self.retriever = linker.retriever
         self.row_kind = linker.cfg["row_kind"]
         self.dim = linker.retriever.width
+        self._nlp = nlp
 
     @cached_property
     def fingerprint(self) -> str:
@@ -45,25 +48,10 @@ class LinkerRows:
         """Vectors, float32 [n, dim], and for each the place of its entity in ``entities``, int64 [n]."""
         return entity_rows(entities, self.row_kind, self.retriever.entity_vectors)
 
-
-class LinkerMentions:
-    """Encodes mentions with the retriever of a linker. It is a ``kb.change.MentionEncoder``."""
-
-    def __init__(self, linker: ProxyLinker, nlp: Language | None = None) -> None:
-        """Take a linker, and its pipeline, which is needed if the linker listens to a component."""
-        self.linker = linker
-        self.dim = linker.retriever.width
-        self._nlp = nlp
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The fingerprint of the entity encoder, as the KB has it."""
-        return self.linker.retriever.entity_fingerprint()
-
     @cached_property
     def mention_fingerprint(self) -> str:
         """The fingerprint of all that decides the vectors of mentions."""
-        return self.linker.retriever.fingerprint()
+        return self.retriever.fingerprint()
 
     def mention_vectors(self, passages: Sequence[MentionPassage]) -> np.ndarray:
         """The vectors of the mentions of passages, float32 [n, dim], in their order."""
@@ -72,7 +60,7 @@ class LinkerMentions:
             for passage, document in zip(passages, self._read([p.text for p in passages]))
             for mention in passage.mentions
         ]
-        return self.linker.retriever.mention_vectors(mentions)
+        return self.retriever.mention_vectors(mentions)
 
     def _read(self, texts: Sequence[str]) -> list[DocumentContext]:
         """The contexts of texts, with the states that the linker listens to."""

@@ -11,17 +11,19 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
+import faiss
 from spacy.tokens import Doc
 
 from ..architectures import encoder_of
 from ..documents import DocumentStream, RawDocument, format_named, format_of, open_documents
 from ..documents.docs import keep_ids
-from ..documents.format import Format, TextOutput, encoded
+from ..documents.format import Output, TextOutput, encoded
 from ..documents.formats import suffixes
 from ..errors import PelError
 from ..spans import mention_spans
@@ -30,15 +32,17 @@ from .document_blocks import (
     BYTES_PER_GROUP,
     BlockJob,
     DocumentBlock,
+    Done,
     LinkedCounts,
-    LinkProgress,
     OnError,
     blocks_by_file,
     document_blocks,
     keeper,
+    logger,
     refusal,
+    silent,
 )
-from .fingerprints import package_versions, pipeline_fingerprint
+from .fingerprints import pipeline_fingerprint
 from .joint_linking import joint_settings, write_corpus_part, write_jointly
 from .link_docs import Linking, batches
 from .workers import check_engine, ray_results
@@ -59,7 +63,8 @@ def link_files(
     engine: str = "local",
     address: str | None = None,
     workers: int | None = None,
-    progress: LinkProgress = LinkProgress(),
+    progress: Callable[..., Any] = silent,
+    report: Callable[[str], object] = logger.info,
 ) -> LinkedCounts:
     """Link all documents of a file, a folder or stdin, and write them with their entities.
 
@@ -84,7 +89,8 @@ def link_files(
             nodes must have this package and see the pipeline and both folders at the same paths.
         address: The address of the cluster. None starts Ray on this computer.
         workers: The number of Ray's workers. None: one a GPU, or one a core where there is no GPU.
-        progress: Receives the progress of linking.
+        progress: Makes a bar, as ``tqdm`` does, from ``total``, the bytes of the input.
+        report: Called with what else the user should know, such as a document that is skipped.
 
     Raises:
         PelError: Nothing can be read, the format cannot be written, the output is part of the
@@ -95,18 +101,26 @@ def link_files(
     check_engine(engine)
     if engine == "ray":
         linking = replace(linking, n_process=1, reading=iter)
-    format = _output_format(output, output_format)
+    is_file = isinstance(output, (str, Path))
+    name = output_format or ("" if is_file else "jsonl")
+    format = format_named(name) if name else format_of(str(Path(output)))
+    if format is None or format.output is None:
+        raise PelError(
+            f"{output if is_file else 'stdout'}: the format to write is not known",
+            f"end the name in one of {suffixes('output')}, or name the format with --to",
+        )
     written = format.output_with(linking.linker.xrefs or ())
     source = open_documents(str(input), input_format)
     is_folder = isinstance(output, str) and output.endswith(("/", os.sep))
     if engine == "ray" and not (isinstance(linking.pipeline, str) and is_folder):
         remedy = f"end the output with a slash, as in: --output {output}/"
         raise PelError(f"{output}: a cluster writes a folder, with one file a block", remedy)
-    if not isinstance(output, (str, Path)):
+    shown = progress, report
+    if not is_file:
         if linking.jointly or not isinstance(written, TextOutput):
             what = "what is linked jointly" if linking.jointly else format.name
             raise PelError(f"{what} cannot be written to stdout", "name a file with --output")
-        return _link_to_stream(linking, source, output, written, progress)
+        return _link_to_stream(linking, source, output, written, *shown)
     target = Path(output).resolve()  # what a symbolic link points to is written; it stays
     read = Path(input).resolve()
     if read in (target, *target.parents) or target in read.parents:
@@ -122,19 +136,19 @@ def link_files(
         if engine == "ray":
             make = partial(_node_worker, linking, settings, target)
             results = partial(ray_results, make, address=address, workers=workers)
-        job = _job(linking, written.write_part, progress, written.join)
-        progress.started(source.total)
+        job = _job(linking, partial(_write_alone, written), *shown)
         with block_folder(target, settings, suffix=format.suffixes[0]) as blocks:
-            counts = job.run(blocks, blocks_by_file(source, str(input), *_size()), results)
+            found = blocks_by_file(source, str(input), *_size())
+            counts = job.run(blocks, found, source.total, results)
             blocks.keep_only(counts)
         return sum(counts.values(), LinkedCounts())
     write_part, join = written.write_part, written.join
     if linking.jointly:
         joint_settings(linking.linker)  # the error comes before the work
         settings["way"] = "joint"
-        join = partial(write_jointly, linking.nlp, linking.linker, written, progress.say)
+        join = partial(write_jointly, linking.nlp, linking.linker, written, report)
         write_part = partial(write_corpus_part, linking.linker)
-    return link_blocks(linking, source, target, write_part, join, settings, progress)
+    return link_blocks(linking, source, target, write_part, join, settings, *shown)
 
 
 def _size() -> tuple[int, int]:
@@ -153,24 +167,17 @@ def _node_worker(
         for tower in linking.linker.towers:
             encoder_of(tower).to(device)
     format = format_named(settings["format"])
-    written = format.output_with(linking.xrefs)
-    job = _job(linking, written.write_part, LinkProgress(), written.join)
-    return keeper(Blocks(folder, format.suffixes[0]), job.write)
+    write_part = partial(_write_alone, format.output_with(linking.xrefs))
+    return keeper(Blocks(folder, format.suffixes[0]), partial(_write, linking, write_part))
 
 
-def _output_format(output: str | Path | BinaryIO, name: str | None) -> Format:
-    """The format of the output; PelError if it is unknown, or cannot be written."""
-    is_file = isinstance(output, (str, Path))
-    if name is None and is_file:
-        format = format_of(str(Path(output)))
-    else:
-        format = format_named(name or "jsonl")
-    if format is None or format.output is None:
-        raise PelError(
-            f"{output if is_file else 'stdout'}: the format to write is not known",
-            f"end the name in one of {suffixes('output')}, or name the format with --to",
-        )
-    return format
+def _write_alone(
+    output: Output, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
+) -> None:
+    """Write docs to a file that is no part of another one."""
+    part = path.with_name("part")
+    output.write_part(docs, spans_key, part)
+    output.join([part], path)
 
 
 def link_blocks(
@@ -180,14 +187,16 @@ def link_blocks(
     write_part: WritePart,
     join: Callable[[Sequence[Path], Path], object],
     settings: dict[str, Any],
-    progress: LinkProgress,
+    progress: Callable[..., Any],
+    report: Callable[[str], object],
 ) -> LinkedCounts:
     """Link documents block by block, and ``join`` the blocks to a file; see ``BlockJob.to_file``.
 
     ``write_part`` writes the docs of a block, and ``settings`` has all that decides it, as plain data.
     """
     settings = {**linking_settings(linking), **settings}
-    return _job(linking, write_part, progress).to_file(source, target, settings, _size(), join)
+    job = _job(linking, write_part, progress, report)
+    return job.to_file(source, target, settings, _size(), join)
 
 
 def _link_to_stream(
@@ -195,10 +204,10 @@ def _link_to_stream(
     source: DocumentStream,
     stream: BinaryIO,
     output: TextOutput,
-    progress: LinkProgress,
+    progress: Callable[..., Any],
+    report: Callable[[str], object],
 ) -> LinkedCounts:
     """Link documents block by block, and write each block to a stream as soon as it is linked."""
-    progress.started(source.total)
     stream.write(encoded(output.head))
     with TemporaryDirectory(prefix="spacy-pel-") as folder:
         blocks = Blocks(Path(folder))
@@ -210,7 +219,8 @@ def _link_to_stream(
             blocks.path(name).unlink()
 
         found = document_blocks(source, *_size())
-        counts = _job(linking, output.write_part, progress).run(blocks, found, when_made=pass_on)
+        job = _job(linking, output.write_part, progress, report)
+        counts = job.run(blocks, found, source.total, when_made=pass_on)
     stream.write(encoded(output.tail))
     return sum(counts.values(), LinkedCounts())
 
@@ -218,16 +228,16 @@ def _link_to_stream(
 def _job(
     linking: Linking,
     write_part: WritePart,
-    progress: LinkProgress,
-    join: Callable[[Sequence[Path], Path], object] | None = None,
+    progress: Callable[..., Any],
+    report: Callable[[str], object],
 ) -> BlockJob:
-    """Linking blocks; ``join`` makes a file of one that is no part of another file."""
-    write = partial(_write, linking, write_part, join)
-    return BlockJob(write, linking.n_process, linking.on_error, progress)
+    write = partial(_write, linking, write_part)
+    return BlockJob(write, linking.n_process, linking.on_error, progress, report)
 
 
 def linking_settings(linking: Linking) -> dict[str, Any]:
     """All of a pipeline that decides the output, as plain data."""
+    packages = ("spacy-pel", "spacy", "torch", "numpy")
     return {
         "pipeline": pipeline_fingerprint(linking.nlp),
         "component": linking.component,
@@ -235,17 +245,12 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
         "number of candidates": linking.linker.candidates,
         "list of vocabularies": linking.linker.xrefs,
         "batch size": linking.batch_size,
-        "set of versions": package_versions(),
+        "set of versions": {**{n: version(n) for n in packages}, "faiss": faiss.__version__},
     }
 
 
 def _write(
-    linking: Linking,
-    write_part: WritePart,
-    join: Callable[[Sequence[Path], Path], object] | None,
-    block: DocumentBlock,
-    path: Path,
-    progress: LinkProgress,
+    linking: Linking, write_part: WritePart, block: DocumentBlock, path: Path, done: Done
 ) -> LinkedCounts:
     """Link the documents of a block, and write them to a file."""
     counts: list[int] = []
@@ -255,14 +260,12 @@ def _write(
         for number, doc in _linked(linking, block, skipped):
             yield number, doc
             counts.append(len(mention_spans(doc, key)))
-            progress.linked(block.n_bytes / len(block.records))
+            # Whole bytes, whose sum is that of the block.
+            done(1, round(len(counts) * share) - round((len(counts) - 1) * share))
 
-    key = linking.linker.spans_key
-    part = path.with_name("part") if join else path
+    key, share = linking.linker.spans_key, block.n_bytes / len(block.records)
     with linking.nlp.memory_zone():
-        write_part(counted(), key, part)
-    if join:
-        join([part], path)
+        write_part(counted(), key, path)
     return LinkedCounts(len(counts), sum(counts), tuple(skipped))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,14 +25,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import NameFinder
 from ..kb.pieces import Pieces
 from ..system.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_path
-from .document_blocks import (
-    BlockJob,
-    DocumentBlock,
-    LinkedCounts,
-    LinkProgress,
-    OnError,
-    refusal,
-)
+from .document_blocks import BlockJob, DocumentBlock, Done, LinkedCounts, OnError, refusal
 
 DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 50_000, 16 * 2**20
 _CHARACTERS_AT_ONCE = 1_000_000  # that are searched at a time: they take about 70 MB
@@ -112,13 +105,12 @@ class MentionSearch(NamedTuple):
         ]
         return rows, counts
 
-    def write(self, block: DocumentBlock, path: Path, progress: LinkProgress) -> LinkedCounts:
+    def write(self, block: DocumentBlock, path: Path, done: Done) -> LinkedCounts:
         """Write the sampled mentions of a block to a file, and say what is in it."""
         rows, counts = self.mined(block.first - 1, block.records)
         with gzip.open(path, "wt", 1, encoding="utf8", errors="replace") as file:
             file.writelines(f"{row}\n" for row in rows)
-        for _ in range(counts.documents):
-            progress.linked(block.n_bytes / counts.documents)
+        done(counts.documents, block.n_bytes)
         return counts
 
     def _in_chunk(self, documents: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
@@ -206,7 +198,7 @@ def mine_mentions(
     *,
     input_format: str | None = None,
     n_process: int = 1,
-    progress: LinkProgress = LinkProgress(),
+    **shown: Any,
 ) -> MiningResult:
     """Write the mentions of entities that texts hold to a Parquet file, a sample of each entity's.
 
@@ -214,6 +206,8 @@ def mine_mentions(
     window around the mention. More columns say where it is from, and "right" whether an annotation
     of the source agrees. Rows of an entity stand together, entities in a random order. The same
     input gives the same rows, with any number of processes and after any interruption.
+
+    ``shown`` has ``progress`` and ``report`` of ``BlockJob``.
 
     PelError if nothing can be read, the output is not named .parquet or is read itself, or a
     document is bad and ``search.on_error`` is "stop".
@@ -235,7 +229,7 @@ def mine_mentions(
 
     size = DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK
     join = partial(_join, per_entity=search.per_entity)
-    job = BlockJob(search.write, n_process, search.on_error, progress)
+    job = BlockJob(search.write, n_process, search.on_error, **shown)
     total = job.to_file(source, target, settings, size, join)
     with duckdb_connection(threads=1) as connection:
         connection.execute(

@@ -1,7 +1,6 @@
 """Who does the work of a job: this process, several processes, or the actors of a Ray cluster.
 
-``make(device)`` gives a worker: a function that makes one block of an item and returns a result. It is
-called once in each process, with the name of a torch device.
+A worker is a function that makes one block of an item and returns a result.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ import logging
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -35,32 +33,24 @@ def check_engine(engine: str) -> None:
         raise PelError(f'unknown engine "{engine}"', f"choose one of {', '.join(ENGINES)}")
 
 
-def local_results(
-    make: Callable[[str], Worker], items: Iterable[Any], devices: Sequence[str] = ("cpu",)
-) -> Iterator[Any]:
+def local_results(work: Worker, items: Iterable[Any], n_process: int = 1) -> Iterator[Any]:
     """The results of items, in their order.
 
-    With one device this process does the work. With several there is a process for each, and at most
-    two items for each are under way. If the caller ends or fails, the processes end at once. For CUDA
-    devices ``make`` must be plain data. Errors of workers are raised as they are.
+    With one process this one does the work. With several, at most two items for each are under way.
+    If the caller ends or fails, the processes end at once. Errors of workers are raised as they are.
     """
-    if len(devices) == 1:
-        yield from map(make(devices[0]), items)
+    if n_process == 1:
+        yield from map(work, items)
         return
-    # A fork shares what this process has loaded; CUDA does not survive it.
-    forks = sys.platform == "linux" and not any(name.startswith("cuda") for name in devices)
-    context = multiprocessing.get_context("fork" if forks else "spawn")
-    free = context.SimpleQueue()
-    for device in devices:
-        free.put(device)
+    context = multiprocessing.get_context("fork")  # which shares what this process has loaded
     # The processes end when nobody has this end open any more: also if this process is killed.
     theirs, ours = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(len(devices), context, _begin, (make, free, theirs, ours))
+    pool = ProcessPoolExecutor(n_process, context, _begin, (work, theirs, ours))
     under_way: deque = deque()
     try:
         for item in items:
             under_way.append(pool.submit(_work, item))
-            if len(under_way) >= 2 * len(devices):
+            if len(under_way) >= 2 * n_process:
                 yield under_way.popleft().result()
         while under_way:
             yield under_way.popleft().result()
@@ -75,11 +65,34 @@ def local_results(
         theirs.close()
 
 
+_worker: Worker  # that of a worker process
+
+
+def _begin(work: Worker, theirs: Connection, ours: Connection) -> None:
+    """Begin a worker process. Signals are for its parent, with which it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ours.close()
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # or each process would use all cores
+
+    def end_with_parent() -> None:
+        theirs.poll(None)
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    global _worker
+    _worker = work
+
+
+def _work(item: Any) -> Any:
+    return _worker(item)
+
+
 class Actor:
-    """A worker in a process of its own. It is made for the first item, whose result its error is."""
+    """A worker of a Ray cluster. It is made for the first item, whose result its error is."""
 
     def __init__(self, make: Callable[[str], Worker], device: str) -> None:
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one of Ray has one core
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # it has one core
         self._make = partial(make, device)
         self._worker: Worker | None = None
 
@@ -87,28 +100,6 @@ class Actor:
         """The result of an item."""
         self._worker = self._worker or self._make()
         return self._worker(item)
-
-
-_actor: Actor  # that of a worker process
-
-
-def _begin(make: Callable[[str], Worker], free: Any, theirs: Connection, ours: Connection) -> None:
-    """Begin a worker process. Signals are for its parent, with which it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    ours.close()
-
-    def end_with_parent() -> None:
-        theirs.poll(None)
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    global _actor
-    _actor = Actor(make, free.get())
-
-
-def _work(item: Any) -> Any:
-    return _actor.work(item)
 
 
 def ray_results(
@@ -120,6 +111,7 @@ def ray_results(
 ) -> Iterator[Any]:
     """The results of items, in any order, made on a Ray cluster; ``make`` and they must be plain data.
 
+    ``make`` gives the worker of a process, from the name of a torch device.
     There is one worker for each GPU of the cluster, or for each core if it has no GPU; ``workers`` at
     most. Ray repeats the work of one that is lost. Without an ``address`` it is started on this
     computer, unless this process has it already.

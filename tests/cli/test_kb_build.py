@@ -10,7 +10,6 @@ import pytest
 import spacy
 from spacy.tokens import Span
 
-from spacy_pel.jobs.embed import is_embedded
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.readers import ReadOptions, Source, UmlsRecipe
 from spacy_pel.kb.readers.fetch_ontology import ONTOLOGIES
@@ -129,7 +128,9 @@ def stored(kb: Path) -> dict:
 
 def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeypatch) -> None:
     output = run("kb", "embed", bare_kb.path, tiny_folder)
-    assert is_embedded(KnowledgeBase.open(bare_kb.path), tiny_nlp.get_pipe("proxy_linker"))
+    KnowledgeBase.open(bare_kb.path).check_fingerprint(
+        tiny_nlp.get_pipe("proxy_linker").retriever.entity_fingerprint()
+    )
     assert "7 entities, 17 vectors of 32 dimensions, one for each name" in output
     # As a run leaves it that ended at the last moment.
     left = bare_kb.path / ".partial-vectors"
@@ -177,9 +178,8 @@ def test_the_pipeline_goes_on_with_a_reduced_kb(
     assert linker(doc).ents[0]._.kb_id in KnowledgeBase.open(kb)
     output = run("kb", "embed", bare_kb.path, tiny_folder, "--reuse", kb, code=1)
     assert "its vectors were reduced" in output
-    assert not is_embedded(KnowledgeBase.open(kb), linker)
     assert "Embedded" in run("kb", "embed", kb, tiny_folder)  # whole ones again
-    assert is_embedded(KnowledgeBase.open(kb), linker)
+    assert stored(kb)["dim"] == 32 == KnowledgeBase.open(kb).stored_dim
     run("kb", "embed", kb, tiny_folder, "--alike", 0.01, "--index", "approximate")
     info = json.loads(run("kb", "info", kb, "--json"))
     assert info["codes"] < 17 == info["rows"] and info["stored_dim"] == info["dim"]

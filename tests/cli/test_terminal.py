@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
-import math
-import warnings
 
 import pytest
 
-from spacy_pel.cli.documents import LinkBar
-from spacy_pel.cli.terminal import counted, log_on_stderr, msg, progress_bar, say, say_error
+from spacy_pel.cli.terminal import (
+    counted,
+    log_on_stderr,
+    msg,
+    progress_bar,
+    say,
+    say_beside_bars,
+    say_error,
+)
 
 EVIL = "\x1b]0;owned\x07\x9b2J\r\x00\x7f"
 
@@ -22,7 +27,7 @@ def is_clean(shown: str) -> bool:
 @pytest.mark.parametrize(
     "show",
     [
-        *(say, say_error, msg.good, msg.info, msg.warn, msg.text),
+        *(say, say_error, say_beside_bars, msg.good, msg.info, msg.warn, msg.text),
         lambda text: msg.text("title", text),
         lambda text: list(counted([1], text)),
     ],
@@ -56,16 +61,3 @@ def test_a_log_gets_lines_now_and_then_and_the_last(
     lines = log.splitlines()
     assert 20 < len(lines) < 40 and "\r" not in log
     assert all(line.startswith("Encoding: ") for line in lines) and "1000/1000" in lines[-1]
-
-
-def test_rounded_shares_are_no_more_than_the_total(capsys) -> None:
-    n = next(n for n in range(1, 1000) if sum([1 / n] * n) > 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # of tqdm
-        with LinkBar() as progress:
-            progress.started(1)
-            for _ in range(n):
-                progress.linked(1 / n)
-                progress.bar.refresh()
-    assert math.isclose(progress.bar.n, 1) and progress.documents == n
-    assert f"{n:,} documents" in capsys.readouterr().err

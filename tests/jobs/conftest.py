@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from spacy.language import Language
 
-from spacy_pel.jobs.document_blocks import LinkedCounts, LinkProgress
+from spacy_pel.jobs.document_blocks import LinkedCounts
 from spacy_pel.jobs.link import link_files
 from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.kb import KnowledgeBase
@@ -29,29 +29,30 @@ def files(folder: Path) -> dict[str, bytes]:
     return {name: found[name].read_bytes() for name in sorted(found)}
 
 
-class Told(LinkProgress):
-    """Remembers what it was told, and may break a run off at its n-th document."""
+class Told:
+    """A bar that remembers what it was told, and may break a run off at its n-th update."""
 
     def __init__(self, break_at: int = 0) -> None:
-        self.total: int | None = None
-        self.bytes = 0.0
+        self.updates: list[float] = []
         self.lines: list[str] = []
-        self.left = break_at
+        self.shown = {"progress": self, "report": self.lines.append}
+        self.break_at = break_at
 
-    def started(self, n_bytes: int | None) -> None:
-        self.total = n_bytes
+    def __call__(self, *, total: int | None, initial: int = 0) -> Told:
+        self.total, self.initial = total, initial
+        return self
 
-    def passed_over(self, documents: int, n_bytes: int) -> None:
-        self.bytes += n_bytes
+    def __enter__(self) -> Told:
+        return self
 
-    def linked(self, n_bytes: float) -> None:
-        self.bytes += n_bytes
-        self.left -= 1
-        if not self.left:
+    def __exit__(self, *exception: object) -> None: ...
+
+    def set_postfix_str(self, text: str, refresh: bool) -> None: ...
+
+    def update(self, n: float) -> None:
+        self.updates.append(n)
+        if len(self.updates) == self.break_at:
             raise KeyboardInterrupt
-
-    def say(self, message: str) -> None:
-        self.lines.append(message)
 
 
 @pytest.fixture

@@ -13,14 +13,13 @@ import pytest
 import spacy
 
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.embed import LinkerRows, embed_kb, is_embedded
-from spacy_pel.jobs.workers import local_results
+from spacy_pel.jobs.embed import LinkerRows, embed_kb
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import add_entities, remove_entities, update_entities
 from spacy_pel.reading import entity_texts
 
 from ..conftest import ENTITIES
-from .conftest import files, rows_of
+from .conftest import Told, files, rows_of
 
 pytestmark = pytest.mark.usefixtures("small_chunks")
 
@@ -41,30 +40,8 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-class Bar:
-    """A progress bar that remembers, and may break a run off at its n-th update."""
-
-    def __init__(self, break_at: int = 0) -> None:
-        self.break_at = break_at
-        self.updates: list[int] = []
-
-    def __call__(self, *, total: int, initial: int) -> Bar:
-        self.total, self.initial = total, initial
-        return self
-
-    def __enter__(self) -> Bar:
-        return self
-
-    def __exit__(self, *exception: object) -> None: ...
-
-    def update(self, n: int) -> None:
-        self.updates.append(n)
-        if len(self.updates) == self.break_at:
-            raise KeyboardInterrupt
-
-
 def test_a_row_a_name(linker, bare_kb: KnowledgeBase) -> None:
-    bar = Bar()
+    bar = Told()
     kb = embed_kb(bare_kb.path, linker, progress=bar)
     assert (bar.total, bar.initial, bar.updates) == (7, 0, [3, 3, 1])
     assert_rows_of(kb, ENTITIES, linker)
@@ -85,14 +62,14 @@ def test_the_next_run_goes_on_where_it_broke_off(
     before = files(bare_kb.path)
     whole = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "whole"), linker)
     with pytest.raises(KeyboardInterrupt):
-        embed_kb(bare_kb.path, linker, progress=Bar(2))
+        embed_kb(bare_kb.path, linker, progress=Told(2))
     assert files(bare_kb.path) == before
     encoded.clear()
-    bar, lines = Bar(), []
-    kb = embed_kb(bare_kb.path, linker, progress=bar, report=lines.append)
+    bar = Told()
+    kb = embed_kb(bare_kb.path, linker, **bar.shown)
     assert encoded == list(ENTITIES[6].names)
     assert (bar.total, bar.initial, bar.updates) == (7, 6, [1])
-    assert lines == ["resuming: 2 of 3 blocks done"]
+    assert bar.lines == ["resuming: 2 of 3 blocks done"]
     assert files(kb.path) == files(whole.path)
     assert not [path for path in kb.path.iterdir() if path.is_dir()]
 
@@ -128,7 +105,7 @@ def test_a_killed_run_is_gone_on_with(
     run = subprocess.run([str(part) for part in command])
     assert run.returncode in (0, -signal.SIGKILL)
     lines: list[str] = []
-    if not is_embedded(KnowledgeBase.open(bare_kb.path), linker):
+    if not KnowledgeBase.open(bare_kb.path).has_vectors:
         embed_kb(bare_kb.path, linker, report=lines.append)
         done = {2: [], 3: ["resuming: 1 of 3 blocks done"], 7: ["resuming: 3 of 3 blocks done"]}
         assert lines == done[replacements]
@@ -145,7 +122,7 @@ def test_a_changed_kb(linker, bare_kb: KnowledgeBase) -> None:
 
 
 def test_nobody_changes_a_kb_that_is_being_embedded(linker, bare_kb: KnowledgeBase) -> None:
-    class Change(Bar):
+    class Change(Told):
         def update(self, n: int) -> None:
             with pytest.raises(PelError, match="is writing to it; wait until that has ended"):
                 add_entities(bare_kb.path, [Entity("C00", "fever")])
@@ -217,24 +194,3 @@ def test_what_is_refused(linker, bare_kb: KnowledgeBase, tmp_path: Path) -> None
     linker.cfg["row_kind"] = "entity"
     with pytest.raises(PelError, match="those of another encoder or row kind"):
         embed_kb(bare_kb.path, linker, reuse=old.path)
-
-
-@pytest.mark.slow
-def test_processes_make_the_same_vectors(
-    linker, bare_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One for each of two GPUs, which are played by the CPU."""
-    from spacy_pel.jobs import embed
-
-    alone = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "alone"), linker)
-    devices = []
-
-    def on_cpus(make, items, gpus):
-        devices.extend(gpus)
-        return local_results(make, items, ["cpu"] * len(gpus))
-
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    monkeypatch.setattr(embed, "local_results", on_cpus)
-    together = embed_kb(bare_kb.path, linker)
-    assert devices == ["cuda:0", "cuda:1"]
-    assert files(together.path) == files(alone.path)

@@ -103,10 +103,10 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
         with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
             if at == "joining":
                 patch.setattr("spacy_pel.jobs.joint_linking.write_joint_links", killed)
-            link_files(linking, texts, broken, progress=Told(break_at=7 * (at == "linking")))
+            link_files(linking, texts, broken, **Told(break_at=7 * (at == "linking")).shown)
     assert not broken.exists()
     told = Told()
-    link_files(linking, texts, broken, progress=told)
+    link_files(linking, texts, broken, **told.shown)
     assert told.lines == ["All 16 mentions are linked by themselves; joining them"]
     assert broken.read_bytes() == whole.read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"texts.txt", whole.name, broken.name}

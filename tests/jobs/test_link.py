@@ -35,11 +35,11 @@ def test_a_file_and_a_stream_hold_what_docs_give(tiny_nlp: Language, case_notes:
     told = Told()
     output = case_notes.with_name("linked.jsonl")
     linking = Linking(tiny_nlp, batch_size=1)
-    assert link_files(linking, case_notes, output, progress=told) == (5, 5, ())
+    assert link_files(linking, case_notes, output, **told.shown) == (5, 5, ())
     records = [json.loads(line) for line in output.read_text("utf8").splitlines()]
     docs = link_documents(tiny_nlp, map(tiny_nlp.make_doc, TEXTS), batch_size=1)
     assert [r["mentions"] for r in records] == [r["mentions"] for r in docs]
-    assert told.total == case_notes.stat().st_size == pytest.approx(told.bytes)
+    assert told.total == case_notes.stat().st_size == sum(told.updates)
     stream = io.BytesIO()
     link_files(linking, str(case_notes), stream)
     assert stream.getvalue() == output.read_bytes()
@@ -59,12 +59,12 @@ def linked_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_blocks_are_what_a_single_file_holds(linking: Linking, notes: Path, out: Path) -> None:
     told = Told()
-    assert link_to_folder(linking, notes / "a.jsonl", out, progress=told) == (5, 5, ())
+    assert link_to_folder(linking, notes / "a.jsonl", out, **told.shown) == (5, 5, ())
     assert list(files(out)) == BLOCKS[:3]
     single = out.with_name("single.jsonl")
     link_files(linking, notes / "a.jsonl", single)
     assert b"".join(files(out).values()) == single.read_bytes()
-    assert told.bytes == pytest.approx((notes / "a.jsonl").stat().st_size)
+    assert sum(told.updates) == (notes / "a.jsonl").stat().st_size
     tables = out.with_name("tables")  # each block is one
     link_to_folder(linking, notes, tables, output_format="csv")
     assert {len(rows.splitlines()) for rows in files(tables).values()} == {2, 3}
@@ -79,10 +79,10 @@ def test_what_stands_there_is_left_out_unless_it_has_changed(
     (out / ".pel" / f"{BLOCKS[1]}.json").unlink()
     (out / f"{BLOCKS[3]}.jsonl").unlink()
     told, linked = Told(), linked_texts(monkeypatch)
-    assert link_to_folder(linking, notes, out, progress=told).documents == 6
+    assert link_to_folder(linking, notes, out, **told.shown).documents == 6
     assert linked == [*TEXTS[2:4], "The patient has MS."]
     assert files(out) == whole
-    assert told.bytes == pytest.approx(told.total)
+    assert sum(told.updates) == told.total
 
     linked.clear()
     (notes / "c.jsonl").write_text('{"text": "MS again.", "id": "c0"}\n')
