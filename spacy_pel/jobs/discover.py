@@ -21,7 +21,7 @@ from ..errors import PelError
 from ..pipeline.joint_answers import VIA, CorpusMention
 from ..spans import mention_spans
 from ..system.whole_files import whole_file
-from .document_blocks import LinkedCounts, logger, silent
+from .document_blocks import LinkedCounts, NoBar, logger
 from .joint_linking import (
     CorpusMentions,
     clusters_of,
@@ -60,7 +60,7 @@ def discover(
     output: str | Path,
     *,
     input_format: str | None = None,
-    progress: Callable[..., Any] = silent,
+    progress: Callable[..., Any] = NoBar,
     report: Callable[[str], object] = logger.info,
 ) -> DiscoveryReport:
     """Propose the entities that documents mention and the KB lacks.

@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm import tqdm
-
 from ..documents import DocumentStream, RawDocument
 from ..documents.format import DocumentFile
 from ..errors import PelError
@@ -25,8 +23,6 @@ from .blocks import Blocks, block_folder
 from .workers import local_results
 
 logger = logging.getLogger(__name__)
-
-silent = partial(tqdm, disable=True)  # a bar that is not shown
 
 # Smaller files, such as notes of a page, are read together until they have so many bytes.
 BYTES_PER_GROUP = 4 * 2**20
@@ -37,6 +33,21 @@ class OnError(str, Enum):
 
     stop = "stop"
     skip = "skip"
+
+
+class NoBar:
+    """A bar of progress that nobody sees: what a job uses of tqdm's."""
+
+    def __init__(self, total: int | None, initial: int = 0) -> None: ...
+
+    def __enter__(self) -> NoBar:
+        return self
+
+    def __exit__(self, *exception: object) -> None: ...
+
+    def update(self, n: int) -> None: ...
+
+    def set_postfix_str(self, text: str, refresh: bool) -> None: ...
 
 
 class LinkedCounts(NamedTuple):
@@ -135,7 +146,7 @@ class BlockJob(NamedTuple):
     write: Write
     n_process: int = 1
     on_error: OnError = OnError.stop
-    progress: Callable[..., Any] = silent  # makes a bar, as ``tqdm``, from ``total``, in bytes
+    progress: Callable[..., Any] = NoBar  # makes a bar, as ``tqdm``, from ``total``, in bytes
     report: Callable[[str], object] = (
         logger.info
     )  # called with what the user should know, in a line

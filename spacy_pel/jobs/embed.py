@@ -25,7 +25,7 @@ from ..kb.vector_writing import write_vectors
 from ..reading import entity_texts
 from ..system.whole_files import writer_lock
 from .blocks import Blocks, block_folder
-from .document_blocks import silent
+from .document_blocks import NoBar
 from .kb_rows import LinkerRows
 from .workers import check_engine, ray_results
 
@@ -50,7 +50,7 @@ def embed_kb(
     engine: str = "local",
     address: str | None = None,
     nlp: Language | None = None,
-    progress: Callable[..., Any] = silent,
+    progress: Callable[..., Any] = NoBar,
     report: Callable[[str], object] = logger.info,
 ) -> KnowledgeBase:
     """Give a KB the vectors of a linker's retriever, unless it has them as they are asked for; open it.

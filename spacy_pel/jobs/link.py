@@ -34,13 +34,13 @@ from .document_blocks import (
     DocumentBlock,
     Done,
     LinkedCounts,
+    NoBar,
     OnError,
     blocks_by_file,
     document_blocks,
     keeper,
     logger,
     refusal,
-    silent,
 )
 from .fingerprints import pipeline_fingerprint
 from .joint_linking import joint_settings, write_corpus_part, write_jointly
@@ -63,7 +63,7 @@ def link_files(
     engine: str = "local",
     address: str | None = None,
     workers: int | None = None,
-    progress: Callable[..., Any] = silent,
+    progress: Callable[..., Any] = NoBar,
     report: Callable[[str], object] = logger.info,
 ) -> LinkedCounts:
     """Link all documents of a file, a folder or stdin, and write them with their entities.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from spacy.language import Language
 
-from spacy_pel.jobs.document_blocks import LinkedCounts
+from spacy_pel.jobs.document_blocks import LinkedCounts, NoBar
 from spacy_pel.jobs.link import link_files
 from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.kb import KnowledgeBase
@@ -29,7 +29,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {name: found[name].read_bytes() for name in sorted(found)}
 
 
-class Told:
+class Told(NoBar):
     """A bar that remembers what it was told, and may break a run off at its n-th update."""
 
     def __init__(self, break_at: int = 0) -> None:
@@ -41,13 +41,6 @@ class Told:
     def __call__(self, *, total: int | None, initial: int = 0) -> Told:
         self.total, self.initial = total, initial
         return self
-
-    def __enter__(self) -> Told:
-        return self
-
-    def __exit__(self, *exception: object) -> None: ...
-
-    def set_postfix_str(self, text: str, refresh: bool) -> None: ...
 
     def update(self, n: float) -> None:
         self.updates.append(n)
