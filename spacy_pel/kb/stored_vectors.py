@@ -20,8 +20,7 @@ from .vectors.index import (
     RowFinder,
     VectorIndex,
     best_candidates,
-    has_gpu,
-    opened_finder,
+    gpu,
 )
 from .vectors.matrix import Projection, VectorMatrix
 
@@ -110,16 +109,18 @@ class StoredVectors:
         if not found:
             raise PelError(f"{path}: was replaced meanwhile", "open the KB again")
         with store.reading():
-            owners, numbers = (None if x is None else np.frombuffer(x, "<i4") for x in found[0][:2])
-            scales, axes = (None if x is None else np.frombuffer(x, "<f4") for x in found[0][2:])
+            owners, numbers, scales, axes = (
+                None if blob is None else np.frombuffer(blob, kind)
+                for blob, kind in zip(found[0], ("<i4", "<i4", "<f4", "<f4"))
+            )
+            if (axes is None) != (settings["dim"] == settings["stored_dim"]) or (
+                (scales is None) == (settings["dtype"] == "int8")
+            ):
+                raise ValueError("the axes or the scales of the vectors are missing")
             if axes is not None:
                 axes = axes.reshape(settings["dim"], settings["stored_dim"])
                 if not np.isfinite(axes).all():
                     raise ValueError("the axes of the vectors hold NaN or infinity")
-            elif settings["dim"] != settings["stored_dim"]:
-                raise ValueError("the axes of the vectors are missing")
-            if (scales is None) == (settings["dtype"] == "int8"):
-                raise ValueError("the scales of the vectors are missing")
             n_ranks = self._count if numbers is None else len(numbers)
             for each, most in ((owners, n_ranks), (numbers, self._count)):
                 if each is not None and len(each) and not 0 <= each.min() <= each.max() < most:
@@ -157,10 +158,10 @@ class StoredVectors:
         found_by = self.settings["found_by"]
         if found_by is None:
             return None
-        if found_by["kind"] == FAST_SCAN_KIND and len(matrix) <= _GPU_ROWS and has_gpu():
+        if found_by["kind"] == FAST_SCAN_KIND and len(matrix) <= _GPU_ROWS and gpu() is not None:
             return None
         self._check(found_by["file"])
-        return opened_finder(self.path.with_name(found_by["file"]["name"]), found_by, matrix)
+        return RowFinder.opened(self.path.with_name(found_by["file"]["name"]), found_by, matrix)
 
     def _check(self, file: dict[str, Any]) -> None:
         """Raises PelError if a file was changed, unless it is large."""

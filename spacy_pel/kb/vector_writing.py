@@ -158,18 +158,19 @@ def _file(
     width = about["stored_dim"] if projection else about["dim"]
     each = [np.empty(0, np.int64)]
 
-    def ranked_rows() -> Iterator[np.ndarray]:
+    def rows() -> Iterator[np.ndarray]:
         for vectors, numbers in _checked(batches, width):
-            each.append(ranks[numbers.clip(-1, n_records)])
-            if (each[-1] < 0).any():
-                problem = f"no entity has the number {numbers[each[-1] < 0][0]}"
-                raise PelError(problem, "give numbers of this KB")
+            each.append(numbers)
             yield vectors
 
-    whole = written_matrix(temporary_path(change.folder, ".npy"), ranked_rows(), width, "float32")
-    owners = np.concatenate(each).astype(np.int32)
+    stored = whole = written_matrix(temporary_path(change.folder, ".npy"), rows(), width, "float32")
+    numbers = np.concatenate(each)
+    owners = ranks[numbers.clip(-1, n_records)].astype(np.int32)
     if not len(owners):
         raise PelError("no vectors to write", "embed at least one entity")
+    if (owners < 0).any():
+        problem = f"no entity has the number {numbers[owners < 0][0]}"
+        raise PelError(problem, "give numbers of this KB")
     if (owners[1:] < owners[:-1]).any():
         remedy = "give the rows sorted by the id of their entity"
         raise PelError("entity numbers that descend", remedy)
@@ -177,12 +178,10 @@ def _file(
         logger.warning("%d of %d entities have no vector", missing, len(by_id))
     if dtype == "auto":
         dtype = "float32" if len(owners) <= FLOAT32_ROWS[index] else "float16"
-    stored = whole
+    blocks = (block for _, block in whole.blocks())
     if about["stored_dim"] < width:
         projection, about["kept"] = principal_projection(whole, about["stored_dim"])
-        blocks = (projection.projected_rows(block) for _, block in whole.blocks())
-    else:
-        blocks = (block for _, block in whole.blocks())
+        blocks = map(projection.projected_rows, blocks)
     if about["stored_dim"] < width or dtype != "float32":
         path = temporary_path(change.folder, ".npy")
         stored = written_matrix(path, blocks, about["stored_dim"], dtype)
@@ -195,8 +194,8 @@ def _file(
         found_by = write_index(path, matrix, owners, about["alike"])
         logger.info("%s", found_by)
         found_by["file"] = change.publish(path, "index")
-    rows = {"stored_rows": len(owners), "rows": len(owners)}
-    new = {**about, **rows, "file": file, "dtype": dtype, "found_by": found_by}
+    counts = {"stored_rows": len(owners), "rows": len(owners)}
+    new = {**about, **counts, "file": file, "dtype": dtype, "found_by": found_by}
     with closing(Store(change.folder)) as store:
         learnt = list(stored_passages(store)) if mentions else []
     made = encoded_mentions(mentions, (passage for passage, _ in learnt))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kb.vectors.building import built_inverted_file
-from ..kb.vectors.index import Candidates, InvertedFile, VectorIndex
+from ..kb.vectors.index import Candidates, RowFinder, VectorIndex
 from ..kb.vectors.matrix import VectorMatrix
 from .clusters import Clusters, MentionGraph, directed_clusters, undirected_clusters
 
@@ -69,7 +69,7 @@ def mention_neighbours(matrix: VectorMatrix, k: int) -> Candidates:
     scores = np.full((n, k), -np.inf, dtype=np.float32)
     if not n or not k:
         return Candidates(numbers, scores)
-    finder = InvertedFile(built_inverted_file(matrix), _PROBES) if n > COMPARED else None
+    finder = RowFinder(built_inverted_file(matrix), _PROBES) if n > COMPARED else None
     index = VectorIndex(matrix, np.arange(n), finder)
     for start in range(0, n, _TOGETHER):
         own = np.arange(start, min(n, start + _TOGETHER))

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .index import FAST_SCAN_KIND, Candidates, FastScan, InvertedFile, VectorIndex, imported_faiss
+from .index import FAST_SCAN_KIND, Candidates, RowFinder, VectorIndex, imported_faiss
 from .matrix import VectorMatrix
 
-INVERTED_KIND = "SQ8"  # one byte a number
 SCANNED_ROWS = 2_000_000  # up to this many rows a fast scan of all codes; above, an inverted file
 _SEED = 0
 _TRAINED = 20_000  # rows that the codes of a fast scan are learnt from
 _FEW_NUMBERS = 192  # rows this short need a code for each number, or too many would be scored again
-_ADDED = 1 << 16  # coded rows copied from the matrix at a time
 _TRAINED_PER_CENTRE = 50  # rows that k-means sees for each centre
 _ITERATIONS = 8
 DEPTH = 64
@@ -26,8 +24,6 @@ _NOISE = 0.5  # relative to the length of a row; the cosine of a query and its r
 _OF_LISTS, _OF_CODES = {"1": 0.995, "64": 0.995}, {"1": 0.999, "64": 0.99}  # the recall wanted
 _MARGIN = 4  # factor on the lists that the sample needs: mentions are farther from rows than these
 _LEAST = 4  # rows of codes; it suffices where a row stands for other rows of its entity
-
-Recall = dict[str, float | int]
 
 
 def write_index(
@@ -39,16 +35,16 @@ def write_index(
     """
     if len(matrix) <= SCANNED_ROWS:
         coded = None if alike is None else representative_rows(matrix, row_entities, alike)
-        index, kind, effort = built_fast_scan(matrix, coded), FAST_SCAN_KIND, "oversampling"
+        index, effort = built_fast_scan(matrix, coded), "oversampling"
+        about = {"kind": FAST_SCAN_KIND, "codes": index.ntotal}
     else:
-        index, kind, effort = built_inverted_file(matrix), INVERTED_KIND, "probes"
+        index, effort, about = built_inverted_file(matrix), "probes", {"kind": "SQ8"}
     chosen, recall = chosen_effort(matrix, row_entities, index)
-    codes = {"codes": index.ntotal} if kind == FAST_SCAN_KIND else {}
     try:
         imported_faiss().write_index(index, str(path))
     except RuntimeError as error:
         raise OSError(errno.ENOSPC, "the vectors could not be written whole") from error
-    return {"kind": kind, **codes, effort: chosen, "recall": recall}
+    return {**about, effort: chosen, "recall": recall}
 
 
 def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
@@ -68,8 +64,8 @@ def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> An
             codes.add(np.ascontiguousarray(block))
         return codes
     numbered = faiss.IndexIDMap(codes)
-    for rows in np.split(coded, range(_ADDED, len(coded), _ADDED)):
-        numbered.add_with_ids(matrix.take(rows), rows)
+    for rows, block in matrix.blocks(coded):
+        numbered.add_with_ids(block, rows)
     return numbered
 
 
@@ -94,32 +90,21 @@ def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: f
 
 
 def built_inverted_file(matrix: VectorMatrix) -> Any:
-    """A FAISS inverted file of all rows. The same rows give the same file."""
-    faiss = imported_faiss()
-    n_lists = min(len(matrix), int(2 * len(matrix) ** 0.5))
-    sample = matrix.take(_drawn(len(matrix), n_lists * _TRAINED_PER_CENTRE))
-    kmeans = faiss.Kmeans(
-        matrix.dim,
-        n_lists,
-        niter=_ITERATIONS,
-        spherical=True,
-        seed=_SEED,
-        min_points_per_centroid=1,
-        max_points_per_centroid=_TRAINED_PER_CENTRE,
-    )
-    kmeans.train(sample)
-    ivf = faiss.index_factory(
-        matrix.dim, f"IVF{n_lists},{INVERTED_KIND}", faiss.METRIC_INNER_PRODUCT
-    )
-    ivf.quantizer.add(kmeans.centroids)
-    ivf.train(sample)
+    """A FAISS inverted file of all rows, of one byte a number. The same rows give the same file."""
+    faiss, n_lists = imported_faiss(), min(len(matrix), int(2 * len(matrix) ** 0.5))
+    ivf = faiss.index_factory(matrix.dim, f"IVF{n_lists},SQ8", faiss.METRIC_INNER_PRODUCT)
+    ivf.cp.niter, ivf.cp.spherical, ivf.cp.seed = _ITERATIONS, True, _SEED
+    ivf.cp.min_points_per_centroid, ivf.cp.max_points_per_centroid = 1, _TRAINED_PER_CENTRE
+    ivf.train(matrix.take(_drawn(len(matrix), n_lists * _TRAINED_PER_CENTRE)))
     for _, block in matrix.blocks():
         ivf.add(block)
     return ivf
 
 
-def chosen_effort(matrix: VectorMatrix, row_entities: np.ndarray, index: Any) -> tuple[int, Recall]:
-    """The oversampling of a ``FastScan``, or the probes of an ``InvertedFile``, and its recall then.
+def chosen_effort(
+    matrix: VectorMatrix, row_entities: np.ndarray, index: Any
+) -> tuple[int, dict[str, float | int]]:
+    """The effort of a ``RowFinder`` of this index, and its recall then.
 
     It is the smallest power of 2 with enough recall of the first entity and of 64 entities. Of lists it
     is that times a margin. Where rows share codes it is the lowest, because more would not help.
@@ -137,22 +122,20 @@ def chosen_effort(matrix: VectorMatrix, row_entities: np.ndarray, index: Any) ->
     queries = np.concatenate([(vectors + noise)[:half], between[half:]])
     truth = VectorIndex(matrix, row_entities).search(queries, DEPTH)
 
-    def measured(effort: int) -> Recall:
-        searched = VectorIndex(matrix, row_entities, kind(index, effort))
+    def measured(effort: int) -> dict[str, float | int]:
+        searched = VectorIndex(matrix, row_entities, RowFinder(index, effort))
         found = recall(searched.search(queries, DEPTH), truth)
         first = Candidates(*(each[:, :1] for each in truth))
         return {**found, "1": recall(searched.search(queries, 1), first)["1"], "queries": len(rows)}
 
-    n_lists = getattr(index, "nlist", None)
-    kind, effort, wanted = (
-        (InvertedFile, 1, _OF_LISTS) if n_lists else (FastScan, _LEAST, _OF_CODES)
-    )
-    while True:  # this ends where search becomes exact
-        found = measured(effort)
-        is_enough = all(found[at] >= share for at, share in wanted.items())
-        if is_enough or kind(index, effort).finds_entities or effort >= (n_lists or np.inf):
-            break
+    finder = RowFinder(index, 1)
+    n_lists = finder.n_lists
+    effort, wanted = (1, _OF_LISTS) if n_lists else (_LEAST, _OF_CODES)
+    most, found = n_lists or (effort if finder.finds_entities else np.inf), measured(effort)
+    # Without lists this ends where search becomes exact.
+    while effort < most and any(found[at] < share for at, share in wanted.items()):
         effort *= 2
+        found = measured(effort)
     if n_lists:
         effort = min(_MARGIN * effort, n_lists)
         found = measured(effort)

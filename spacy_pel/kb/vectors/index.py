@@ -6,7 +6,6 @@ vectors themselves. So a finder decides which rows are looked at, and never what
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +18,6 @@ from .matrix import Projection, VectorMatrix
 
 _TOGETHER = 64  # queries of which all rows are looked at together: limits the memory of a search
 _GROUPS = 1 << 9  # of the rows of a block, whose best scores tell how low a score is of no interest
-_GATHERED = 1 << 14  # selected rows copied from the matrix at a time
 _CELLS = 1 << 19  # rows found for all queries of a chunk: limits the memory as well
 _TOLERANCE = 1e-5  # of the best score; float32 sums in another order differ by less
 _SPARE = 16  # entities wanted in addition
@@ -27,6 +25,8 @@ _COMPARED = 48  # entities scored by all their rows in addition, where a row fou
 _SHARE = 8  # finding more than one in so many rows is slower than looking at each
 _FEW_ROWS = 50_000  # up to this many selected rows, looking at each is faster than finding them
 FAST_SCAN_KIND = "PQ4"
+# Rows of lists to find for each entity wanted: finding more costs little, a second search much.
+_OF_LISTS = 4
 _SELECTED = 4  # factor of rows looked at with a small selection, whose rows may be far from a query
 # Queries searched together in lists. From 20 on FAISS compares them with the centres by BLAS, whose
 # last bits depend on the size of the batch.
@@ -45,23 +45,20 @@ def imported_faiss() -> ModuleType:
     return faiss
 
 
-def has_gpu() -> bool:
-    """Whether FAISS has a GPU to search on."""
+@cache
+def gpu() -> Any:
+    """What FAISS needs to search on a GPU; None without one."""
     faiss = imported_faiss()
-    return hasattr(faiss, "pairwise_distance_gpu") and faiss.get_num_gpus() > 0
+    has_gpu = hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0
+    return faiss.StandardGpuResources() if has_gpu else None
 
 
 def all_products(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The inner products of all queries with all rows, float32; on a GPU if FAISS has one."""
-    if not has_gpu():  # the BLAS in FAISS's packages takes five to seven times as long as numpy's
+    if gpu() is None:  # the BLAS in FAISS's packages takes five to seven times as long as numpy's
         return queries @ rows.T
-    faiss, metric = imported_faiss(), imported_faiss().METRIC_INNER_PRODUCT
-    return faiss.pairwise_distance_gpu(_gpu_resources(), queries, rows, metric=metric)
-
-
-@cache
-def _gpu_resources() -> object:
-    return imported_faiss().StandardGpuResources()
+    faiss = imported_faiss()
+    return faiss.pairwise_distance_gpu(gpu(), queries, rows, metric=faiss.METRIC_INNER_PRODUCT)
 
 
 class RowSelection(NamedTuple):
@@ -75,20 +72,47 @@ class RowSelection(NamedTuple):
         return -(-depth * 8 * len(self.bits) // len(self.rows))
 
 
-class FastScan:
-    """Finds rows by 4-bit codes (``IndexPQFastScan``), which it keeps in memory.
+class RowFinder:
+    """Finds rows near a query by an index of FAISS, approximately.
 
-    FAISS looks at the codes of all rows, with tables that stay in registers: a third of the work of
-    exact search. Rows of one entity may be very similar, such as those of "lung cancers" and "cancers,
-    lung". Then one may have a code for all of them (``IndexIDMap``): the index finds the entity, and all
-    of its rows are scored. ``oversampling`` is the number of rows to find for each entity that is wanted.
+    Up to two million rows have 4-bit codes in memory (``IndexPQFastScan``). FAISS looks at all of them,
+    with tables that stay in registers: a third of the work of exact search. Rows of one entity may be
+    very similar, such as those of "lung cancers" and "cancers, lung". Then one may have a code for all
+    of them (``IndexIDMap``): the index finds the entity, and all of its rows are scored.
+
+    More rows are in lists around centres (``IndexIVFScalarQuantizer``), whose codes stay in their file,
+    mapped into memory.
+
+    ``effort`` is the number of rows to find for each entity that is wanted, or of lists to look at.
     """
 
-    def __init__(self, codes: Any, oversampling: int) -> None:
-        self.oversampling = oversampling
-        self.n_rows: int = codes.ntotal
-        self.finds_entities = isinstance(codes, imported_faiss().IndexIDMap)
-        self._codes = codes
+    def __init__(self, index: Any, effort: int) -> None:
+        self.n_rows: int = index.ntotal
+        self.finds_entities = isinstance(index, imported_faiss().IndexIDMap)
+        self.n_lists: int = getattr(index, "nlist", 0)
+        self.oversampling = _OF_LISTS if self.n_lists else effort
+        self._index, self._probes = index, effort
+
+    @classmethod
+    def opened(cls, path: Path, found_by: dict[str, Any], matrix: VectorMatrix) -> RowFinder:
+        """That of a file, as a KB's settings say; PelError unless it is an index of these rows."""
+        faiss, scans = imported_faiss(), found_by["kind"] == FAST_SCAN_KIND
+        try:
+            flags = 0 if scans else faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY
+            index = faiss.read_index(str(path), flags)
+        except (RuntimeError, MemoryError) as error:
+            raise damaged(path, "cannot be read") from error
+        coded, n_rows = index, len(matrix)
+        if scans and isinstance(index, faiss.IndexIDMap):
+            coded, n_rows = faiss.downcast_index(index.index), index.id_map.size()
+        fits = isinstance(coded, faiss.IndexPQFastScan if scans else faiss.IndexIVF)
+        fits = fits and (index.ntotal, coded.ntotal, coded.d) == (n_rows, n_rows, matrix.dim)
+        if not fits or scans and matrix.dim % max(coded.M, 1):
+            raise damaged(path, f"is no index of {len(matrix)} vectors")
+        if not scans:
+            # The operating system reads ahead anyway, and FAISS's threads would not survive a fork.
+            faiss.downcast_InvertedLists(index.invlists).prefetch_nthread = 0
+        return cls(index, found_by["oversampling" if scans else "probes"])
 
     def nearest(
         self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None
@@ -96,73 +120,34 @@ class FastScan:
         """Approximately the best rows of each query, best first: int64 [n, depth]; -1 for no row.
 
         There are fewer if too few of a selection are among the best of all rows. ``effort`` is how many
-        times as many lists as usual an inverted file looks at.
+        times as many lists as usual are looked at.
         """
-        _, rows = self._codes.search(queries, selection.reach(depth) if selection else depth)
+        if self.n_lists:
+            return self._nearest_in_lists(queries, depth, effort * self._probes, selection)
+        _, rows = self._index.search(queries, selection.reach(depth) if selection else depth)
         if selection is None:
             return rows
         # FAISS's fast scan takes no selection
-        bits = selection.bits[rows >> 3] >> (rows & 7).astype(np.uint8) & 1
+        bits = selection.bits.take(rows >> 3, mode="clip") >> (rows & 7).astype(np.uint8) & 1
         rows = np.where((bits == 1) & (rows >= 0), rows, -1)
         order = np.argsort(rows < 0, axis=1, kind="stable")[:, :depth]
         return np.take_along_axis(rows, order, axis=1)
 
-
-class InvertedFile:
-    """Finds rows in lists around centres (``IndexIVFScalarQuantizer``), for more than two million rows.
-
-    A search looks at the ``probes`` nearest lists. The codes stay in their file, mapped into memory.
-    """
-
-    finds_entities = False
-    oversampling = 4  # finding more rows costs little, a second search costs much
-
-    def __init__(self, ivf: Any, probes: int) -> None:
-        self.n_rows: int = ivf.ntotal
-        self._ivf = ivf
-        self._probes = probes
-
-    def nearest(
-        self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None
+    def _nearest_in_lists(
+        self, queries: np.ndarray, depth: int, probes: int, selection: RowSelection | None
     ) -> np.ndarray:
-        """As of ``FastScan``. The fewer rows are selected, the more of them are looked at."""
-        faiss, probes, chosen = imported_faiss(), effort * self._probes, {}
+        """The fewer rows are selected, the more of them are looked at."""
+        faiss, chosen = imported_faiss(), {}
         if selection is not None:
             share = len(selection.rows) / self.n_rows
             probes = int(probes * (1 + (_SELECTED - 1) * (1 - share)) / share) + 1
             chosen = {"sel": faiss.IDSelectorBitmap(selection.bits)}
-        parameters = faiss.SearchParametersIVF(nprobe=min(probes, self._ivf.nlist), **chosen)
-        rows = np.empty((len(queries), depth), dtype=np.int64)
-        for some in (
-            slice(i, i + _LISTS_TOGETHER) for i in range(0, len(queries), _LISTS_TOGETHER)
-        ):
-            _, rows[some] = self._ivf.search(queries[some], depth, params=parameters)
-        return rows
-
-
-RowFinder = FastScan | InvertedFile
-
-
-def opened_finder(path: Path, found_by: dict[str, Any], matrix: VectorMatrix) -> RowFinder:
-    """The finder of a file that a KB's settings describe; PelError unless it is one of these rows."""
-    faiss, scans = imported_faiss(), found_by["kind"] == FAST_SCAN_KIND
-    try:
-        flags = 0 if scans else faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY
-        index = faiss.read_index(str(path), flags)
-    except (RuntimeError, MemoryError) as error:
-        raise damaged(path, "cannot be read") from error
-    coded, n_rows = index, len(matrix)
-    if scans and isinstance(index, faiss.IndexIDMap):
-        coded, n_rows = faiss.downcast_index(index.index), index.id_map.size()
-    fits = isinstance(coded, faiss.IndexPQFastScan if scans else faiss.IndexIVF)
-    fits = fits and (index.ntotal, coded.ntotal, coded.d) == (n_rows, n_rows, matrix.dim)
-    if not fits or scans and matrix.dim % max(coded.M, 1):
-        raise damaged(path, f"is no index of {len(matrix)} vectors")
-    if scans:
-        return FastScan(index, found_by["oversampling"])
-    # The operating system reads ahead anyway, and FAISS's threads would not survive a fork.
-    faiss.downcast_InvertedLists(index.invlists).prefetch_nthread = 0
-    return InvertedFile(index, found_by["probes"])
+        parameters = faiss.SearchParametersIVF(nprobe=min(probes, self.n_lists), **chosen)
+        found = [
+            self._index.search(queries[start : start + _LISTS_TOGETHER], depth, params=parameters)
+            for start in range(0, len(queries), _LISTS_TOGETHER)
+        ]
+        return np.concatenate([rows for _, rows in found])
 
 
 class Candidates(NamedTuple):
@@ -246,7 +231,7 @@ class VectorIndex:
         found, pending, effort = no_candidates(len(queries), k), np.arange(len(queries)), 1
         while len(pending) and (depth := self._depth(k, effort, selection)):
             step, missing = max(1, _CELLS // depth), []
-            for chunk in (pending[start : start + step] for start in range(0, len(pending), step)):
+            for chunk in np.split(pending, range(step, len(pending), step)):
                 best, is_complete = self._found(queries[chunk], k, effort, selection)
                 found.numbers[chunk], found.scores[chunk] = best
                 missing.append(chunk[~is_complete])
@@ -254,9 +239,9 @@ class VectorIndex:
         if len(pending):
             best = self._exact(queries[pending], k, selection, self.row_entities)
             found.numbers[pending], found.scores[pending] = best
-        return (
-            found if self._numbers is None else found._replace(numbers=self._numbers[found.numbers])
-        )
+        if self._numbers is None:
+            return found
+        return found._replace(numbers=self._numbers[found.numbers])
 
     def best_rows(
         self, vectors: np.ndarray, n: int, allowed: np.ndarray | None = None
@@ -264,7 +249,8 @@ class VectorIndex:
         """The scores, float32, and the n best rows of each query, int64: [queries, n]; -inf and -1 for
         none. The best come first, then by row. Each row is looked at; see ``search`` for the rest.
         """
-        rows, scores = self._exact(self._checked(vectors, n), n, self._selection(allowed), None)
+        queries, each = self._checked(vectors, n), np.arange(len(self.matrix))
+        rows, scores = self._exact(queries, n, self._selection(allowed), each)
         return scores, rows
 
     def best_rows_of(
@@ -327,29 +313,28 @@ class VectorIndex:
         return rows, np.repeat(np.arange(len(ranks)), counts)
 
     def _exact(
-        self, queries: np.ndarray, k: int, selection: RowSelection | None, owners: np.ndarray | None
+        self, queries: np.ndarray, k: int, selection: RowSelection | None, owners: np.ndarray
     ) -> Candidates:
-        """The k best owners of rows, by a look at every row; None: each row is its own."""
+        """The k best owners of rows, by a look at every row."""
         found = no_candidates(len(queries), k)
         for some in (slice(i, i + _TOGETHER) for i in range(0, len(queries), _TOGETHER)):
             lines, rows = self._decisive(queries[some], k, selection, owners)
             scores = self.matrix.inner_products(queries[some], lines, rows)
-            best = best_candidates(len(queries[some]), lines, _of(rows, owners), scores, k)
+            best = best_candidates(len(queries[some]), lines, owners[rows], scores, k)
             found.numbers[some], found.scores[some] = best
         return found
 
     def _decisive(
-        self, queries: np.ndarray, k: int, selection: RowSelection | None, owners: np.ndarray | None
+        self, queries: np.ndarray, k: int, selection: RowSelection | None, owners: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of a query and a row, int64, that may decide its k best owners."""
         floor, slack = np.full((len(queries), 1), -np.inf, np.float32), np.float32(0)
         pairs = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))]
-        for numbers, block in self._blocks(selection):
+        for numbers, block in self.matrix.blocks(selection.rows if selection else None):
             products = all_products(queries, block)
             self.matrix.check_finite(products)
             # The best scores of groups of owners: the k-th owner's is no less than the k-th of them.
-            of = _of(numbers, owners)
-            starts = np.flatnonzero(np.diff(of, prepend=-1))
+            starts = np.flatnonzero(np.diff(owners[numbers], prepend=-1))
             starts = starts[:: max(1, len(starts) // max(_GROUPS, 8 * k))]
             best = np.maximum.reduceat(products, starts, axis=1)
             if best.shape[1] >= k:
@@ -360,19 +345,9 @@ class VectorIndex:
             lines, places = np.divmod(high, len(numbers))
             pairs.append((lines, numbers[places], products[lines, places]))
         lines, rows, rough = map(np.concatenate, zip(*pairs))
-        best = best_candidates(len(queries), lines, _of(rows, owners), rough, k)
-        floor = best.scores[:, -1:]
-        kept = rough >= np.ravel(floor - slack)[lines]
+        best = best_candidates(len(queries), lines, owners[rows], rough, k)
+        kept = rough >= np.ravel(best.scores[:, -1:] - slack)[lines]
         return lines[kept], rows[kept]
-
-    def _blocks(self, selection: RowSelection | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        if selection is None:
-            for start, block in self.matrix.blocks():
-                yield np.arange(start, start + len(block)), block
-        else:
-            for start in range(0, len(selection.rows), _GATHERED):
-                numbers = selection.rows[start : start + _GATHERED]
-                yield numbers, self.matrix.take(numbers)
 
     def _depth(self, k: int, effort: int, selection: RowSelection | None) -> int:
         """How many rows to ask the finder for; 0 if looking at every row is faster."""
@@ -393,8 +368,8 @@ class VectorIndex:
         enough = finder.oversampling * (k + _SPARE)
         found = finder.nearest(queries, effort * enough, effort, selection)
         if found.size and found.max() >= len(self.row_entities):
-            path = self.matrix.path
-            raise damaged(path, f"has no row {found.max()}, which its index finds")
+            problem = f"has no row {found.max()}, which its index finds"
+            raise damaged(self.matrix.path, problem)
         lines, places = np.nonzero(found >= 0)
         rows = found[lines, places]
         scores, entities = self.matrix.inner_products(queries, lines, rows), self.row_entities[rows]
@@ -411,7 +386,3 @@ class VectorIndex:
             scores = self.matrix.inner_products(queries, lines, rows)
             best = best_candidates(n, lines, entities, scores, k)
         return best, is_complete
-
-
-def _of(rows: np.ndarray, owners: np.ndarray | None) -> np.ndarray:
-    return rows if owners is None else owners[rows]

@@ -18,7 +18,7 @@ from spacy_pel.kb.vectors.building import (
     recall,
     representative_rows,
 )
-from spacy_pel.kb.vectors.index import FastScan, InvertedFile, opened_finder
+from spacy_pel.kb.vectors.index import RowFinder
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 
 N, DIM = 3000, 24
@@ -57,7 +57,7 @@ class Example:
         faiss.write_index(made, str(folder / "index.faiss"))
         effort, self.recall = chosen_effort(self.matrix, self.row_entities, made)
         found_by |= {"oversampling": effort, "probes": effort}
-        finder = opened_finder(folder / "index.faiss", found_by, self.matrix)
+        finder = RowFinder.opened(folder / "index.faiss", found_by, self.matrix)
         self.queries = unit(rows[::30] + 0.3 * noise[::-30])
         self.exact = VectorIndex(self.matrix, self.row_entities)
         self.index = VectorIndex(self.matrix, self.row_entities, finder)
@@ -165,10 +165,10 @@ def test_rows_that_stand_for_all() -> None:
     assert representative_rows(none, np.array([0, 0, 4]), 0.9).tolist() == [0, 1, 2]
 
 
-def finder_of(matrix: VectorMatrix, kind: str) -> FastScan | InvertedFile:
+def finder_of(matrix: VectorMatrix, kind: str) -> RowFinder:
     if kind == "PQ4":
-        return FastScan(built_fast_scan(matrix), 4)
-    return InvertedFile(built_inverted_file(matrix), 16)
+        return RowFinder(built_fast_scan(matrix), 4)
+    return RowFinder(built_inverted_file(matrix), 16)
 
 
 @pytest.mark.parametrize("kind", ["PQ4", "SQ8"])

@@ -60,7 +60,7 @@ def test_equals_brute_force(search, dtype: str, block_rows: int, sampled: int) -
         stored = VectorMatrix(rows.astype(dtype))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matrix, "_BLOCK", block_rows * rows.shape[1])
-        patch.setattr(index, "_GATHERED", block_rows)
+        patch.setattr(matrix, "_GATHERED", block_rows)
         patch.setattr(index, "_GROUPS", sampled)
         patch.setattr(index, "_TOGETHER", 2)
         found = VectorIndex(stored, entities).search(queries, k, allowed)
@@ -140,13 +140,13 @@ def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
     monkeypatch.setattr(faiss, "pairwise_distance_gpu", pairwise_distance_gpu, raising=False)
     monkeypatch.setattr(faiss, "StandardGpuResources", lambda: "GPU", raising=False)
-    index._gpu_resources.cache_clear()
+    index.gpu.cache_clear()
     random = np.random.default_rng(5)
     rows, queries = unit(random, 300, 8), unit(random, 3, 8)
     found = VectorIndex.from_vectors(rows, np.arange(300)).search(queries, 10)
     np.testing.assert_array_equal(found.numbers, brute_force(queries, rows, np.arange(300), 10)[0])
     assert calls == [("GPU", faiss.METRIC_INNER_PRODUCT)]
-    index._gpu_resources.cache_clear()
+    index.gpu.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,10 @@ from spacy_pel.kb.vectors import matrix as module
 from spacy_pel.kb.vectors.matrix import VectorMatrix, coded, written_matrix
 
 
-@pytest.mark.parametrize("small", [0, module._SMALL])
 @pytest.mark.parametrize("dtype, error", [("float32", 0), ("float16", 1e-3), ("int8", 4e-3)])
 def test_what_is_written_piece_by_piece_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, error: float, small: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, error: float
 ) -> None:
-    monkeypatch.setattr(module, "_SMALL", small)
     monkeypatch.setattr(module, "_BLOCK", 70)
     rows = np.random.default_rng(0).uniform(-1, 1, (1000, 7)).astype(np.float32)
     blocks = [rows[:0], rows[:1], rows[1:999], rows[999:]]
@@ -29,22 +27,13 @@ def test_what_is_written_piece_by_piece_is_read(
     np.testing.assert_allclose(taken, rows[some], atol=error)
     np.testing.assert_array_equal(taken, VectorMatrix(*coded(rows, dtype)).take(some))
     assert matrix.take(some[:0]).shape == (0, 7)
-    starts, blocks = zip(*matrix.blocks())
-    assert starts == tuple(range(0, 1000, 10))
-    np.testing.assert_array_equal(np.concatenate(blocks), matrix.take(np.arange(1000)))
-
-
-@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux says what is mapped")
-def test_nothing_of_a_large_file_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SMALL", 0)
-    rows = np.random.default_rng(0).random((40_000, 32), dtype=np.float32)
-    matrix = written_matrix(tmp_path / "vectors.npy", [rows], 32, "float32")
-    some = np.arange(0, 40_000, 7)
-    np.testing.assert_array_equal(matrix.take(some), rows[some])
-    for start, block in matrix.blocks():
-        np.testing.assert_array_equal(block, rows[start : start + len(block)])
-    lines = Path("/proc/self/smaps").read_text().split("vectors.npy")[1].splitlines()
-    assert next(line.split()[1] for line in lines if line.startswith("Rss")) == "0"
+    monkeypatch.setattr(module, "_GATHERED", 3)
+    for wanted, size in ((None, 10), (some, 3)):
+        numbers, blocks = zip(*matrix.blocks(wanted))
+        assert len(numbers[0]) == len(blocks[0]) == size
+        rows = np.arange(1000) if wanted is None else wanted
+        np.testing.assert_array_equal(np.concatenate(numbers), rows)
+        np.testing.assert_array_equal(np.concatenate(blocks), matrix.take(rows))
 
 
 finite = st.just(0.0) | st.floats(2.0**-60, 2.0**60, width=32) | st.floats(-8, -0.5, width=32)
