@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,13 +11,14 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
+import prometheus_client as prometheus
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from fastapi_offline import FastAPIOffline
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -24,7 +26,6 @@ from starlette.requests import ClientDisconnect
 
 from ..jobs.link_docs import Linking
 from ..kb import Entity
-from . import metrics
 from .messages import (
     EntityRecord,
     Health,
@@ -37,6 +38,11 @@ from .messages import (
 from .served import Limits
 from .service import LinkingService, client_at
 
+SECONDS = prometheus.Histogram(
+    "pel_request_seconds", "From a request to its answer", ["route", "status"]
+)
+DOCUMENTS = prometheus.Counter("pel_documents", "Documents linked")
+MENTIONS = prometheus.Counter("pel_mentions", "Mentions linked")
 PAGE = Path(__file__).parent / "page"
 # The page loads nothing from other hosts, and no scripts apart from its own files.
 _PAGE_POLICY = (
@@ -159,7 +165,7 @@ def create_app(
             return answered
         finally:
             route = getattr(request.scope.get("route"), "path", "other")
-            metrics.SECONDS.labels(route, status).observe(time.perf_counter() - began)
+            SECONDS.labels(route, status).observe(time.perf_counter() - began)
 
     if local:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOCAL_HOSTS)
@@ -169,10 +175,9 @@ def create_app(
 @limited.post("/link", response_model=LinkResponse)
 async def link(asked: LinkRequest, request: Request) -> Response:
     """Link the mentions of documents. Where a document gives none, the pipeline finds them."""
-    documents = [given._document for given in asked.documents]
-    linked = await request.app.state.service.link(client_at(request.client), documents)
-    metrics.DOCUMENTS.inc(len(linked))
-    metrics.MENTIONS.inc(sum(mentions for _, mentions in linked))
+    linked = await request.app.state.service.link(client_at(request.client), asked._documents)
+    DOCUMENTS.inc(len(linked))
+    MENTIONS.inc(sum(mentions for _, mentions in linked))
     body = b",".join(text for text, _ in linked)
     return Response(b'{"documents":[' + body + b"]}", media_type="application/json")
 
@@ -215,8 +220,13 @@ async def health(request: Request) -> Health:
 
 @router.get("/metrics", response_class=Response)
 def figures() -> Response:
-    """Figures for Prometheus."""
-    return Response(metrics.metrics_text(), media_type=CONTENT_TYPE_LATEST)
+    """Figures for Prometheus, of all processes that serve."""
+    registry = prometheus.REGISTRY
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        registry = prometheus.CollectorRegistry()
+        MultiProcessCollector(registry)
+    figures = prometheus.generate_latest(registry)
+    return Response(figures, media_type=prometheus.CONTENT_TYPE_LATEST)
 
 
 @router.get("/", include_in_schema=False)
@@ -246,8 +256,5 @@ async def _bug(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _not_as_asked(request: Request, error: RequestValidationError) -> JSONResponse:
-    faults = error.errors()
-    if faults[0]["type"] == "json_invalid":
-        return JSONResponse({"detail": f"the body is not JSON: {faults[0]['ctx']['error']}"}, 400)
-    within = [{**fault, "loc": fault["loc"][1:]} for fault in faults]
+    within = [{**fault, "loc": fault["loc"][1:]} for fault in error.errors()]
     return JSONResponse({"detail": first_fault(within)}, 422)

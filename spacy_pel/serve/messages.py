@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from starlette.exceptions import HTTPException
 
-from ..documents.document import Document
-from ..documents.json_formats import document_of
+from ..documents.document import Document, mention_at
+from ..errors import PelError
 from .served import Limits
 
 TEXT = "Her MS relapsed with a new brain lesion."
-
-
-def _of_characters(text: str) -> str:
-    """The text. JSON may hold half of a surrogate pair ("\\ud800"), which is an error here."""
-    try:
-        text.encode("utf8")
-    except UnicodeEncodeError:
-        raise PydanticCustomError("surrogate", "half of a surrogate pair is missing") from None
-    return text
-
-
-_Text = Annotated[str, AfterValidator(_of_characters)]
-
-
 _STRICT = ConfigDict(strict=True, extra="forbid")  # no 3.0 for 3, no unknown field
 
 
@@ -46,31 +21,28 @@ class GivenMention(BaseModel):
     model_config = _STRICT
     start: int = Field(ge=0, description="Place of its first character", examples=[4])
     end: int = Field(gt=0, description="Place after its last character", examples=[6])
-    label: _Text = Field("", description='Its label; "MENTION" if empty', examples=["Disease"])
+    label: str = Field("", description='Its label; "MENTION" if empty', examples=["Disease"])
 
 
 class GivenDocument(BaseModel):
     """A text, and its mentions where they are known."""
 
     model_config = _STRICT
-    text: _Text = Field(examples=[TEXT])
-    id: _Text | int | None = Field(None, description="Returned as it is", examples=["note-1"])
+    text: str = Field(examples=[TEXT])
+    id: str | int | None = Field(None, description="Returned as it is", examples=["note-1"])
     mentions: list[GivenMention] | None = Field(
         None,
         description="The mentions to link; if the list is given, even empty, no others are found",
     )
-    _document: Document = PrivateAttr()  # as ``pel link`` has it
 
-    @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> GivenDocument:
-        limits = info.context or Limits()
+    def document(self, limits: Limits) -> Document:
+        """The document; PelError if it is larger than is taken, or a mention is not in its text."""
         _check_number(len(self.text), limits.characters, "characters of text")
         _check_number(len(self.mentions or ()), limits.mentions, "mentions")
-        try:
-            self._document = document_of(self.model_dump(exclude_none=True))
-        except ValueError as error:
-            raise _wrong(str(error).splitlines()[0]) from None
-        return self
+        if self.mentions is None:
+            return Document(self.text, self.id)
+        mentions = (mention_at(self.text, m.start, m.end, m.label) for m in self.mentions)
+        return Document(self.text, self.id, tuple(mentions))
 
 
 class LinkRequest(BaseModel):
@@ -81,44 +53,43 @@ class LinkRequest(BaseModel):
         min_length=1,
         examples=[[{"text": TEXT}, {"text": TEXT, "mentions": [{"start": 4, "end": 6}]}]],
     )
-
-    @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> LinkRequest:
-        _check_number(len(self.documents), (info.context or Limits()).documents, "documents")
-        return self
+    _documents: list[Document] = PrivateAttr(default_factory=list)  # as ``pel link`` has them
 
     @classmethod
     def read(cls, body: bytes, limits: Limits) -> LinkRequest:
-        """The request in a body; HTTPException (422) if it is not what is asked for."""
-        parsed = json.loads(body)
+        """The request in a body; HTTPException (400, 422) if it is not what is asked for."""
         try:
-            return cls.model_validate(parsed, from_attributes=True, context=limits)
+            request = cls.model_validate_json(body)
         except ValidationError as error:
-            faults = error.errors(include_url=False, include_context=False, include_input=False)
+            faults = error.errors(include_url=False, include_input=False)
+            if faults[0]["type"] == "json_invalid":
+                reason = f"the body is not JSON: {faults[0]['ctx']['error']}"
+                raise HTTPException(400, reason) from None
             raise HTTPException(422, first_fault(faults)) from None
+        place = ""
+        try:
+            _check_number(len(request.documents), limits.documents, "documents")
+            for number, given in enumerate(request.documents):
+                place = f"document {number}: "
+                request._documents.append(given.document(limits))
+        except PelError as error:
+            raise HTTPException(422, f"{place}{error}") from None
+        return request
 
 
 def _check_number(number: int, limit: int, what: str) -> None:
     if number > limit:
-        raise _wrong(f"{number:,} {what}; at most {limit:,} are taken")
-
-
-def _wrong(reason: str) -> PydanticCustomError:
-    return PydanticCustomError("wrong", "{reason}", {"reason": reason})
+        raise PelError(f"{number:,} {what}", f"at most {limit:,} are taken")
 
 
 def first_fault(faults: list[dict[str, Any]]) -> str:
     """Say the first of pydantic's errors and the number of others, without repeating what was sent."""
     first, *others = faults
-    place = "the body"
-    if first["loc"]:  # ("documents", 0, "text") as "documents[0].text"
-        named = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
-        parts = [f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in named]
-        place = "".join(parts).lstrip(".") or place
-    if first["type"] == "wrong":
-        place = f"document {first['loc'][1]}" if first["loc"] else place
+    # ("documents", 0, "text") as "documents[0].text"
+    named = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in named]
     more = f" (and {len(others):,} more)" if others else ""
-    return f"{place}: {first['msg']}{more}".encode("utf8", "replace").decode("utf8")
+    return f"{''.join(parts).lstrip('.') or 'the body'}: {first['msg']}{more}"
 
 
 class Candidate(BaseModel):

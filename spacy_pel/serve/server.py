@@ -80,7 +80,7 @@ def run_app(
             uvicorn.Server(_config(app, limits)).run(sockets=[listener])
             return
         with TemporaryDirectory(prefix="pel-serve-") as counters:
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = counters  # of all processes, see metrics.py
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = counters  # of all processes
             cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
             os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(cores) // workers)))
             options = {"workers": workers, "timeout_worker_healthcheck": _SIGN_OF_LIFE}
