@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import platform
 import shutil
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, entry_points, metadata, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.specifiers import SpecifierSet
 from spacy.language import Language
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.transaction import CHUNKS_PREFIX
 from ..pipeline.pipelines import linker_of, load_pipeline
-from ..registry import REGISTERED
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
 
-DISTRIBUTION = "spacy-pel"
 OK, NOTE, BROKEN = "ok", "note", "broken"
 
 
@@ -39,7 +37,6 @@ def diagnose(
     component: str = "proxy_linker",
 ) -> Iterator[Finding]:
     """Check the installation, and a pipeline (a folder or name) with its KB, or with another."""
-    yield from installation_findings()
     yield from _computing_findings()
     if pipeline is None:
         yield from [] if kb is None else kb_findings(kb)
@@ -58,52 +55,24 @@ def diagnose(
         yield from _pipeline_findings(nlp, linker)
 
 
-def _judged(good: bool, subject: str, found: str, remedy: str, bad: str = NOTE) -> Finding:
-    """A finding that needs a remedy unless it is good."""
-    return Finding(OK, subject, found) if good else Finding(bad, subject, found, remedy)
-
-
-def installation_findings() -> Iterator[Finding]:
-    """Whether the installed versions are those that the package asks for."""
-    from packaging.requirements import Requirement
-
-    asked, python = metadata(DISTRIBUTION)["Requires-Python"] or "", platform.python_version()
-    yield _judged(_fits(python, asked), "python", python, f"use a Python {asked}", BROKEN)
-    for text in requires(DISTRIBUTION) or []:
-        requirement = Requirement(text)
-        name, specifier = requirement.name, str(requirement.specifier)
-        needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if needed:
-            present = _version(name)
-            good = present is not None and _fits(present, specifier)
-            found = present or "not installed"
-            found += "" if good or present is None else f", where {specifier} is asked for"
-            yield _judged(good, name, found, f"pip install '{name}{specifier}'", BROKEN)
-
-    missing, remedy = _names_to_install(), "install the package again: pip install -e ."
-    others = f"not those of spacy_pel/registry.py: {', '.join(missing)}"
-    found = others if missing else "all are installed"
-    yield _judged(not missing, "registered names", found, remedy, BROKEN)
-
-    faiss = [name for name in ("faiss-cpu", "faiss-gpu") if _version(name)]
-    if len(faiss) > 1:
-        found = "faiss-cpu and faiss-gpu, one of which overwrites the other"
-        remedy = "pip uninstall faiss-cpu faiss-gpu, then install one of the two"
-    else:
-        found = f"{faiss[0]} {_version(faiss[0])}" if faiss else "not installed"
-        remedy = f"pip install '{DISTRIBUTION}[cpu]'"
-    yield _judged(len(faiss) == 1, "faiss", found, remedy, BROKEN)
-
-
 def _computing_findings() -> Iterator[Finding]:
-    """Whether linking computes on a GPU."""
+    """Whether one FAISS is installed, and linking computes on a GPU."""
     import torch
 
+    faiss = [name for name in ("faiss-cpu", "faiss-gpu") if _version(name)]
+    if len(faiss) == 1:
+        yield Finding(OK, "faiss", f"{faiss[0]} {_version(faiss[0])}")
+    elif faiss:
+        found = "faiss-cpu and faiss-gpu, one of which overwrites the other"
+        remedy = "pip uninstall faiss-cpu faiss-gpu, then install one of the two"
+        yield Finding(BROKEN, "faiss", found, remedy)
+    else:
+        yield Finding(BROKEN, "faiss", "not installed", "pip install 'spacy-pel[cpu]'")
     cuda = torch.version.cuda
     if torch.cuda.is_available():
         yield Finding(OK, "gpu", f"{torch.cuda.get_device_name()}, CUDA {cuda}")
         if _version("faiss-gpu") is None:
-            remedy = f"for search on the GPU: pip install '{DISTRIBUTION}[gpu]' without faiss-cpu"
+            remedy = "for search on the GPU: pip install 'spacy-pel[gpu]' without faiss-cpu"
             yield Finding(NOTE, "gpu", "used by the encoder alone, as faiss-gpu is missing", remedy)
     elif shutil.which("nvidia-smi"):
         build = "built for the CPU" if cuda is None else f"built for CUDA {cuda}, finds no GPU"
@@ -111,22 +80,6 @@ def _computing_findings() -> Iterator[Finding]:
         yield Finding(NOTE, "gpu", f"there may be one, but torch is {build}", remedy)
     else:
         yield Finding(OK, "gpu", "none: all is computed on the processor")
-
-
-def _names_to_install() -> list[str]:
-    """The names that differ between ``registry.py`` and the installed entry points, sorted.
-
-    spaCy reads the entry points, which ``pip`` writes: a name that is added to ``registry.py`` is
-    not found before the package is installed again.
-    """
-    registered = {(g, name, to) for g, names in REGISTERED.items() for name, to in names.items()}
-    points = ((group, point) for group in REGISTERED for point in entry_points(group=group))
-    installed = {
-        (group, point.name, point.value)
-        for group, point in points
-        if point.value.startswith("spacy_pel.")
-    }
-    return sorted({name for _, name, _ in registered ^ installed})
 
 
 def kb_findings(path: Path) -> Iterator[Finding]:
@@ -153,11 +106,11 @@ def kb_findings(path: Path) -> Iterator[Finding]:
 
 def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
     """Whether a pipeline is ready to link, and fits its KB."""
-    asked, spacy = nlp.meta.get("spacy_version", ""), version("spacy")
-    good = _fits(spacy, asked)
-    found = f"{'a pipeline' if nlp.path is None else nlp.path}: {', '.join(nlp.pipe_names)}"
-    found += "" if good else f"; saved for spaCy {asked}, but {spacy} is installed"
-    yield _judged(good, "pipeline", found, "load it with that spaCy if it behaves oddly")
+    asked, present = nlp.meta.get("spacy_version", ""), version("spacy")
+    yield Finding(OK, "pipeline", f"{nlp.path}: {', '.join(nlp.pipe_names)}")
+    if not SpecifierSet(asked).contains(present, prereleases=True):
+        found = f"saved for spaCy {asked}, but {present} is installed"
+        yield Finding(NOTE, "pipeline", found, "load it with that spaCy if it behaves oddly")
     if nlp.pipe_names[0] == linker.name:
         remedy = 'add a component that finds them before the linker, such as "ner" or "kb_matcher"'
         yield Finding(NOTE, "mentions", "none is found by the pipeline, they must be given", remedy)
@@ -176,12 +129,14 @@ def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
             found = f'the KB has a row for each {kb.row_kind}, the pipeline is set to "{wanted}"'
             remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
             yield Finding(NOTE, "fit", found, remedy)
-    threshold, ranking, found = linker.nil_threshold, linker.ranking, "none: no probabilities"
-    if ranking is not None:
-        found = f"probabilities, fitted on mentions of {ranking.fitted_on}"
+    threshold, ranking = linker.nil_threshold, linker.ranking
     nil = "no mention is NIL" if threshold is None else f"a mention below {threshold:.3f} is NIL"
-    remedy = "python -m spacy pel calibrate PIPELINE DEV"
-    yield _judged(ranking is not None, "calibration", f"{found}; {nil}", remedy)
+    if ranking is None:
+        remedy = "python -m spacy pel calibrate PIPELINE DEV"
+        yield Finding(NOTE, "calibration", f"none: no probabilities; {nil}", remedy)
+    else:
+        found = f"probabilities, fitted on mentions of {ranking.fitted_on}; {nil}"
+        yield Finding(OK, "calibration", found)
 
 
 def _version(name: str) -> str | None:
@@ -189,9 +144,3 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _fits(present: str, asked: str) -> bool:
-    from packaging.specifiers import SpecifierSet
-
-    return SpecifierSet(asked).contains(present, prereleases=True)

@@ -1,4 +1,4 @@
-"""The model card of a pipeline that carries its KB: what it is, what it can and cannot do."""
+"""The model card of a pipeline that carries its KB: spaCy's README, its KB, figures and limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
-from thinc.api import Config
 
 from ..errors import PelError
 from ..evaluation.linking_metrics import metrics_table
@@ -87,24 +86,16 @@ def card_sections(
     nlp: Language, component: str, metrics_by_name: dict[str, dict[str, Any]], licences: str
 ) -> Iterator[str]:
     """The parts of the model card, in Markdown; ``metrics_by_name`` is of ``metrics_of_linker``."""
-    from ..architectures import encoder_of
+    from spacy.cli.package import generate_readme
 
     linker = linker_of(nlp, component)
     package, settings = package_name(nlp.meta), linker.kb.settings
     counts, vectors = settings["counts"], settings["vectors"]
     yield f"# {package} {nlp.meta['version']}"
-    yield nlp.meta["description"]
-    yield _table(
-        ("pipeline", ", ".join(f"`{name}`" for name in nlp.pipe_names)),
-        ("language", nlp.lang),
-        ("spaCy", nlp.meta["spacy_version"]),
-        ("licence", nlp.meta["license"] or "not stated"),
-        ("author", nlp.meta["author"] or "not stated"),
-    )
+    yield generate_readme({**nlp.meta, "performance": {}}).strip()
     yield _USE.format(package=package, release=version("spacy-pel"))
     yield "## Knowledge base"
     yield _table(
-        ("sources and releases", "<br>".join(settings["sources"]) or "not stated"),
         ("entities", f"{counts['entities']:,}"),
         ("names", f"{counts['entities'] + counts['aliases']:,}"),
         ("definitions", f"{counts['definitions']:,}"),
@@ -122,18 +113,6 @@ def card_sections(
         error = metrics.get("expected_calibration_error")
         if error is not None:
             yield f"Expected calibration error of the probabilities: {100 * error:.1f}"
-    yield "## Training"
-    encoders = map(encoder_of, linker.model.layers)
-    parameters = sum(weights.numel() for encoder in encoders for weights in encoder.parameters())
-    seen, width = len(linker.cfg["trained_entities"]), linker.retriever.width
-    yield (
-        f"The retriever has {parameters:,} parameters and vectors of {width} dimensions. {seen:,} "
-        "entities were seen in training. Other entities are linked as well: the encoder reads their "
-        "names, types and definitions."
-    )
-    corpus = nlp.config.interpolate()["corpora"]["train"]
-    if corpus != nlp.default_config.interpolate()["corpora"]["train"]:
-        yield f"The corpus:\n\n```ini\n{Config({'corpora': {'train': corpus}}).to_str()}\n```"
     yield "## Intended use, and limits"
     yield "\n".join(f"- {limit}" for limit in _limits(nlp, linker))
     yield "## Licences"
@@ -152,6 +131,8 @@ def _limits(nlp: Language, linker: Any) -> Iterator[str]:
     if threshold is not None:
         nil = f"a mention whose best {measure} is below {threshold:.3f} is NIL: none of them."
     yield known + nil
+    seen = len(linker.cfg["trained_entities"])
+    yield f"{seen:,} of its entities were seen in training. Others are linked as well, by their texts."
     if linker.ranking:
         yield (
             "The probability of a link was fitted on the texts that it was calibrated on, on mentions "

@@ -16,6 +16,7 @@ from spacy.language import Language
 from ..architectures import pipeline_folder
 from ..errors import PelError
 from ..fitting.calibrate import nil_threshold_of_names
+from ..jobs.document_blocks import NoBar
 from ..jobs.embed import embed_kb
 from ..kb import Entity, KnowledgeBase
 from ..kb.change import remove_entities
@@ -49,7 +50,7 @@ def start(
     below: Sequence[str] = (),
     force: bool = False,
     reading: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
-    encoding: Callable[..., Any] | None = None,
+    encoding: Callable[..., Any] = NoBar,
     report: Callable[[str], object] = logger.info,
 ) -> KnowledgeBase:
     """Make a pipeline that marks the names of an ontology in texts and links them.

@@ -57,7 +57,7 @@ def test_doctor_prints_what_to_do_and_fails_if_something_is_broken(
     result = CliRunner().invoke(pel, [*arguments, "--json"])
     assert result.exit_code == 1
     assert {"broken", "ok"} <= {finding["state"] for finding in json.loads(result.stdout)}
-    assert "spacy: " in run("doctor")
+    assert "faiss: " in run("doctor")
 
 
 TEXT = "The patient has MS and cephalgia."
@@ -166,7 +166,7 @@ def test_it_says_what_it_is_and_what_was_measured(
 
     card = (out / "README.md").read_text("utf8")
     assert card.startswith("# xx_tiny_linker 1.2.0\n\nA toy.\n")
-    assert checksum in card and "| sources and releases | tiny |" in card
+    assert checksum in card and "| **Sources** | tiny |" in card
     cells = [f"{100 * measured['recall@1'][group]:.1f}" for group in ("all", "in_kb")]
     (row,) = re.findall(r"^\| recall@1 .*$", card, re.M)
     assert row.split()[3:7:2] == cells
@@ -182,9 +182,6 @@ def test_what_is_not_said_is_missed(run, tiny_nlp: Language, tiny_kb: Path, tmp_
     tiny_nlp.meta.update(name="mine", description="As before.", performance={"tag_acc": 0.9})
     linker = tiny_nlp.get_pipe("proxy_linker")
     linker.nil_threshold, linker.ranking = 0.25, ranking_by_score()
-    reader = {"@readers": "spacy-pel.DocumentCorpus.v1", "path": "${paths.train}"}
-    tiny_nlp.config["corpora"]["train"] = reader
-    tiny_nlp.config["paths"]["train"] = "train.pubtator"
     tiny_nlp.to_disk(tmp_path / "pipeline")
     output = run("assemble", tmp_path / "pipeline", tiny_kb, tmp_path / "out")
     assert "It has no notes on licences: before you pass it on, give some with --licenses" in output
@@ -194,7 +191,6 @@ def test_what_is_not_said_is_missed(run, tiny_nlp: Language, tiny_kb: Path, tmp_
     assert card.startswith("# xx_mine 0.0.0\n\nAs before.\n") and "None were given." in card
     assert "It finds no mentions: they must be given" in card
     assert "below 0.250 is NIL" in card and "fitted on the texts" in card
-    assert '@readers = "spacy-pel.DocumentCorpus.v1"\npath = "train.pubtator"' in card
     assert not (tmp_path / "out" / "LICENSES_SOURCES").exists()
 
 
