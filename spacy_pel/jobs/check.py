@@ -20,7 +20,7 @@ from ..documents.tables import csv_line
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.readers.tables import text_rows
-from ..kb.records.merging import plain_id
+from ..kb.records.entity import plain_id
 from ..kb.records.names import normalised
 from ..kb.store import KB_FILE
 from ..linking.ranking import trigram_likeness

@@ -7,7 +7,6 @@ may have an alternative id of another as its concept id, and is then found by it
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import sqlite3
 import tempfile
@@ -15,7 +14,7 @@ import zlib
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -27,21 +26,10 @@ from ..about import __version__
 from ..errors import PelError
 from .knowledge_base import KnowledgeBase
 from .mentions import MentionPassage, MentionWeight
-from .records.entity import Entity, cleaned
-from .records.merging import joined, renamed
+from .records.entity import Entity, cleaned, joined, renamed
 from .records.names import name_hash, normalised, searched_text
 from .records.semantic_types import SemanticType
-from .store import (
-    FIELDS,
-    KIND,
-    POSTING,
-    SCHEMA,
-    SCHEMA_VERSION,
-    Settings,
-    entity_row,
-    record_crc,
-    stored_entity,
-)
+from .store import FIELDS, KIND, POSTING, SCHEMA, SCHEMA_VERSION, entity_of, entity_row, record_crc
 from .transaction import (
     Writing,
     folder_lock,
@@ -55,15 +43,11 @@ from .vector_writing import MentionEncoder, encoded_mentions, insert_rows, refil
 
 # How much mentions count before that is fitted.
 UNFITTED = MentionWeight(0.2, 0.5)
-_PASSAGE = "INSERT INTO passage (source, document, text) VALUES (?, ?, ?)"
-_MENTION = "INSERT INTO mention (passage, start, stop, concept_id, vector) VALUES (?, ?, ?, ?, ?)"
 _ENCODED = 2048  # entities given to the encoder at a time
 _COUNTED = ("aliases", "alt_ids", "parents", "retired_ids", "xrefs")
 _QUICK = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
-_STAGED = f"CREATE TABLE entity (place, {FIELDS}, PRIMARY KEY (concept_id, place)) WITHOUT ROWID;"
 _VALUES = ", ".join("?" * len(Entity._fields))
-_TOGETHER = 4096  # records written at a time
-_CHUNK = 1 << 16  # hashes of names
+_CHUNK = 1 << 16  # hashes of names written at a time
 _WORDS_HELD = 1 << 24  # bytes of the index of words in memory before they are written
 
 
@@ -97,30 +81,34 @@ def build_kb(
 
     A KB that is already in the folder is replaced at the very end, together with its vectors. After any
     error or interruption, it stays as it was. The entities come in any order; those with the same concept id
-    are ``joined``. The types are theirs and those above; they are read after the entities. Names are looked up as they stand, or also ``in_any_order`` of
-    their words (``names_by_words``).
+    are ``joined``. ``types`` are those that the sources define; they are read after the entities. Names
+    are looked up as they stand, or also ``in_any_order`` of their words (``names_by_words``).
 
     Raises:
         PelError: The folder holds something other than a KB, an entity is unusable, there are no
             entities, or the disk is full.
     """
     folder = Path(path).absolute()
+    set_option = "INSERT INTO word (word, rank) VALUES (?, ?)"
     with folder_lock(folder):
         new = temporary_path(folder, ".sqlite")
-        with closing(StagedRecords(entities)) as staged, new_database(new) as database:
-            if not staged.count:
+        with closing(sqlite3.connect(new, isolation_level=None)) as database:
+            database.executescript(f"{_QUICK} {SCHEMA} BEGIN")
+            database.executemany(set_option, [("automerge", 0), ("hashsize", _WORDS_HELD)])
+            digest = _write(database, 0, _sorted_rows(entities), types)
+            counts = _counts(database, "true")
+            if not counts["entities"]:
                 source = ", ".join(sources) or folder
                 raise PelError(f"{source}: no entities", "check that it is the right source")
-            counts, digest = staged.write(database, 0, types)
-            settings: Settings = {
+            settings = {
                 "kind": KIND,
                 "schema_version": SCHEMA_VERSION,
                 "created_by": f"spacy-pel {__version__}",
                 "sources": list(sources),
                 "counts": counts,
                 "change": 0,
-                "next_number": staged.count,
-                "in_order": staged.count,
+                "next_number": counts["entities"],
+                "in_order": counts["entities"],
                 "checksum": digest,
                 "vectors": None,
                 "mentions": None,
@@ -128,6 +116,9 @@ def build_kb(
             }
             write_settings(database, settings)
             database.execute("INSERT INTO setting VALUES ('built', ?)", (digest,))
+            database.execute("INSERT INTO word (word) VALUES ('optimize')")
+            database.executemany(set_option, [("automerge", 4), ("hashsize", 1 << 20)])
+            database.execute("COMMIT")
         put_in_place(new, folder)
         write_checksums(folder)
     return KnowledgeBase.open(folder)
@@ -148,8 +139,8 @@ def add_entities(
     Entities with the same concept id are ``joined``.
 
     Raises:
-        PelError: A concept id is in the KB already, an entity is unusable, the encoder is missing or not that of the KB, another process is writing to the KB, or the
-            disk is full.
+        PelError: A concept id is in the KB already, an entity is unusable, the encoder is missing or not
+            that of the KB, another process is writing to the KB, or the disk is full.
     """
     return _change(path, "add", united(entities), encoder, types, sources)
 
@@ -218,10 +209,15 @@ def learn_mentions(
             _delete(change, source)
             for document, text, mentions in kept:
                 crc = zlib.crc32(json.dumps([document, text, mentions]).encode(), crc)
-                values = (source, document, text)
-                passage = change.database.execute(_PASSAGE, values).lastrowid
-                rows = [(passage, *mention, next(made, None)) for mention in mentions]
-                change.database.executemany(_MENTION, rows)
+                passage = change.database.execute(
+                    "INSERT INTO passage (source, document, text) VALUES (?, ?, ?)",
+                    (source, document, text),
+                ).lastrowid
+                change.database.executemany(
+                    "INSERT INTO mention (passage, start, stop, concept_id, vector) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    [(passage, *mention, next(made, None)) for mention in mentions],
+                )
             counts = {name: n for name, n in old["counts"].items() if name != source}
             fingerprint = encoder.mention_fingerprint if encoder else None
             counts[source] = n_mentions
@@ -285,80 +281,69 @@ def _change(
                 )
                 remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
                 raise PelError(f"{problem} for each {encoder.row_kind}", remedy)
-        numbers: set[int] = set()  # of what leaves the KB, also because a newer record replaces it
-        lost: Counter[str] = Counter()
-        with closing(StagedRecords(_written(kb, kind, entities, numbers, lost))) as staged:
-            n_gone = len(numbers)
-            if not staged.count and not n_gone and not acronyms:
-                return ChangeCounts()
-            if len(kb) + staged.count == n_gone:
-                raise PelError(f"{kb.path}: nothing would be left", "delete the folder instead")
-            # Everything that takes long is done before readers may have to wait.
-            old, gone, types, rows = change.settings, sorted(numbers), list(types), []
+        given = list(entities)
+        new: list[Entity] = []
+        gone: list[int] = []  # what leaves the KB, also because a newer record replaces it
+        for entity, number in zip(given, kb.numbers_of([e.concept_id for e in given]).tolist()):
+            id = entity.concept_id
+            if number < 0 and kind in ("update", "remove"):
+                if id in kb:
+                    problem = f"{id!r} is an alternative id of {kb[id].concept_id!r} in {kb.path}"
+                    raise PelError(problem, "give the concept id")
+                add = "use kb change add or kb change merge to add it"
+                remedy = add if kind == "update" else "check the id"
+                raise PelError(f"{id!r} is not in {kb.path}", remedy)
+            if number >= 0:
+                if kind == "add":
+                    remedy = "use kb change update to replace its record, or kb change merge to add to it"
+                    raise PelError(f"{id!r} is in {kb.path} already", remedy)
+                [present] = kb.entities([number])
+                if kind == "merge":
+                    entity = joined(present, entity)
+                if entity == present:
+                    continue
+                gone.append(number)
+            if kind != "remove":
+                new.append(entity)
+        if not new and not gone and not acronyms:
+            return ChangeCounts()
+        if len(kb) + len(new) == len(gone):
+            raise PelError(f"{kb.path}: nothing would be left", "delete the folder instead")
+        # Everything that takes long is done before readers may have to wait.
+        old, types, rows = change.settings, list(types), []
+        first = old["next_number"]
+        if kb.has_vectors:
+            n_rows_gone = len(kb.rows(gone)[1])
+            projection = kb.vectors.projection
+            for start in range(0, len(new), _ENCODED):
+                vectors, places = encoder.rows(new[start : start + _ENCODED])
+                rows.append((vectors, places + first + start))
+        with change.transaction() as number:
+            executemany = change.database.executemany
+            digest = _write(change.database, first, map(entity_row, new), types)
+            executemany("INSERT INTO removed VALUES (?, ?)", [(n, number) for n in sorted(gone)])
+            counts = Counter(old["counts"])
+            counts.update(_counts(change.database, "number >= ?", first))
+            removed = "number IN (SELECT number FROM removed WHERE change = ?)"
+            counts.subtract(_counts(change.database, removed, number))
+            counted = [(name, json.dumps(rows)) for name, rows in (acronyms or {}).items()]
+            executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", counted)
+            change.note(
+                digest,
+                sorted(gone),
+                *counted,
+                counts=counts,
+                next_number=first + len(new),
+                sources=list(dict.fromkeys([*old["sources"], *sources])),
+            )
             if kb.has_vectors:
-                n_rows_gone = len(kb.rows(gone)[1])
-                projection = kb.vectors.projection
-                new_entities, first = staged.entities(), old["next_number"]
-                while block := list(itertools.islice(new_entities, _ENCODED)):
-                    vectors, places = encoder.rows(block)
-                    rows.append((vectors, places + first))
-                    first += len(block)
-            with change.transaction() as number:
-                counts, digest = staged.write(change.database, old["next_number"], types)
-                counts.update(old["counts"])
-                counts.subtract(lost)
-                change.database.executemany(
-                    "INSERT INTO removed VALUES (?, ?)", [(n, number) for n in gone]
-                )
-                counted = [(name, json.dumps(rows)) for name, rows in (acronyms or {}).items()]
-                change.database.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", counted)
-                change.note(
-                    digest,
-                    gone,
-                    *counted,
-                    counts=dict(counts),
-                    next_number=old["next_number"] + staged.count,
-                    sources=list(dict.fromkeys([*old["sources"], *sources])),
-                )
-                if kb.has_vectors:
-                    total = old["vectors"]["rows"] + insert_rows(change, rows, projection)
-                    change.settings["vectors"] = {**old["vectors"], "rows": total - n_rows_gone}
+                total = old["vectors"]["rows"] + insert_rows(change, rows, projection)
+                change.settings["vectors"] = {**old["vectors"], "rows": total - n_rows_gone}
         if kb.has_vectors:
             refile_if_wasteful(change)
         if kind == "remove":
-            return ChangeCounts(removed=n_gone)
-        return ChangeCounts(staged.count - n_gone, n_gone)
-
-
-def _written(
-    kb: KnowledgeBase, kind: str, entities: Iterable[Entity], gone: set[int], lost: Counter[str]
-) -> Iterator[Entity]:
-    """The entities that a change writes. What leaves the KB goes to ``gone`` and ``lost``."""
-    for entity in entities:
-        id = entity.concept_id
-        number = kb.number(id)
-        present = None if number is None else kb.entities([number])[0]
-        if present and present.concept_id != id:
-            if kind in ("update", "remove"):
-                problem = f"{id!r} is an alternative id of {present.concept_id!r} in {kb.path}"
-                raise PelError(problem, "give the concept id")
-            present = None
-        if present and kind == "add":
-            remedy = "use kb change update to replace its record, or kb change merge to add to it"
-            raise PelError(f"{id!r} is in {kb.path} already", remedy)
-        if present is None and kind in ("update", "remove"):
-            add = "use kb change add or kb change merge to add it"
-            remedy = add if kind == "update" else "check the id"
-            raise PelError(f"{id!r} is not in {kb.path}", remedy)
-        if present and kind == "merge":
-            entity = cleaned(joined(present, entity))
-        if present == entity:
-            continue
-        if present:
-            gone.add(number)
-            _count(lost, present)
-        if kind != "remove":
-            yield entity
+            return ChangeCounts(removed=len(gone))
+        return ChangeCounts(len(new) - len(gone), len(gone))
 
 
 def _delete(change: Writing, source: str) -> None:
@@ -370,116 +355,78 @@ def _delete(change: Writing, source: str) -> None:
 # Records, and the tables by which they are looked up: by id, name, word, type and source.
 
 
-class StagedRecords:
-    """Records that are about to be written, cleaned and sorted by concept id in a scratch file.
-
-    Those with the same concept id are ``joined`` in the order given.
-    """
-
-    def __init__(self, entities: Iterable[Entity]) -> None:
-        """Reads entities in any order; PelError if one is unusable, or there is no space to sort."""
-        rows = ((place, *entity_row(e)) for place, e in enumerate(map(cleaned, entities)))
-        try:
-            self._database = sqlite3.connect("", isolation_level=None)
-            self._database.executescript(f"{_QUICK} {_STAGED} BEGIN")
-            self._database.executemany(f"INSERT INTO entity VALUES (?, {_VALUES})", rows)
-            distinct = self._database.execute("SELECT count(DISTINCT concept_id) FROM entity")
-        except sqlite3.OperationalError as error:
-            raise PelError(
-                f"the entities cannot be sorted in {tempfile.gettempdir()} ({error})",
-                "free some space there, or set TMPDIR to a larger folder",
-            ) from error
-        ((self.count,),) = distinct
-
-    def close(self) -> None:
-        """Removes the scratch file."""
-        self._database.close()
-
-    def entities(self) -> Iterator[Entity]:
-        """The records, sorted by concept id."""
-        return map(_entity, self._rows())
-
-    def _rows(self) -> Iterator[Sequence[str | None]]:
-        query = f"SELECT {FIELDS} FROM entity ORDER BY concept_id, place"
-        for _, group in groupby(self._database.execute(query), key=itemgetter(0)):
-            first, *others = group
-            yield entity_row(cleaned(joined(*map(_entity, (first, *others))))) if others else first
-
-    def write(
-        self, database: sqlite3.Connection, first: int, types: Iterable[SemanticType]
-    ) -> tuple[Counter[str], str]:
-        """Writes the records, the first with this number, and their look-up tables.
-
-        What they add to the KB's counts, and a hash of all records, is returned.
-        """
-        counts = Counter(dict.fromkeys(("entities", "definitions", *_COUNTED), 0))
-        digest = hashlib.sha256()
-        hashes = array("Q")  # hash << 32 | number, which sorts like the pair
-        # From types, or sources, to numbers of records, ascending.
-        typed, sourced = (defaultdict[str, array](lambda: array("i")) for _ in range(2))
-        rows, numbers = self._rows(), itertools.count(first)
-        while block := list(itertools.islice(rows, _TOGETHER)):
-            records, texts, alternatives = [], [], []
-            for row, number in zip(block, numbers):
-                crc = record_crc(row)
-                entity = stored_entity(crc, *row)
-                _count(counts, entity)
-                digest.update(crc.to_bytes(4, "little"))
-                records.append((number, *row, crc))
-                names = dict.fromkeys(map(normalised, entity.names))
-                texts.append((number, searched_text(" ".join(names))))
-                hashes.extend(name_hash(name) << 32 | number for name in names)
-                alternatives += [(id, number) for id in (*entity.alt_ids, *entity.retired_ids)]
-                for postings, keys in ((typed, entity.types), (sourced, entity.sources)):
-                    for key in keys:
-                        postings[key].append(number)
-            insert = f"INSERT INTO entity (number, {FIELDS}, crc) VALUES (?, {_VALUES}, ?)"
-            database.executemany(insert, records)
-            database.executemany("INSERT INTO word (rowid, names) VALUES (?, ?)", texts)
-            database.executemany("INSERT OR IGNORE INTO alternative VALUES (?, ?)", alternatives)
-        ordered = np.sort(np.frombuffer(hashes, dtype=np.uint64))
-        for start in range(0, len(ordered), _CHUNK):
-            chunk = ordered[start : start + _CHUNK]
-            pairs = zip((chunk >> 32).tolist(), (chunk & 0xFFFFFFFF).tolist())
-            database.executemany("INSERT OR IGNORE INTO name VALUES (?, ?)", pairs)
-        for table, postings in (("typed", typed), ("sourced", sourced)):
-            blobs = {key: np.array(numbers, POSTING).tobytes() for key, numbers in postings.items()}
-            lists = [(key, first, blob) for key, blob in sorted(blobs.items())]
-            database.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", lists)
-        known = set(map(SemanticType._make, database.execute("SELECT * FROM semantic_type")))
-        new = [type for type in dict.fromkeys(types) if type not in known]
-        database.executemany("INSERT INTO semantic_type VALUES (?, ?, ?)", new)
-        digest.update(json.dumps(new).encode())
-        return counts, digest.hexdigest()
-
-
 def united(entities: Iterable[Entity]) -> Iterator[Entity]:
-    """The entities as ``StagedRecords`` sorts and joins them."""
-    with closing(StagedRecords(entities)) as staged:
-        yield from staged.entities()
+    """The entities, cleaned and sorted by concept id. Those with the same are ``joined``, in the order given.
+
+    PelError if an entity is unusable, or there is no space to sort them in a scratch file.
+    """
+    return map(entity_of, _sorted_rows(entities))
 
 
-def _entity(row: Sequence[str | None]) -> Entity:
-    return stored_entity(record_crc(row), *row)
+def _sorted_rows(entities: Iterable[Entity]) -> Iterator[Sequence[str | None]]:
+    """The records of ``united``, as the KB stores them."""
+    try:
+        with closing(sqlite3.connect("", isolation_level=None)) as scratch:
+            scratch.executescript(f"{_QUICK} CREATE TABLE entity ({FIELDS}); BEGIN")
+            rows = map(entity_row, map(cleaned, entities))
+            scratch.executemany(f"INSERT INTO entity VALUES ({_VALUES})", rows)
+            ordered = scratch.execute("SELECT * FROM entity ORDER BY concept_id, rowid")
+            for _, group in groupby(ordered, key=itemgetter(0)):
+                first, *others = group
+                if others:
+                    first = entity_row(joined(*map(entity_of, (first, *others))))
+                yield first
+    except sqlite3.OperationalError as error:
+        raise PelError(
+            f"the entities cannot be sorted in {tempfile.gettempdir()} ({error})",
+            "free some space there, or set TMPDIR to a larger folder",
+        ) from error
 
 
-def _count(counts: Counter[str], entity: Entity) -> None:
-    """Adds an entity to the counts of a KB."""
-    counts["entities"] += 1
-    counts["definitions"] += entity.definition is not None
-    for field in _COUNTED:
-        counts[field] += len(getattr(entity, field))
+def _write(
+    database: sqlite3.Connection,
+    first: int,
+    rows: Iterable[Sequence[str | None]],
+    types: Iterable[SemanticType],
+) -> str:
+    """Writes records, the first with this number, and their look-up tables; returns a hash of them."""
+    digest = hashlib.sha256()
+    hashes = array("Q")  # hash << 32 | number, which sorts like the pair
+    # From types, or sources, to numbers of records, ascending.
+    typed, sourced = (defaultdict[str, array](lambda: array("i")) for _ in range(2))
+    insert = f"INSERT INTO entity (number, {FIELDS}, crc) VALUES (?, {_VALUES}, ?)"
+    for number, row in enumerate(rows, first):
+        entity, crc = entity_of(row), record_crc(row)
+        digest.update(crc.to_bytes(4, "little"))
+        database.execute(insert, (number, *row, crc))
+        names = dict.fromkeys(map(normalised, entity.names))
+        text = searched_text(" ".join(names))
+        database.execute("INSERT INTO word (rowid, names) VALUES (?, ?)", (number, text))
+        hashes.extend(name_hash(name) << 32 | number for name in names)
+        for id in (*entity.alt_ids, *entity.retired_ids):
+            database.execute("INSERT OR IGNORE INTO alternative VALUES (?, ?)", (id, number))
+        for postings, keys in ((typed, entity.types), (sourced, entity.sources)):
+            for key in keys:
+                postings[key].append(number)
+    ordered = np.sort(np.frombuffer(hashes, dtype=np.uint64))
+    for start in range(0, len(ordered), _CHUNK):
+        chunk = ordered[start : start + _CHUNK]
+        pairs = zip((chunk >> 32).tolist(), (chunk & 0xFFFFFFFF).tolist())
+        database.executemany("INSERT OR IGNORE INTO name VALUES (?, ?)", pairs)
+    for table, postings in (("typed", typed), ("sourced", sourced)):
+        blobs = {key: np.array(numbers, POSTING).tobytes() for key, numbers in postings.items()}
+        lists = [(key, first, blob) for key, blob in sorted(blobs.items())]
+        database.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", lists)
+    known = set(map(SemanticType._make, database.execute("SELECT * FROM semantic_type")))
+    new = [type for type in dict.fromkeys(types) if type not in known]
+    database.executemany("INSERT INTO semantic_type VALUES (?, ?, ?)", new)
+    digest.update(json.dumps(new).encode())
+    return digest.hexdigest()
 
 
-@contextmanager
-def new_database(path: Path) -> Iterator[sqlite3.Connection]:
-    """An empty database of a KB, without a journal, which is committed at the end of the block."""
-    set_option = "INSERT INTO word (word, rank) VALUES (?, ?)"
-    with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        database.executescript(_QUICK + SCHEMA)
-        database.executemany(set_option, [("automerge", 0), ("hashsize", _WORDS_HELD)])
-        database.execute("BEGIN")
-        yield database
-        database.execute("INSERT INTO word (word) VALUES ('optimize')")
-        database.executemany(set_option, [("automerge", 4), ("hashsize", 1 << 20)])
-        database.execute("COMMIT")
+def _counts(database: sqlite3.Connection, which: str, *parameters: int) -> dict[str, int]:
+    """The counts of a KB's settings, of its records for which a condition of SQL holds."""
+    sums = [f"ifnull(sum(json_array_length({name})), 0)" for name in _COUNTED]
+    query = f"SELECT count(*), count(definition), {', '.join(sums)} FROM entity WHERE {which}"
+    counts = database.execute(query, parameters).fetchone()
+    return dict(zip(("entities", "definitions", *_COUNTED), counts))

@@ -17,7 +17,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
-from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +32,6 @@ KB_FILE = "kb.sqlite"
 JOURNAL = KB_FILE + "-journal"
 KIND = "spacy-pel-kb"
 SCHEMA_VERSION = 3
-_OLD_MANIFEST = "manifest.json"  # of KBs that earlier releases wrote
 VECTOR_FILE = re.compile(r"(vectors-[0-9a-f]{16}\.npy|index-[0-9a-f]{16}\.faiss)")
 
 SCHEMA = """
@@ -94,6 +92,7 @@ _READING = f"{_UNTRUSTED} PRAGMA query_only = ON; PRAGMA mmap_size = {_MAPPED_BY
 _OBJECTS = """
 SELECT type, name, tbl_name, iif(name GLOB 'word_*', NULL, sql) FROM sqlite_schema
 """
+_as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _JOINT_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names other files
 
 
@@ -175,11 +174,6 @@ class Store:
         path, folder = self.path, self.path.parent
         build = f"python -m spacy pel kb build SOURCE {folder}"
         if plain_file_size(path) is None:
-            old = folder / _OLD_MANIFEST
-            if old.is_file() and KIND.encode() in old.read_bytes():
-                problem = f"{folder}: a knowledge base in the form of an earlier release"
-                remedy = "build it in a new folder: python -m spacy pel kb build SOURCE KB"
-                raise PelError(problem, remedy)
             raise PelError(f"{folder}: no knowledge base here", f"build one: {build}")
         rows = self.read("SELECT value FROM setting WHERE name = 'kb'")
         try:
@@ -303,24 +297,22 @@ def record_crc(fields: Sequence[str | None]) -> int:
 def entity_row(entity: Entity) -> list[str | None]:
     """An entity as the values of FIELDS: lists as JSON, None for an empty one."""
     return [
-        f"[{','.join(map(encode_basestring, value))}]"
-        if value and type(value) is tuple
-        else value or None
-        for value in entity
+        _as_json(value) if value and type(value) is tuple else value or None for value in entity
     ]
+
+
+def entity_of(fields: Sequence[str | None]) -> Entity:
+    """The entity of the values of FIELDS; ValueError or TypeError for no such values."""
+    id, name, aliases, types, definition, *others = fields
+    aliases, types, *others = (tuple(json.loads(x)) if x else () for x in (aliases, types, *others))
+    return Entity(id, name, aliases, types, definition, *others)
 
 
 def stored_entity(crc: int, *fields: str | None) -> Entity:
     """The entity of a record; ValueError or TypeError for a damaged one."""
     if record_crc(fields) != crc:
         raise ValueError(f"the record of {fields[0]!r} does not agree with its checksum")
-    id, name, aliases, types, definition, *others = fields
-    lists = [json.loads(text) if text else [] for text in (aliases, types, *others)]
-    if not (id and name and all(type(texts) is list for texts in lists)):
-        raise TypeError("no text or no list where one belongs")
-    "".join(text for texts in lists for text in texts)  # raises TypeError unless all are texts
-    aliases, types, *others = map(tuple, lists)
-    return Entity(id, name, aliases, types, definition or None, *others)
+    return entity_of(fields)
 
 
 def vector_files(settings: Settings) -> list[dict[str, Any]]:

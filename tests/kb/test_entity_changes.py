@@ -20,7 +20,7 @@ from spacy_pel.kb.change import (
     update_entities,
 )
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.records.merging import joined
+from spacy_pel.kb.records.entity import joined
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.kb.transaction import CHECKSUMS
 

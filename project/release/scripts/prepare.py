@@ -26,7 +26,7 @@ from spacy_pel.kb import Entity
 from spacy_pel.kb.change import united
 from spacy_pel.kb.readers import open_source
 from spacy_pel.kb.readers.tables import read_mapping
-from spacy_pel.kb.records.merging import plain_id
+from spacy_pel.kb.records.entity import plain_id
 from spacy_pel.system.whole_files import whole_file
 
 app = typer.Typer()

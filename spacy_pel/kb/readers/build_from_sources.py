@@ -11,7 +11,7 @@ from ...errors import PelError
 from ...kb import Entity, KnowledgeBase, build_kb
 from ...system.lines import numbered_lines
 from ..change import united
-from ..records.merging import renamed
+from ..records.entity import renamed
 from ..records.semantic_types import SemanticType, types_meant
 from .entity_source import ReadOptions
 from .source_formats import open_source

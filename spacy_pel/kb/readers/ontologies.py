@@ -14,8 +14,7 @@ from pathlib import Path
 
 from ...errors import PelError
 from ...system.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
-from ..records.entity import Entity, cleaned_at
-from ..records.merging import ends_of
+from ..records.entity import Entity, cleaned_at, ends_of
 from .entity_source import ReadOptions, Source, SourceFormat, file_elements
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,7 @@ from typing import Any
 from ...errors import PelError
 from ...system.duckdb_session import check_texts, duckdb_connection, sql_identifier, sql_path
 from ...system.lines import check_gzip, numbered_lines
-from ..records.entity import Entity, cleaned_at
-from ..records.merging import plain_id
+from ..records.entity import Entity, cleaned_at, plain_id
 from .entity_source import ReadOptions, Source, SourceFormat
 from .mesh import BRANCHES, VOCABULARY
 

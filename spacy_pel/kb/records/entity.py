@@ -1,9 +1,9 @@
-"""The record of one entity of a knowledge base, and how it is cleaned."""
+"""The record of one entity of a knowledge base: how it is cleaned, and joined with others of that entity."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ...errors import PelError
@@ -13,6 +13,8 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 RESERVED_ID = "NIL"  # spans.NIL: what a mention without an entity has in place of an id
 LONGEST_ID = 1_000
 LONGEST_TEXT = 1_000_000
+_LISTS = ("aliases", "types", "alt_ids", "parents", "retired_ids", "xrefs", "sources")
+_PREFIXED = re.compile(r"(?:UMLS(?:_CUI)?:(C\d{7})|(?:MESH|MSH):([CD]\d+))", re.IGNORECASE)
 
 
 class Entity(NamedTuple):
@@ -121,3 +123,56 @@ def _printable(text: str, concept_id: str) -> str:
 
 def _distinct(texts: Iterable[str], concept_id: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, (_printable(text, concept_id) for text in texts))))
+
+
+def plain_id(id: str) -> str:
+    """An identifier as its vocabulary writes it: "C0012634" for "UMLS:C0012634", and so for MeSH."""
+    match = _PREFIXED.fullmatch(id)
+    return (match[1] or match[2]) if match else id
+
+
+def joined(first: Entity, *others: Entity) -> Entity:
+    """One record of several that stand for the same entity, ``cleaned``.
+
+    The id, name and definition are those of the first; if it has no definition, that of the next.
+    The others' ids become alternative ids, and their names aliases. Lists are united in order.
+    """
+    lists = {name: list(getattr(first, name)) for name in _LISTS}
+    definition = first.definition
+    for entity in others:
+        if entity.canonical_name != first.canonical_name:
+            lists["aliases"].append(entity.canonical_name)
+        lists["alt_ids"].append(entity.concept_id)
+        for name, united in lists.items():
+            united += getattr(entity, name)
+        definition = definition or entity.definition
+    return cleaned(first._replace(**lists, definition=definition))
+
+
+def renamed(entities: Iterable[Entity], mapping: Mapping[str, str]) -> Iterator[Entity]:
+    """The entities with the concept ids to which a mapping leads at its end (``ends_of``).
+
+    The mapping is from ids to ids of the same entities. Replaced ids become alternative ids, and
+    parents get their new ids. Alternative ids and cross-references are not looked at.
+    """
+    ends = ends_of(mapping)
+    for entity in map(cleaned, entities):
+        id = ends.get(entity.concept_id, entity.concept_id)
+        parents = tuple(ends.get(parent, parent) for parent in entity.parents)
+        alt_ids = (entity.concept_id, *entity.alt_ids)
+        # ``cleaned`` takes out what is no other id.
+        yield cleaned(entity._replace(concept_id=id, parents=parents, alt_ids=alt_ids))
+
+
+def ends_of(mapping: Mapping[str, str]) -> dict[str, str]:
+    """The id that each id of a mapping leads to: of a -> b -> c it is c; of a cycle, its smallest id."""
+    ends: dict[str, str] = {}
+    for id in mapping:
+        path: dict[str, int] = {}  # the ids passed, each with its place
+        while id in mapping and id not in ends and id not in path:
+            path[id] = len(path)
+            id = mapping[id]
+        if id in path:
+            id = min(list(path)[path[id] :])
+        ends.update(dict.fromkeys(path, ends.get(id, id)))
+    return ends

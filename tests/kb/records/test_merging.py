@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, change
 from spacy_pel.kb.change import united
-from spacy_pel.kb.records.merging import joined, plain_id, renamed
+from spacy_pel.kb.records.entity import joined, plain_id, renamed
 
 from ...growth import assert_linear
 
