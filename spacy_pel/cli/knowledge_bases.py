@@ -402,9 +402,13 @@ def info_cli(
       python -m spacy pel kb info kb
       python -m spacy pel kb info kb "multiple sclerosis"
     """
-    from ..kb.describe import kb_find, kb_info
+    from ..kb import KnowledgeBase
+    from ..kb.describe import kb_info
 
-    found = kb_find(folder, name, limit) if name is not None else []
+    found = []
+    if name is not None:
+        with KnowledgeBase.open(folder) as opened:
+            found = opened.found(name, limit)
     info = kb_info(folder) if name is None else [entity._asdict() for entity in found]
     if as_json:
         say(json.dumps(info, indent=2, ensure_ascii=False))
@@ -503,7 +507,7 @@ def export_cli(
       python -m spacy pel kb export kb tables
     """
     from ..kb import KnowledgeBase
-    from ..kb.copies import export_kb
+    from ..kb.describe import export_kb
 
     with KnowledgeBase.open(folder) as opened:
         counts = export_kb(opened, output)

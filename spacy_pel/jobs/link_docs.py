@@ -20,7 +20,6 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..documents.docs import gives_mentions, linked_document
-from ..kb.describe import check_vocabularies
 from ..pipeline.pipelines import (
     linker_of,
     load_pipeline,
@@ -86,7 +85,7 @@ class Linking:
         if self.candidates is not None:
             linker.candidates = self.candidates
         if self.xrefs:
-            check_vocabularies(linker.kb, self.xrefs)
+            linker.kb.check_vocabularies(self.xrefs)
             linker.xrefs = list(self.xrefs)
         return nlp
 

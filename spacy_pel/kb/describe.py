@@ -1,25 +1,33 @@
-"""What a knowledge base holds, and how two of them differ, such as two releases of a vocabulary."""
+"""What a knowledge base holds, how two of them differ, such as two releases, and copies in other forms."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from heapq import merge
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import PelError
-from ..system.whole_files import whole_file
+from ..system.duckdb_session import duckdb_connection
+from ..system.whole_files import whole_file, whole_folder
 from .knowledge_base import KnowledgeBase
+from .mentions import stored_passages
 from .records.entity import Entity
+from .records.semantic_types import SemanticType
+from .store import KB_FILE, Store, connected, sha256, vector_files
+from .transaction import write_checksums
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
 _FACTS = ("rows", "row_kind", "dim", "stored_dim", "dtype")
-_LOOKED_AT = 10_000  # entities, for the names of vocabularies in an error
+_BLOCK = 4096  # entities exported at a time
+_LONGEST_LINE = 1 << 29  # bytes of a record as JSON
 
 
 def kb_info(folder: Path) -> dict[str, Any]:
@@ -30,7 +38,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
     None where search is exact. "mentions" are counted by source. PelError if there is no whole KB.
     """
     with KnowledgeBase.open(folder) as opened:
-        settings, types, files = opened.settings, opened.semantic_types, opened.file_sizes()
+        settings, types, n_bytes = opened.settings, opened.semantic_types, opened.n_bytes()
         mentions = opened.mentions.counts()
     vectors = settings["vectors"] or {}
     index = vectors.get("found_by")
@@ -41,7 +49,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
         **{name: settings["counts"][name] for name in _COUNTS},
         "types": [type.name for type in types],
         "removed": settings["next_number"] - len(opened),
-        "bytes": sum(files.values()),
+        "bytes": n_bytes,
         **{name: vectors.get(name) for name in _FACTS},
         "index": (index["kind"] if index else "exact") if vectors else None,
         "codes": index.get("codes") if index else None,
@@ -49,34 +57,6 @@ def kb_info(folder: Path) -> dict[str, Any]:
         "fingerprint": vectors.get("fingerprint"),
         "mentions": mentions or None,
     }
-
-
-def kb_find(folder: Path, text: str, limit: int) -> list[Entity]:
-    """The entity with an id, or up to ``limit`` entities whose names hold all words of a text.
-
-    Those whose names are most like the text come first. PelError if there is no whole KB.
-    """
-    with KnowledgeBase.open(folder) as opened:
-        return [opened[text]] if text in opened else opened.found(text, limit)
-
-
-def check_vocabularies(kb: KnowledgeBase, vocabularies: Iterable[str]) -> None:
-    """Raises PelError unless a KB has codes in each vocabulary (``Entity.codes``).
-
-    At worst all records are read, which takes seconds for millions.
-    """
-    for name in vocabularies:
-        if not kb.has_codes(name):
-            some = (
-                id.partition(":")[0]
-                for entity in islice(kb, _LOOKED_AT)
-                for id in (entity.concept_id, *entity.alt_ids, *entity.xrefs)
-                if ":" in id
-            )
-            raise PelError(
-                f"{kb.path}: no entity has a code of {name!r}",
-                f"choose of its vocabularies: {', '.join(sorted(set(some))) or 'none'}",
-            )
 
 
 class EntityDifference(NamedTuple):
@@ -135,3 +115,68 @@ def compare_kbs(
             if kinds[change.kind] <= n_ids:
                 first_ids.setdefault(change.kind, []).append(change.id)
     return KBComparison(kinds, fields, first_ids, is_not_embedded)
+
+
+def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
+    """Copy a KB to a folder, with checksums; PelError if a file was changed since it was written."""
+    folder.mkdir(exist_ok=True)
+    KnowledgeBase.open(kb.path, verify=True).close()
+    with closing(connected(kb.path / KB_FILE)) as old:
+        with closing(sqlite3.connect(folder / KB_FILE)) as new:
+            old.backup(new)
+    for file in vector_files(kb.settings):
+        shutil.copyfile(kb.path / file["name"], folder / file["name"])
+        if sha256(folder / file["name"]) != file["sha256"]:
+            raise PelError(f"{kb.path / file['name']}: was changed meanwhile", "run it again")
+    write_checksums(folder)
+
+
+def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
+    """Write a KB to a new folder as Parquet tables: entities, types, rows (vectors) and mentions.
+
+    The number of lines of each is returned. PelError if the folder is not empty, or a file damaged.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise PelError(f"{folder}: exists", "choose an empty or new folder")
+    lists = {name for name, default in Entity._field_defaults.items() if default == ()}
+    texts = {name: "VARCHAR[]" if name in lists else "VARCHAR" for name in Entity._fields}
+    types = dict.fromkeys(SemanticType._fields, "VARCHAR")
+    mentions = dict.fromkeys(("document", "text", "concept_id"), "VARCHAR")
+    mentions |= dict.fromkeys(("start", "stop"), "INTEGER")
+    counts = Counter[str]()
+    with whole_folder(folder) as new, duckdb_connection() as database:
+        for name, columns, lines in (
+            ("entities", texts, (entity._asdict() for entity in kb)),
+            ("types", types, (type._asdict() for type in kb.semantic_types)),
+            ("rows", {"concept_id": "VARCHAR", "vector": "FLOAT[]"}, _rows(kb)),
+            ("mentions", mentions, _mentions(kb)),
+        ):
+            source = new / f"{name}.jsonl"  # DuckDB reads lines of JSON
+            with open(source, "x", encoding="utf8") as file:
+                for line in lines:
+                    file.write(json.dumps(line) + "\n")
+                    counts[name] += 1
+            if name in counts:
+                form = {"columns": columns, "format": "newline_delimited"}
+                read = database.read_json(str(source), maximum_object_size=_LONGEST_LINE, **form)
+                read.write_parquet(str(new / f"{name}.parquet"))
+            source.unlink()
+    return counts
+
+
+def _rows(kb: KnowledgeBase) -> Iterator[dict[str, Any]]:
+    numbers = kb.numbers() if kb.has_vectors else ()
+    for start in range(0, len(numbers), _BLOCK):
+        block = numbers[start : start + _BLOCK]
+        ids = [id for id, _ in kb.labels(block)]
+        vectors, places = kb.rows(block)
+        for place, vector in zip(places.tolist(), vectors.tolist()):
+            yield {"concept_id": ids[place], "vector": vector}
+
+
+def _mentions(kb: KnowledgeBase) -> Iterator[dict[str, Any]]:
+    with closing(Store(kb.path)) as store:
+        for (document, text, mentions), _ in stored_passages(store):
+            for start, stop, id in mentions:
+                line = {"document": document, "text": text, "start": start, "stop": stop}
+                yield {**line, "concept_id": id}

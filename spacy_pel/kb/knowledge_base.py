@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import weakref
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache, cached_property, reduce
+from itertools import islice
 from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,17 +17,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import PelError
-from .checks import Report, faults, foreign_files
-from .mentions import KnownMentions
+from .mentions import KnownMentions, stored_passages
 from .name_finder import NameFinder, kept_table, name_table
 from .names_by_words import word_table
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType, SemanticTypeTree, known_types, with_descendants
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
-from .store import KB_FILE, POSTING, Settings, Store, stored_number, stored_text, vector_files
+from .store import (
+    JOURNAL,
+    KB_FILE,
+    POSTING,
+    Settings,
+    Store,
+    plain_file_size,
+    sha256,
+    stored_number,
+    stored_text,
+    vector_files,
+)
 from .stored_vectors import StoredVectors
-from .transaction import NAMES_PREFIX, checked_settings, lock_for_reading
+from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings, is_ours, lock_for_reading
 from .vectors.index import Candidates
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
@@ -33,6 +46,11 @@ _BLOCK = 4096  # ids looked up at a time
 _COMPARED = 10_000  # the most entities that a full-text look-up compares with its text
 _OF_TYPE = "SELECT numbers FROM typed WHERE type = ?"
 _OF_SOURCE = "SELECT numbers FROM sourced WHERE source = ?"
+_MODULUS = 101  # so small that no sum overflows
+_NAMES = f"SELECT count(*), sum(hash), sum(number), sum(hash * (number % {_MODULUS})) FROM name"
+COPY_OR_BUILD = "copy the folder again, or build the KB again"
+
+Report = Callable[[int], object]
 
 
 class SearchFilter(NamedTuple):
@@ -73,7 +91,7 @@ class KnowledgeBase:
         sizes of files are checked now, and records and vectors when they are first read.
         """
         kb = cls(path)
-        for problem in faults(kb) if verify else ():
+        for problem in _faults(kb) if verify else ():
             raise problem
         return kb
 
@@ -103,15 +121,14 @@ class KnowledgeBase:
         self._see(*seen)
         return True
 
-    def _see(self, store: Store, settings: Settings, descriptors: list[int]) -> None:
-        for name in ("vectors", "mentions", "_removed", "semantic_types", "_definitions"):
-            self.__dict__.pop(name, None)  # what was read of the KB before
+    def _see(self, store: Store, settings: Settings, held: ExitStack) -> None:
+        self.__dict__ = {"path": self.path}  # without what was read of the KB before
         self.settings = settings
         self._store = store
         self._count: int = settings["next_number"]
         self._masks: dict[SearchFilter, np.ndarray] = {}
         # It does not unlock (LOCK_UN), which would take the lock from forked children as well.
-        self._release = weakref.finalize(self, _close, descriptors)
+        self._release = weakref.finalize(self, held.close)
 
     # Records
 
@@ -157,27 +174,24 @@ class KnowledgeBase:
 
         A concept id goes before another; of several entities, the first by concept id is meant.
         """
+        query = (
+            "SELECT number FROM (SELECT number, 1 AS place FROM entity WHERE concept_id = ?1 UNION ALL "
+            "SELECT number, 2 FROM alternative WHERE id = ?1) JOIN entity USING (number) "
+            "ORDER BY place, concept_id"
+        )
         try:
-            for place in ("entity WHERE concept_id", "alternative WHERE id"):
-                numbers = self._selected(f"SELECT number FROM {place} = ?", id).tolist()
-                if len(numbers) > 1:
-                    numbers.sort(key=lambda number: self.labels([number]))
-                if numbers:
-                    return numbers[0]
+            numbers = self._selected(query, id).tolist()
         except UnicodeEncodeError:  # a lone surrogate, which no id has
-            pass
-        return None
+            return None
+        return numbers[0] if numbers else None
 
     def numbers_of(self, ids: Sequence[str]) -> np.ndarray:
         """The number of the entity with each of these concept ids: int64; -1 for no entity."""
         query = "SELECT key, number FROM json_each(?) JOIN entity ON concept_id = value"
-        pairs = self._store.read(
-            query, json.dumps(list(ids)), make=lambda *pair: tuple(map(stored_number, pair))
-        )
-        places, found = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        pairs = np.array(self._store.read(query, json.dumps(list(ids))), np.int64).reshape(-1, 2)
+        places, found = pairs[self._is_live(pairs[:, 1])].T
         numbers = np.full(len(ids), -1, dtype=np.int64)
-        there = self._is_live(found)
-        numbers[places[there]] = found[there]
+        numbers[places] = found
         return numbers
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
@@ -238,29 +252,30 @@ class KnowledgeBase:
         return self._definitions.get(normalised(acronym), {})
 
     @cached_property
-    def _definitions(self) -> dict[str, dict[int, int]]:
-        query = "SELECT value FROM setting WHERE name GLOB 'acronyms of *'"
-        with self._store.reading():
-            rows = [
-                (normalised(stored_text(acronym)), stored_text(id), stored_number(count))
-                for (text,) in self._store.read(query)
-                for acronym, id, count in json.loads(text)
-            ]
-            if any(count < 1 for *_, count in rows):
-                raise ValueError("an acronym that no text defines")
-        counts: dict[str, dict[int, int]] = {}
-        numbers = self.numbers_of([id for _, id, _ in rows]).tolist()
-        for (acronym, _, count), number in zip(rows, numbers):
-            if number >= 0:
-                own = counts.setdefault(acronym, {})
-                own[number] = own.get(number, 0) + count
+    def _definitions(self) -> dict[str, Counter[int]]:
+        query = (
+            "SELECT json_extract(row.value, '$[0]'), number, json_extract(row.value, '$[2]') "
+            "FROM setting, json_each(setting.value) AS row "
+            "JOIN entity ON concept_id = json_extract(row.value, '$[1]') "
+            "WHERE name GLOB 'acronyms of *'"
+        )
+        rows = self._store.read(
+            query, make=lambda name, *row: (normalised(stored_text(name)), *map(stored_number, row))
+        )
+        counts: dict[str, Counter[int]] = defaultdict(Counter)
+        live = self._is_live(np.array([number for _, number, _ in rows], dtype=np.int64))
+        for (acronym, number, count), is_live in zip(rows, live.tolist()):
+            if is_live:
+                counts[acronym][number] += count
         return counts
 
     def found(self, text: str, limit: int = 10) -> list[Entity]:
-        """The entities whose names contain all words of the text, the most similar name first.
+        """The entity with this id, or those whose names hold all words of the text, most similar first.
 
         Of more than 10,000 only the first are compared, and those with the text as a name.
         """
+        if text in self:
+            return [self[text]]
         numbers = self.numbers_named(text)
         if matched := " ".join(f'"{word}"' for word in words(text)):
             query = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
@@ -328,18 +343,33 @@ class KnowledgeBase:
             parts.append([number for number in map(self.number, only.ids) if number is not None])
         return reduce(np.intersect1d, parts).astype(np.int64)
 
-    def file_sizes(self) -> dict[str, int]:
-        """The size of each file of the KB, in bytes, by name."""
-        sizes = {file["name"]: file["bytes"] for file in vector_files(self.settings)}
-        return {KB_FILE: (self.path / KB_FILE).stat().st_size, **sizes}
+    def n_bytes(self) -> int:
+        """The size of the files of the KB."""
+        sizes = [file["bytes"] for file in vector_files(self.settings)]
+        return (self.path / KB_FILE).stat().st_size + sum(sizes)
 
-    def has_codes(self, vocabulary: str) -> bool:
-        """Whether an entity has an identifier in this vocabulary; see ``Entity.codes``."""
+    def check_vocabularies(self, vocabularies: Iterable[str]) -> None:
+        """Raises PelError unless entities have codes in each vocabulary (``Entity.codes``).
+
+        At worst all records are read, which takes seconds for millions.
+        """
         query = (
-            "SELECT number FROM entity WHERE instr(lower(xrefs), lower(?1)) OR instr(lower(alt_ids), lower(?1)) "
+            "SELECT number FROM entity WHERE instr(lower(xrefs), lower(?1)) "
+            "OR instr(lower(alt_ids), lower(?1)) "
             "OR instr(lower('\"' || concept_id), lower(?1)) = 1 LIMIT 1"
         )
-        return bool(self._store.read(query, f'"{vocabulary}:'))
+        for name in vocabularies:
+            if not self._store.read(query, f'"{name}:'):
+                some = {
+                    id.partition(":")[0]
+                    for entity in islice(self, _COMPARED)
+                    for id in (entity.concept_id, *entity.alt_ids, *entity.xrefs)
+                    if ":" in id
+                }
+                problem = f"{self.path}: no entity has a code of {name!r}"
+                raise PelError(
+                    problem, f"choose of its vocabularies: {', '.join(sorted(some)) or 'none'}"
+                )
 
     @cached_property
     def semantic_types(self) -> list[SemanticType]:
@@ -500,29 +530,24 @@ class KnowledgeBase:
         return self._masks[only]
 
 
-def _seen(folder: Path) -> tuple[Store, Settings, list[int]]:
+def _seen(folder: Path) -> tuple[Store, Settings, ExitStack]:
     """The database of a KB's folder, its settings, and its files of vectors, held open."""
     while True:
-        store = Store(folder)
+        store, held = Store(folder), ExitStack()
         settings = store.settings()
-        descriptors: list[int] = []
         try:
             for file in vector_files(settings):
-                descriptors.append(os.open(folder / file["name"], os.O_RDONLY | _NO_LINK))
-                lock_for_reading(descriptors[-1])
-                if not os.fstat(descriptors[-1]).st_nlink:  # swept before the lock was there
+                descriptor = os.open(folder / file["name"], os.O_RDONLY | _NO_LINK)
+                held.callback(os.close, descriptor)
+                lock_for_reading(descriptor)
+                if not os.fstat(descriptor).st_nlink:  # swept before the lock was there
                     raise FileNotFoundError
-            return store, settings, descriptors
+            return store, settings, held
         except OSError:
-            _close(descriptors)
+            held.close()
             store.close()
             if checked_settings(folder) == settings:
                 raise
-
-
-def _close(descriptors: list[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
 
 
 def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError]:
@@ -535,6 +560,69 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
     """
     try:
         with KnowledgeBase.open(path) as kb:
-            return [*foreign_files(kb.path), *faults(kb, progress)]
+            foreign = [
+                PelError(f"{file}: does not belong to the KB", "move it elsewhere")
+                for file in sorted(kb.path.iterdir())
+                if file.name not in (KB_FILE, JOURNAL, CHECKSUMS) and not is_ours(file.name)
+            ]
+            return [*foreign, *_faults(kb, progress)]
     except PelError as error:
         return [error]
+
+
+def _faults(kb: KnowledgeBase, progress: Report | None = None) -> Iterator[PelError]:
+    """What is wrong with the files of a KB, or, if nothing is, with what they say together."""
+    try:
+        changed = [
+            PelError(f"{kb.path / name}: does not agree with its checksum", COPY_OR_BUILD)
+            for name, checksum in _checksums(kb).items()
+            if sha256(kb.path / name, progress) != checksum
+        ]
+        yield from changed or _misfits(kb)
+    except PelError as error:
+        yield error
+
+
+def _checksums(kb: KnowledgeBase) -> dict[str, str]:
+    """The SHA-256 of each file as it was written; of the database only if it was not changed since."""
+    checksums = {file["name"]: file["sha256"] for file in vector_files(kb.settings)}
+    path = kb.path / CHECKSUMS
+    if plain_file_size(path) is not None:
+        try:
+            checksums[KB_FILE] = json.loads(path.read_bytes())[KB_FILE]["sha256"]
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise PelError(f"{path}: cannot be read", "delete it") from error
+    return checksums
+
+
+def _misfits(kb: KnowledgeBase) -> Iterator[PelError]:
+    """What the database says otherwise than its own tables, or than the vectors."""
+    path, store = kb.path / KB_FILE, kb._store
+    [[fault]] = store.read("PRAGMA integrity_check(1)")
+    if fault != "ok":
+        yield PelError(f"{path}: {fault}", COPY_OR_BUILD)
+        return
+    live = kb.numbers()
+    names, missing = np.zeros(4, dtype=np.int64), set(live.tolist())
+    for number, entity in store.all_entities(kb.settings["next_number"]):
+        for hash in {name_hash(normalised(name)) for name in entity.names}:
+            names += (1, hash, number, hash * (number % _MODULUS))
+        missing.discard(number)
+    if missing or len(kb) != len(live):
+        fault = f"counts {len(kb)} entities where there are {len(live) - len(missing)}"
+        yield PelError(f"{path}: {fault}", "build the KB again")
+    if store.read(_NAMES) != [tuple(names.tolist())]:
+        fault = "its table of names is not that of its records"
+        yield PelError(f"{path}: {fault}", "build the KB again")
+    if kb.has_vectors:
+        said = kb.settings["vectors"]["rows"]
+        n_rows = sum(len(part.rows_of(live)[0]) for part in kb.vectors.parts)
+        if n_rows != said:
+            yield PelError(f"{path}: counts {said} vectors where there are {n_rows}", COPY_OR_BUILD)
+    if kb.mentions:
+        n_mentions = sum(len(ids) for _, ids in stored_passages(store))
+        if n_mentions != sum(kb.mentions.sources.values()):
+            fault = "has another number of mentions than it says"
+            yield PelError(f"{path}: {fault}", COPY_OR_BUILD)
+        if kb.has_vectors:
+            kb.mentions.index  # raises if they do not have a vector each

@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 from spacy.language import Language
 
 from ..errors import PelError
-from ..kb.copies import copy_kb
+from ..kb.describe import copy_kb
 from ..pipeline.kb_component import KB_FOLDER, KB_REFERENCE, KBComponent
 from ..pipeline.pipelines import linker_of, other_linkers
 from ..system.whole_files import whole_folder

@@ -90,7 +90,7 @@ def kb_findings(path: Path) -> Iterator[Finding]:
         yield Finding(BROKEN, "kb", error.problem, error.remedy)
         return
     with kb:
-        size = f"{sum(kb.file_sizes().values()) / 2**20:,.0f} MiB"
+        size = f"{kb.n_bytes() / 2**20:,.0f} MiB"
         found = f"{kb.path}: {len(kb):,} entities, schema {kb.settings['schema_version']}, {size}"
         yield Finding(OK, "kb", found)
         embed = f"python -m spacy pel kb embed {kb.path} PIPELINE"

@@ -128,7 +128,7 @@ def test_only_a_pipeline_is_replaced_and_only_by_force(
     def broken(*_: object) -> None:
         raise OSError(28, "No space")
 
-    monkeypatch.setattr("spacy_pel.kb.copies.write_checksums", broken)
+    monkeypatch.setattr("spacy_pel.kb.describe.write_checksums", broken)
     run("assemble", tiny_folder, tiny_kb, out, "--force", code=1)
     run("assemble", tiny_folder, tiny_kb, tmp_path / "new", code=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "out"]

@@ -132,7 +132,6 @@ def test_vectors_that_are_not_finite(
         "UPDATE entity SET canonical_name = x'ff'",
         "UPDATE entity SET definition = CAST(x'ff' AS TEXT)",
         "UPDATE entity SET definition = 'Txet.'",
-        "UPDATE alternative SET number = 'x'",
         "DELETE FROM entity WHERE number = 8",
         "UPDATE typed SET numbers = x'000000'",
         "UPDATE semantic_type SET name = x'07'",

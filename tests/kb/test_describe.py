@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SemanticType, build_kb
-from spacy_pel.kb.describe import EntityDifference, check_vocabularies, difference
+from spacy_pel.kb.describe import EntityDifference, difference
 from spacy_pel.kb.records.semantic_types import SemanticTypeTree
 from spacy_pel.kb.scispacy_mappings import CuiEntity
 
@@ -64,7 +64,7 @@ def kb(tmp_path: Path) -> KnowledgeBase:
 
 @pytest.mark.parametrize("name", ["ICD10CM", "icd10cm", "SCTID", "MONDO", "A_B"])
 def test_a_vocabulary_of_any_identifier_is_known(kb: KnowledgeBase, name: str) -> None:
-    check_vocabularies(kb, [name])
+    kb.check_vocabularies([name])
     assert any(entity.codes(name) for entity in kb)
 
 
@@ -72,7 +72,7 @@ def test_a_vocabulary_of_any_identifier_is_known(kb: KnowledgeBase, name: str) -
 def test_another_is_refused_with_those_that_there_are(kb: KnowledgeBase, name: str) -> None:
     assert not any(entity.codes(name) for entity in kb)
     with pytest.raises(PelError, match="no entity has a code .*: A_B, ICD10CM, MONDO, SCTID"):
-        check_vocabularies(kb, ["ICD10CM", name])
+        kb.check_vocabularies(["ICD10CM", name])
 
 
 def test_views_are_mappings(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import struct
 from pathlib import Path
@@ -10,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import KnowledgeBase, build_kb
+from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.store import JOURNAL, KB_FILE
 
-from .living import ENTITIES, edit_settings
+from .living import edit_settings
 
 USES = KnowledgeBase.open, lambda path: remove_entities(path, ["C1"])
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
@@ -100,11 +99,3 @@ def test_settings_of_another_release(folder: Path) -> None:
     edit_settings(folder, lambda settings: settings.update(kind="web app"))
     with pytest.raises(PelError, match="is not the database of a knowledge base"):
         KnowledgeBase.open(folder)
-
-
-def test_a_kb_of_an_earlier_release_names_the_command(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text(json.dumps({"kind": "spacy-pel-kb", "files": {}}))
-    with pytest.raises(PelError, match="earlier release; .*in a new folder: .*kb build SOURCE KB"):
-        KnowledgeBase.open(tmp_path)
-    with pytest.raises(PelError, match="holds other files"):
-        build_kb(ENTITIES, tmp_path)

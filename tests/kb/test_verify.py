@@ -9,9 +9,8 @@ import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import add_entities, remove_entities
-from spacy_pel.kb.checks import COPY_OR_BUILD
-from spacy_pel.kb.copies import copy_kb
-from spacy_pel.kb.knowledge_base import verify
+from spacy_pel.kb.describe import copy_kb
+from spacy_pel.kb.knowledge_base import COPY_OR_BUILD, verify
 from spacy_pel.kb.store import KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
 
