@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache, cached_property, reduce
-from itertools import islice
+from itertools import compress, islice
 from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,10 +42,11 @@ from .vectors.index import Candidates
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
 _KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
-_BLOCK = 4096  # ids looked up at a time
+_BLOCK = 1024  # records read at a time: an open cursor would keep writers out
 _COMPARED = 10_000  # the most entities that a full-text look-up compares with its text
-_OF_TYPE = "SELECT numbers FROM typed WHERE type = ?"
-_OF_SOURCE = "SELECT numbers FROM sourced WHERE source = ?"
+_OF_TYPE = "SELECT numbers FROM typed WHERE type"
+_OF_SOURCE = "SELECT numbers FROM sourced WHERE source"
+_HOLDING = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
 _MODULUS = 101  # so small that no sum overflows
 _NAMES = f"SELECT count(*), sum(hash), sum(number), sum(hash * (number % {_MODULUS})) FROM name"
 COPY_OR_BUILD = "copy the folder again, or build the KB again"
@@ -147,10 +148,7 @@ class KnowledgeBase:
 
     def __iter__(self) -> Iterator[Entity]:
         """The entities in order of number."""
-        removed = set(self._removed.tolist())
-        for number, entity in self._store.all_entities(self._count):
-            if number not in removed:
-                yield entity
+        return self._read(self.numbers())
 
     def numbers(self) -> np.ndarray:
         """The numbers of the entities: int64 [len], ascending."""
@@ -165,7 +163,9 @@ class KnowledgeBase:
 
     def by_id(self) -> Iterator[Entity]:
         """The entities in order of concept id."""
-        numbers = self.numbers_by_id()
+        return self._read(self.numbers_by_id())
+
+    def _read(self, numbers: np.ndarray) -> Iterator[Entity]:
         for start in range(0, len(numbers), _BLOCK):
             yield from self._store.entities(numbers[start : start + _BLOCK])
 
@@ -257,16 +257,15 @@ class KnowledgeBase:
             "SELECT json_extract(row.value, '$[0]'), number, json_extract(row.value, '$[2]') "
             "FROM setting, json_each(setting.value) AS row "
             "JOIN entity ON concept_id = json_extract(row.value, '$[1]') "
-            "WHERE name GLOB 'acronyms of *'"
+            "WHERE name GLOB 'acronyms of *' AND json_extract(row.value, '$[2]') > 0"
         )
         rows = self._store.read(
             query, make=lambda name, *row: (normalised(stored_text(name)), *map(stored_number, row))
         )
         counts: dict[str, Counter[int]] = defaultdict(Counter)
         live = self._is_live(np.array([number for _, number, _ in rows], dtype=np.int64))
-        for (acronym, number, count), is_live in zip(rows, live.tolist()):
-            if is_live:
-                counts[acronym][number] += count
+        for acronym, number, count in compress(rows, live):
+            counts[acronym][number] += count
         return counts
 
     def found(self, text: str, limit: int = 10) -> list[Entity]:
@@ -278,8 +277,7 @@ class KnowledgeBase:
             return [self[text]]
         numbers = self.numbers_named(text)
         if matched := " ".join(f'"{word}"' for word in words(text)):
-            query = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
-            numbers = np.union1d(numbers, self._selected(query, matched, _COMPARED))
+            numbers = np.union1d(numbers, self._selected(_HOLDING, matched, _COMPARED))
         ranked = [
             (-max(likeness(text, name) for name in entity.names), entity)
             for entity in self._store.entities(numbers)
@@ -295,8 +293,7 @@ class KnowledgeBase:
 
         @cache
         def holding(query: str) -> np.ndarray:
-            found = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
-            return self._selected(found, query, _COMPARED)
+            return self._selected(_HOLDING, query, _COMPARED)
 
         near = np.full((len(names), k), -1)
         for row, name in zip(near, names):
@@ -318,10 +315,10 @@ class KnowledgeBase:
         """
         names = with_descendants(filter(None, names_or_codes), self.semantic_types)
         numbers = self._posted(_OF_TYPE, names)
-        if "" not in names_or_codes:
-            return numbers
-        typed = self._posted(_OF_TYPE, [type.name for type in self.semantic_types])
-        return np.union1d(numbers, np.setdiff1d(self.numbers(), typed, assume_unique=True))
+        if "" in names_or_codes:
+            typed = self._posted(_OF_TYPE, {type.name for type in self.semantic_types})
+            numbers = np.union1d(numbers, np.setdiff1d(self.numbers(), typed))
+        return numbers
 
     def of_sources(self, *names: str) -> np.ndarray:
         """The numbers of the entities of these sources: int64, ascending; PelError if there are none."""
@@ -444,7 +441,7 @@ class KnowledgeBase:
     @cached_property
     def mentions(self) -> KnownMentions:
         """The mentions that the KB has learnt (``pel kb learn --mentions``)."""
-        return KnownMentions(self._store, self.settings, self.numbers_of)
+        return KnownMentions(self._store, self.settings, self._is_live)
 
     def search(
         self,
@@ -498,10 +495,9 @@ class KnowledgeBase:
         return numbers[self._is_live(numbers)]
 
     def _posted(self, query: str, keys: Collection[str]) -> np.ndarray:
-        postings = [np.empty(0, np.int64)]
-        for key in set(keys):
-            postings += self._store.read(query, key, make=lambda blob: np.frombuffer(blob, POSTING))
-        numbers = np.unique(np.concatenate(postings))
+        query, keys = f"{query} IN (SELECT value FROM json_each(?))", json.dumps(sorted(keys))
+        postings = self._store.read(query, keys, make=lambda blob: np.frombuffer(blob, POSTING))
+        numbers = np.unique(np.concatenate([np.empty(0, np.int64), *postings]))
         return numbers[self._is_live(numbers)]
 
     def _checked(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -524,9 +520,8 @@ class KnowledgeBase:
         if only not in self._masks:
             if len(self._masks) == _KEPT:
                 del self._masks[next(iter(self._masks))]
-            mask = np.zeros(self._count, dtype=bool)
-            mask[self.matching(only)] = True
-            self._masks[only] = mask
+            self._masks[only] = np.zeros(self._count, dtype=bool)
+            self._masks[only][self.matching(only)] = True
         return self._masks[only]
 
 
@@ -602,15 +597,13 @@ def _misfits(kb: KnowledgeBase) -> Iterator[PelError]:
     if fault != "ok":
         yield PelError(f"{path}: {fault}", COPY_OR_BUILD)
         return
-    live = kb.numbers()
-    names, missing = np.zeros(4, dtype=np.int64), set(live.tolist())
-    for number, entity in store.all_entities(kb.settings["next_number"]):
+    live, names = kb.numbers(), np.zeros(4, dtype=np.int64)
+    if len(kb) != len(live):
+        fault = f"counts {len(kb)} entities where there are {len(live)}"
+        yield PelError(f"{path}: {fault}", "build the KB again")
+    for number, entity in enumerate(kb._read(np.arange(kb.settings["next_number"]))):
         for hash in {name_hash(normalised(name)) for name in entity.names}:
             names += (1, hash, number, hash * (number % _MODULUS))
-        missing.discard(number)
-    if missing or len(kb) != len(live):
-        fault = f"counts {len(kb)} entities where there are {len(live) - len(missing)}"
-        yield PelError(f"{path}: {fault}", "build the KB again")
     if store.read(_NAMES) != [tuple(names.tolist())]:
         fault = "its table of names is not that of its records"
         yield PelError(f"{path}: {fault}", "build the KB again")

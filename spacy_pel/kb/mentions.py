@@ -14,28 +14,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import PelError, damaged
-from .store import Settings, Store, stored_number, stored_text
+from ..errors import PelError
+from .store import Settings, Store, stored_text
 from .stored_vectors import StoredVectors
 from .vectors.index import Candidates, VectorIndex
-
-# From concept ids to the numbers of their entities, int64; -1 for an id that the KB lacks.
-NumbersOf = Callable[[Sequence[str]], np.ndarray]
 
 NEAREST = 256  # mentions of a query that count
 SHARPNESS = 20.0  # 1: all mentions count alike; very high: only the nearest one counts
 _DEPTH = 64  # entities found by their names, at least
 _QUERIES = 1024  # searched at a time, which limits the memory of a search
-_PASSAGES = 256  # read at a time
 _JOINED = "FROM mention JOIN passage ON passage.id = passage"
 
 
@@ -56,8 +51,9 @@ class MentionPassage(NamedTuple):
 
 
 class KnownMention(NamedTuple):
-    """A mention that a KB has learnt: the id of its document, its passage, and its place in that."""
+    """A mention that a KB has learnt: its source, the id of its document, its passage and its place there."""
 
+    source: str
     document: str
     text: str
     start: int
@@ -82,7 +78,9 @@ class NearMentions(NamedTuple):
 class KnownMentions:
     """The mentions of a KB whose entities it has, in order of entity: their rows are numbered from 0."""
 
-    def __init__(self, store: Store, settings: Settings, numbers_of: NumbersOf) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, is_live: Callable[[np.ndarray], np.ndarray]
+    ) -> None:
         mentions = settings["mentions"] or {}
         # The mentions of each source, whether the KB has their entities or not.
         self.sources: dict[str, int] = mentions.get("counts", {})
@@ -90,7 +88,7 @@ class KnownMentions:
         self.fingerprint: str | None = mentions.get("fingerprint")  # of what read them
         self._dim = settings["vectors"]["dim"] if settings["vectors"] else 0
         self._store = store
-        self._numbers_of = numbers_of
+        self._is_live = is_live  # of numbers of entities, int64 [n]: which of them the KB has
 
     def __bool__(self) -> bool:
         return bool(self.sources)
@@ -141,22 +139,14 @@ class KnownMentions:
         rows[lines, columns] = np.where(scores > self.weight.level, best, -1)
         return rows
 
-    def described(self, rows: Sequence[int] | np.ndarray) -> list[tuple[str, KnownMention]]:
-        """The source and the text of the mention of each row, in the same order."""
-        ids = self._rows[0][np.asarray(rows, dtype=np.int64)]
+    def described(self, rows: Sequence[int] | np.ndarray) -> list[KnownMention]:
+        """The mention of each row, in the same order."""
         query = (
-            f"SELECT mention.id, source, document, text, start, stop {_JOINED} "
-            "WHERE mention.id IN (SELECT value FROM json_each(?))"
+            "SELECT source, document, text, start, stop FROM json_each(?) "
+            "LEFT JOIN mention ON mention.id = value LEFT JOIN passage ON passage.id = passage ORDER BY key"
         )
-        wanted = json.dumps(np.unique(ids).tolist())
-        known = dict(
-            self._store.read(
-                query, wanted, make=lambda id, of, *place: (id, (stored_text(of), _known(*place)))
-            )
-        )
-        if missing := set(ids.tolist()) - known.keys():
-            raise damaged(self._store.path, f"lacks the mention {min(missing)}")
-        return [known[id] for id in ids.tolist()]
+        ids = json.dumps(self._rows[0][np.asarray(rows, dtype=np.int64)].tolist())
+        return self._store.read(query, ids, make=_known)
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """The vectors of these rows, float32 [n, dim]."""
@@ -168,10 +158,8 @@ class KnownMentions:
 
     def documents(self) -> np.ndarray:
         """A number of the document of each row, int64 [rows]; without an id it is the passage."""
-        numbers: dict[object, int] = {}
-        return np.array(
-            [numbers.setdefault(key, len(numbers)) for _, key in self._rows[2]], np.int64
-        )
+        keys = [f"{type(key)} {key}" for _, key in self._rows[2]]
+        return np.unique(keys, return_inverse=True)[1]
 
     @property
     def numbers(self) -> np.ndarray:
@@ -194,18 +182,14 @@ class KnownMentions:
     def _rows(self) -> tuple[np.ndarray, np.ndarray, list[tuple[str, object]]]:
         """Of each row the id in the database, the number of the entity, and the source and document."""
         found = self._store.read(
-            f"SELECT mention.id, concept_id, source, iif(document = '', passage, document) {_JOINED}",
-            make=lambda id, name, source, document: (
-                stored_number(id), stored_text(name), (stored_text(source), document)
-            ),
-        )  # fmt: skip
-        distinct = sorted({name for _, name, _ in found})
-        number_of = dict(zip(distinct, self._numbers_of(distinct).tolist()))
+            "SELECT mention.id, number, source, iif(document = '', passage, document) "
+            f"{_JOINED} JOIN entity USING (concept_id) ORDER BY number, mention.id",
+            make=lambda id, number, source, document: (id, number, (stored_text(source), document)),
+        )
+        numbers = np.array([number for _, number, _ in found], dtype=np.int64)
+        live = self._is_live(numbers)
         ids = np.array([id for id, *_ in found], dtype=np.int64)
-        numbers = np.array([number_of[name] for _, name, _ in found], dtype=np.int64)
-        order = np.lexsort((ids, numbers))
-        order = order[numbers[order] >= 0]
-        return ids[order], numbers[order], [found[place][2] for place in order]
+        return ids[live], numbers[live], [of for *_, of in compress(found, live)]
 
 
 def scored_pairs(
@@ -250,29 +234,27 @@ def mention_pairs(near: NearMentions) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return lines[starts], numbers[starts], best + np.log(sums) / SHARPNESS
 
 
-def stored_passages(store: Store) -> Iterator[tuple[MentionPassage, list[int]]]:
+def stored_passages(store: Store) -> list[tuple[MentionPassage, list[int]]]:
     """The passages of a KB in order, each with the ids that its mentions have in the database."""
     query = (
-        f"SELECT passage, document, text, start, stop, mention.id, concept_id {_JOINED} "
-        "WHERE passage IN (SELECT id FROM passage WHERE id > ? ORDER BY id LIMIT ?) ORDER BY passage, mention.id"
+        "SELECT document, text, json_group_array(json_array(start, stop, concept_id, of)) "
+        f"FROM (SELECT mention.id AS of, * {_JOINED} ORDER BY passage, of) GROUP BY passage"
     )
-    last = -1
-    while rows := store.read(query, last, _PASSAGES):
-        last = rows[-1][0]
-        for _, group in groupby(rows, key=itemgetter(0)):
-            mentions, ids = [], []
-            with store.reading():
-                for _, *place, mention_id, id in group:
-                    known = _known(*place)
-                    mentions.append(PassageMention(known.start, known.stop, stored_text(id)))
-                    ids.append(stored_number(mention_id))
-            yield MentionPassage(known.document, known.text, tuple(mentions)), ids
+
+    def passage(document: str, text: str, mentions: str) -> tuple[MentionPassage, list[int]]:
+        placed, ids = [], []
+        for start, stop, id, of in json.loads(mentions):
+            _known("", document, text, start, stop)
+            placed.append(PassageMention(start, stop, id))
+            ids.append(of)
+        return MentionPassage(document, text, tuple(placed)), ids
+
+    return store.read(query, make=passage)
 
 
-def _known(document: object, text: object, start: object, stop: object) -> KnownMention:
-    known = KnownMention(
-        stored_text(document), stored_text(text), stored_number(start), stored_number(stop)
-    )
-    if not 0 <= known.start < known.stop <= len(known.text):
+def _known(source: object, document: object, text: object, start: int, stop: int) -> KnownMention:
+    """The mention of these values of a KB; TypeError or ValueError if they are none."""
+    known = KnownMention(*map(stored_text, (source, document, text)), start, stop)
+    if not 0 <= start < stop <= len(known.text):
         raise ValueError(f"a mention from {start} to {stop} of {len(known.text)} characters")
     return known

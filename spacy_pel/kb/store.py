@@ -80,7 +80,6 @@ CREATE INDEX entity_id ON entity (concept_id);
 FIELDS = ", ".join(Entity._fields)
 POSTING = np.dtype("<i4")  # type of the numbers in the tables typed and sourced, ascending
 _WAITING = 60  # seconds that a reader or writer waits for the other's moment of writing or reading
-_TOGETHER = 256  # records read at a time
 _MAPPED_BYTES = 1 << 31
 # What a damaged file makes SQLite, JSON and numpy raise.
 _DAMAGE = (sqlite3.DatabaseError, ValueError, TypeError, RecursionError, OverflowError)
@@ -94,25 +93,6 @@ SELECT type, name, tbl_name, iif(name GLOB 'word_*', NULL, sql) FROM sqlite_sche
 """
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _JOINT_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names other files
-
-
-_FILE = {"name": VECTOR_FILE, "sha256": str, "bytes": int}
-_SOME = range(1, 1 << 31)
-_VECTORS = {
-    "file": _FILE, "dim": int, "stored_dim": int, "dtype": str, "index": str, "row_kind": str,
-    "fingerprint": str, "stored_rows": int, "rows": int,
-    "found_by": (
-        None,
-        {"kind": str, "file": _FILE, "oversampling": _SOME},
-        {"kind": str, "file": _FILE, "probes": _SOME},
-    ),
-}  # fmt: skip
-_MENTIONS = {"weight": float, "level": float, "fingerprint": (None, str), "counts": dict}
-_FORM = {
-    "created_by": str, "sources": [str], "counts": {"entities": int}, "change": int,
-    "next_number": int, "in_order": int, "checksum": str, "vectors": (None, _VECTORS),
-    "mentions": (None, _MENTIONS),
-}  # fmt: skip
 
 
 class Store:
@@ -177,7 +157,7 @@ class Store:
             raise PelError(f"{folder}: no knowledge base here", f"build one: {build}")
         rows = self.read("SELECT value FROM setting WHERE name = 'kb'")
         try:
-            settings = json.loads(rows[0][0])
+            settings = json.loads(rows[0][0], parse_int=_natural)
         except (IndexError, TypeError, ValueError, RecursionError):
             settings = None
         again = f"build it again: {build}"
@@ -187,14 +167,13 @@ class Store:
         if version != SCHEMA_VERSION:
             problem = f"{path}: schema version {version}, this release reads {SCHEMA_VERSION}"
             raise PelError(problem, again)
-        if not (_fits(settings, _FORM) and _fits([*settings["counts"].values()], [int])):
-            raise PelError(f"{path}: describes itself in no known way", f"do not use it; {again}")
         # A record takes more than a byte. Memory is reserved for this many entities.
-        if settings["next_number"] > path.stat().st_size:
-            problem = f"{path}: counts more records than it can hold"
-            raise PelError(problem, f"do not use it; {again}")
+        if not _is_known(settings) or settings["next_number"] > path.stat().st_size:
+            raise PelError(f"{path}: describes itself in no known way", f"do not use it; {again}")
         for file in vector_files(settings):
-            if fault := wrong_size(folder / file["name"], file["bytes"]):
+            found = plain_file_size(folder / file["name"])
+            if found != file["bytes"]:
+                fault = "missing" if found is None else f"{found} bytes, not {file['bytes']}"
                 remedy = f"copy the whole folder again, or {again}"
                 raise PelError(f"{folder / file['name']}: {fault}", remedy)
         return settings
@@ -212,14 +191,6 @@ class Store:
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
         """The records with these numbers, in the same order; PelError if one is not there."""
         return self.records(numbers, f"crc, {FIELDS}", stored_entity)
-
-    def all_entities(self, count: int) -> Iterator[tuple[int, Entity]]:
-        """The records below a number, each with its number, in order of number."""
-        query = f"SELECT number, crc, {FIELDS} FROM entity WHERE number BETWEEN ? AND ? ORDER BY 1"
-        for first in range(0, count, _TOGETHER):
-            # Page by page: an open cursor would keep writers out.
-            last = min(first + _TOGETHER, count) - 1
-            yield from self.read(query, first, last, make=lambda n, *row: (n, stored_entity(*row)))
 
     def records(
         self, numbers: Sequence[int] | np.ndarray, columns: str, make: Callable[..., T]
@@ -336,14 +307,6 @@ def plain_file_size(path: Path) -> int | None:
     return status.st_size
 
 
-def wrong_size(path: Path, size: int) -> str | None:
-    """What is wrong with the size of a file of a KB; None if nothing is."""
-    found = plain_file_size(path)
-    if found == size:
-        return None
-    return "missing" if found is None else f"{found} bytes, not {size}"
-
-
 def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
     """The SHA-256 of a file's content; ``progress`` gets the number of bytes of each block read."""
     digest = hashlib.sha256()
@@ -355,20 +318,39 @@ def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
     return digest.hexdigest()
 
 
-def _fits(value: Any, form: Any) -> bool:
-    """Whether a value of JSON has a form: of a type, or one of several, or an object or a list of them."""
-    match form:
-        case tuple():
-            return any(_fits(value, each) for each in form)
-        case dict():
-            entries = value if isinstance(value, dict) else {}
-            return all(key in entries and _fits(entries[key], each) for key, each in form.items())
-        case list():
-            return isinstance(value, list) and all(_fits(each, form[0]) for each in value)
-        case re.Pattern():
-            return isinstance(value, str) and form.fullmatch(value) is not None
-        case range():
-            return type(value) is int and value in form
-        case None:
-            return value is None
-    return isinstance(value, form) and not (form is int and value < 0)
+def _natural(text: str) -> int:
+    if text.startswith("-"):
+        raise ValueError(f"{text} where nothing is negative")
+    return int(text)
+
+
+def _is_known(settings: dict[str, Any]) -> bool:
+    """Whether settings have the form in which this release writes them."""
+    # fmt: off
+    match settings:
+        case {
+            "created_by": str(), "sources": list(sources), "counts": {"entities": int(), **counts},
+            "change": int(), "next_number": int(), "in_order": int(), "checksum": str(),
+            "vectors": None | {
+                "file": {"name": str(), "sha256": str(), "bytes": int()},
+                "dim": int(), "stored_dim": int(), "dtype": str(), "index": str(), "row_kind": str(),
+                "fingerprint": str(), "stored_rows": int(), "rows": int(),
+                "found_by": None
+                | {"kind": "PQ4", "file": {"name": str(), "sha256": str(), "bytes": int()}, "oversampling": int()}
+                | {"kind": "SQ8", "file": {"name": str(), "sha256": str(), "bytes": int()}, "probes": int()},
+            },
+            "mentions": None | {
+                "weight": float(), "level": float(), "fingerprint": None | str(), "counts": dict(),
+            },
+        }:
+            learnt = (settings["mentions"] or {"counts": {}})["counts"]
+            found_by = (settings["vectors"] or {}).get("found_by") or {"kind": None}
+            effort = found_by.get("probes" if found_by["kind"] == "SQ8" else "oversampling", 1)
+            return (
+                all(type(source) is str for source in sources)
+                and all(type(count) is int for count in (*counts.values(), *learnt.values()))
+                and 0 < effort < 1 << 31
+                and all(VECTOR_FILE.fullmatch(file["name"]) for file in vector_files(settings))
+            )
+    # fmt: on
+    return False

@@ -197,7 +197,7 @@ def _file(
     counts = {"stored_rows": len(owners), "rows": len(owners)}
     new = {**about, **counts, "file": file, "dtype": dtype, "found_by": found_by}
     with closing(Store(change.folder)) as store:
-        learnt = list(stored_passages(store)) if mentions else []
+        learnt = stored_passages(store) if mentions else []
     made = encoded_mentions(mentions, (passage for passage, _ in learnt))
     made = list(zip(made, (id for _, ids in learnt for id in ids)))
     values = [

@@ -142,16 +142,15 @@ def _columns(links: Links, kb: KnowledgeBase) -> dict[str, list[list]]:
             columns[name] = [[None if isnan(x) else x for x in row] for row in values.tolist()]
     if links.mention_rows is not None:
         rows = np.unique(links.mention_rows[links.mention_rows >= 0])
-        known = zip(rows.tolist(), kb.mentions.described(rows))
-        quotes = {row: _quote(mention, source) for row, (source, mention) in known}
+        quotes = dict(zip(rows.tolist(), map(_quote, kb.mentions.described(rows))))
         lines = links.mention_rows.tolist()
         columns["as_in"] = [[quotes.get(row) for row in line] for line in lines]
     return columns
 
 
-def _quote(mention: KnownMention, source: str) -> str:
+def _quote(mention: KnownMention) -> str:
     """For example: "… relapse of [MS] after a brain … (train.pubtator, 8701013)"."""
-    document, text, start, stop = mention
+    source, document, text, start, stop = mention
     before, after = text[max(0, start - _QUOTED) : start], text[stop : stop + _QUOTED]
     if start > _QUOTED:  # a word that was cut is left out
         before = f"… {before.partition(' ')[2]}"

@@ -199,7 +199,7 @@ def assert_finds(folder: Path, entities: Iterable[Entity], learnt: Learnt) -> No
         near = kb.mentions.nearest(queries, NEAREST)
         for query, rows, scores in zip(queries, near.rows, near.scores):
             rows, scores = rows[rows >= 0], scores[rows >= 0]
-            for (source, mention), score in zip(kb.mentions.described(rows), scores):
+            for mention, score in zip(kb.mentions.described(rows), scores):
                 words = mention.text[mention.start : mention.stop]
-                assert words in {words for words, _ in learnt[source]}
+                assert words in {words for words, _ in learnt[mention.source]}
                 assert abs(query @ name_vector(words) - score) < 1e-5

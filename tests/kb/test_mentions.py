@@ -63,8 +63,8 @@ def test_the_mention_that_a_candidate_was_found_by(folder: Path) -> None:
         for word, source, place in (("plaques", "a", 0), ("scan", "b", 1)):
             rows = kb.mentions.nearest_of(name_vector(word)[None], numbers)[0]
             assert rows[2] == -1
-            [(of, mention)] = kb.mentions.described(rows[place : place + 1])
-            assert of == source and mention.text[mention.start : mention.stop] == word
+            [mention] = kb.mentions.described(rows[place : place + 1])
+            assert mention.source == source and mention.text[mention.start : mention.stop] == word
 
 
 def test_mentions_of_a_kb_without_vectors_get_them_later(tmp_path: Path) -> None:
