@@ -254,7 +254,7 @@ def _join(parts: Sequence[Path], path: Path, per_entity: int) -> None:
         f"SELECT {kept} FROM {rows_of_parts(parts, _ROW, 'gzip')} "
         "SEMI JOIN lowest USING (number, priority) ORDER BY md5(entity), priority"
     )
-    with duckdb_that_sorts(path) as (connection, _):
+    with duckdb_that_sorts(path) as connection:
         connection.execute("SET threads = 1")  # the same parts give the same bytes
         connection.execute(choose)
         write_parquet(connection, query, path)

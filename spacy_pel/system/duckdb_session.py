@@ -35,19 +35,18 @@ def duckdb_connection(**settings: object) -> Iterator[duckdb.DuckDBPyConnection]
 
 
 @contextmanager
-def duckdb_that_sorts(source: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
-    """A connection of 1 GB of memory, and a temporary folder in which it sorts what is larger.
+def duckdb_that_sorts(source: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection of 1 GB of memory, which sorts what is larger in a temporary folder.
 
     PelError if there is no space to sort ``source``. All other errors are DuckDB's own.
     """
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="spacy-pel-") as scratch:
-        spilled = str(Path(scratch) / "spilled")
         settings = {"memory_limit": "1GB", "preserve_insertion_order": True}
-        with duckdb_connection(**settings, temp_directory=spilled) as connection:
+        with duckdb_connection(**settings, temp_directory=f"{scratch}/spilled") as connection:
             try:
-                yield connection, Path(scratch)
+                yield connection
             except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
                 reason = str(error).partition("\n")[0]
                 raise PelError(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -20,45 +19,15 @@ if TYPE_CHECKING:
     import duckdb
 
 LONGEST_ROW = 1_000_000  # bytes
-# Of one entity in one vocabulary; some have the codes of hundreds of drug packages.
-MOST_XREFS = 64
 # The kinds of facts about an entity.
 NAME, TYPE, DEFINITION, PARENT, RETIRED = range(5)
 
 
 class Release(NamedTuple):
-    """The tables of a release, and a DuckDB connection to query them with."""
+    """The tables of a release as views of DuckDB."""
 
     connection: duckdb.DuckDBPyConnection
-    columns: Mapping[str, str]  # the names of the columns of each table
-    files: Callable[[str], Sequence[Path]]  # of a table; none if the release lacks it
-    # What parts the columns. A bar also ends each row; with a tab, the first row names the columns.
-    delimiter: str
-
-    def __contains__(self, table: str) -> bool:
-        return table in self.columns and bool(self.files(table))
-
-    def rows(self, table: str, select: str, where: str = "TRUE") -> str:
-        """SQL for rows of a table, in the order of its files; PelError if one cannot be read.
-
-        The query fails for every row that is not whole, even one that is filtered out.
-        """
-        files, names = self.files(table), self.columns[table].split()
-        has_header = self.delimiter == "\t"
-        for file in files:
-            check_gzip(file)
-            _, head = next(numbered_lines(file, LONGEST_ROW), (1, ""))
-            if has_header and head.split("\t") != names:
-                problem = f"{file}, line 1: does not name the columns {self.columns[table]}"
-                raise PelError(problem, "give the file as it was released")
-        names += [] if has_header else ["AFTER"]  # what follows the last bar, that is, nothing
-        kinds = ", ".join(f"{sql_identifier(name)}: 'VARCHAR'" for name in names)
-        return (
-            f"SELECT {select} FROM read_csv([{', '.join(map(sql_path, files))}], "
-            f"columns = {{{kinds}}}, delim = '{self.delimiter}', quote = '', escape = '', "
-            f"header = {has_header}, auto_detect = false, max_line_size = {LONGEST_ROW}) "
-            f"WHERE {where}"
-        )
+    tables: Collection[str]  # the names of those that it has
 
     def fetched(self, query: str) -> Iterator[tuple]:
         cursor = self.connection.execute(query)
@@ -68,61 +37,87 @@ class Release(NamedTuple):
     def entities(self, queries: Iterable[str], where: str = "TRUE") -> Iterator[Entity]:
         """The entities of facts that fulfil a condition, sorted by id; those without a name go.
 
-        A fact: id, kind, text, vocabulary, cross-reference, and a place and number to sort a kind by.
+        The columns of a fact: id, kind, text; and of some vocabulary, xref (a cross-reference), and a
+        place and number to sort a kind by.
         """
-        facts = " UNION ALL ".join(f"({query})" for query in queries)
-        columns = "id, kind, text, vocabulary, xref"
         rows = self.fetched(
-            f"SELECT {columns} FROM ({facts}) AS fact({columns}, place, number) "
+            "SELECT id, kind, text, vocabulary, xref "
+            f"FROM ({' UNION ALL BY NAME '.join(f'({query})' for query in queries)}) "
             f"WHERE {where} ORDER BY id, kind, place, number, text"
         )
         for id, group in groupby(rows, key=itemgetter(0)):
             if id is None:
                 raise PelError("a row without an id", "fetch or unpack the release again")
             texts: tuple[dict[str, None], ...] = ({}, {}, {}, {}, {})
-            vocabularies: set[str] = set()
-            xrefs: dict[str, None] = {}
-            counts: Counter[str] = Counter()
+            sources, xrefs = set(), {}
             for _, kind, text, vocabulary, xref in group:
                 if text is not None:
                     texts[kind][text] = None
-                if vocabulary:
-                    vocabularies.add(vocabulary)
-                if xref and xref not in xrefs:
-                    prefix = xref.partition(":")[0]
-                    counts[prefix] += 1
-                    if counts[prefix] <= MOST_XREFS:
-                        xrefs[xref] = None
+                sources.add(vocabulary)
+                xrefs[xref] = None
             names, types, definitions, parents, retired_ids = map(tuple, texts)
             if names:
-                definition, sources = next(iter(definitions), None), tuple(sorted(vocabularies))
-                others = (parents, retired_ids, tuple(xrefs), sources)
-                yield Entity(id, names[0], names[1:], types, definition, (), *others)
+                definition = next(iter(definitions), None)
+                others = tuple(filter(None, xrefs)), tuple(sorted(filter(None, sources)))
+                yield Entity(
+                    *(id, names[0], names[1:], types, definition, (), parents, retired_ids, *others)
+                )
 
 
 @contextmanager
 def opened_release(
     folder: Path,
     columns: Mapping[str, str],
-    files: Callable[[str, Path], Sequence[Path]],
+    files: Mapping[str, Sequence[Path]],
     delimiter: str,
+    where: str = "TRUE",
 ) -> Iterator[Release]:
     """The tables of a folder; PelError if a file has a fault, or there is no space to sort.
 
-    ``files`` gives the files of a table, and may write them to the scratch folder that it is given.
+    A query fails for every row of a table that is not whole, even one that is left out.
+
+    Args:
+        folder: For messages.
+        columns: The names of the columns of each table.
+        files: The files of each table; a table may have none.
+        delimiter: What parts the columns. A bar also ends each row; with a tab, the first row names
+            the columns.
+        where: The condition of the rows of all tables.
     """
     import duckdb
 
-    with duckdb_that_sorts(folder) as (connection, scratch):
-        release = Release(connection, columns, lambda table: files(table, scratch), delimiter)
+    tables = [table for table, paths in files.items() if paths]
+    with duckdb_that_sorts(folder) as connection:
         try:
-            yield release
+            for table in tables:
+                rows = _read_csv(files[table], columns[table].split(), delimiter)
+                connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {rows} WHERE {where}")
+            yield Release(connection, tables)
         except duckdb.InvalidInputException as error:
             text = str(error).removeprefix("Invalid Input Error: ")
             file = re.search(r"file = (.+)", text)
             reason = " ".join(line[:80] for line in text.splitlines()[:3])
             problem = f"{file[1] if file else folder}: {reason}"
             raise PelError(problem, "fetch or unpack it again") from error
+
+
+def _read_csv(files: Sequence[Path], names: list[str], delimiter: str) -> str:
+    """SQL for the rows of files, in their order; PelError if one cannot be read."""
+    has_header = delimiter == "\t"
+    for file in files:
+        check_gzip(file)
+        _, head = next(numbered_lines(file, LONGEST_ROW), (1, ""))
+        if has_header and head.split("\t") != names:
+            problem = f"{file}, line 1: does not name the columns {' '.join(names)}"
+            raise PelError(problem, "give the file as it was released")
+    if not has_header:
+        names = [*names, "AFTER"]  # what follows the last bar, that is, nothing
+    kinds = ", ".join(f"{sql_identifier(name)}: 'VARCHAR'" for name in names)
+    return (
+        f"read_csv([{', '.join(map(sql_path, files))}], columns = {{{kinds}}}, "
+        f"delim = '{delimiter}', quote = '', escape = '', header = {has_header}, "
+        f"auto_detect = false, max_line_size = {LONGEST_ROW})"
+    )
 
 
 def among(column: str, texts: Iterable[str]) -> str:

@@ -6,16 +6,14 @@ Only MRCONSO is needed. ``UmlsRecipe`` says which rows count.
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from string import ascii_lowercase
 from typing import NamedTuple
 
 from ...errors import PelError
-from ...system.lines import check_gzip, opened_bytes
+from ...system.lines import opened_bytes
 from ..records.entity import Entity
 from ..records.semantic_types import SemanticType, types_meant
 from .entity_source import ReadOptions, Source, SourceFormat
@@ -110,7 +108,7 @@ _RXNORM = ReleaseKind(
 
 
 def read_rrf(path: Path, options: ReadOptions, kind: ReleaseKind = _UMLS) -> Source:
-    """The entities of a release, sorted by CUI or RXCUI. Files may be plain, ``.gz`` or in parts.
+    """The entities of a release, sorted by CUI or RXCUI. Files may be plain or ``.gz``.
 
     ``parents`` are the CUIs directly above (REL=PAR in MRREL), ``retired_ids`` those that MRCUI says
     are the same now (REL=SY), and ``xrefs`` codes with their vocabulary, such as "MSH:D009103". A CUI
@@ -121,11 +119,10 @@ def read_rrf(path: Path, options: ReadOptions, kind: ReleaseKind = _UMLS) -> Sou
         problem = f"{path}: holds no {kind.files['MRCONSO']}.RRF (or .gz)"
         raise PelError(problem, f"give one folder {kind.folder} of a release")
     types: tuple[SemanticType, ...] = ()
-    with _opened(meta, kind) as release:
-        if "MRSTY" in release:
-            rows = release.rows("MRSTY", "DISTINCT STY, TUI, STN")
-            found = release.fetched(f"{rows} ORDER BY TUI, STY, STN")
-            types = tuple(SemanticType(*row) for row in found)
+    with _opened(meta, kind, ["MRSTY"]) as release:
+        if "MRSTY" in release.tables:
+            query = "SELECT DISTINCT STY, TUI, STN FROM MRSTY ORDER BY TUI, STY, STN"
+            types = tuple(SemanticType(*row) for row in release.fetched(query))
     named = None
     if (meta / "release.dat").is_file():
         with opened_bytes(meta / "release.dat") as file:
@@ -138,117 +135,96 @@ def _meta_folder(path: Path, kind: ReleaseKind = _UMLS) -> Path | None:
     """The folder with MRCONSO: this one, its META, or the META of its only release; else None."""
     conso = kind.files["MRCONSO"]
     for folder in (path, path / kind.folder):
-        if _parts(folder, conso):
+        if _file(folder, conso):
             return folder
-    found = [folder for folder in sorted(path.glob(f"*/{kind.folder}")) if _parts(folder, conso)]
+    found = [folder for folder in sorted(path.glob(f"*/{kind.folder}")) if _file(folder, conso)]
     return found[0] if len(found) == 1 else None
 
 
-def _opened(meta: Path, kind: ReleaseKind) -> AbstractContextManager[Release]:
-    def files(table: str, scratch: Path) -> list[Path]:
-        parts = _parts(meta, kind.files[table])
-        if len(parts) < 2:
-            return parts
-        whole = scratch / f"{table}.RRF.gz"
-        if not whole.exists():
-            with open(whole, "wb") as file:
-                for part in parts:
-                    with open(part, "rb") as opened:
-                        shutil.copyfileobj(opened, file, 2**20)
-            try:
-                check_gzip(whole)
-            except PelError as error:
-                problem = f"{parts[0]} to {parts[-1].name}: together they are a damaged gzip"
-                raise PelError(problem, "fetch them again") from error
-        return [whole]
-
-    columns = {table: COLUMNS[table] for table in kind.files}
-    return opened_release(meta, columns, files, "|")
+def _opened(
+    meta: Path, kind: ReleaseKind, tables: Iterable[str]
+) -> AbstractContextManager[Release]:
+    files = {table: _file(meta, kind.files[table]) for table in tables}
+    return opened_release(meta, COLUMNS, files, "|")
 
 
-def _parts(folder: Path, table: str) -> list[Path]:
-    """The file of a table, or its parts .aa.gz, .ab.gz and so on, which together are one gzip file.
-
-    PelError if a part before the last is missing.
-    """
+def _file(folder: Path, table: str) -> list[Path]:
+    """The file of a table, plain or ``.gz``, if there is one; PelError if it is cut into parts."""
     found = {path.name: path for path in folder.glob(f"{table}.RRF*")}  # also links to nothing
-    for name in (f"{table}.RRF", f"{table}.RRF.gz"):
-        if name in found:
-            return [found[name]]
-    parts = [f"{table}.RRF.a{letter}.gz" for letter in ascii_lowercase]
-    n = max((n for n, name in enumerate(parts, start=1) if name in found), default=0)
-    for name in parts[:n]:
-        if name not in found:
-            raise PelError(f"{folder / name}: this part is missing", "download it")
-    return [found[name] for name in parts[:n]]
+    names = [name for name in (f"{table}.RRF", f"{table}.RRF.gz") if name in found]
+    parts = [name for name in sorted(found) if re.fullmatch(rf"{table}\.RRF\.[a-z]{{2}}\.gz", name)]
+    if parts and not names:
+        remedy = f"join them there: cat {table}.RRF.??.gz > {table}.RRF.gz"
+        raise PelError(f"{folder / parts[0]}: is one of {len(parts)} parts of a file", remedy)
+    return [found[name] for name in names[:1]]
 
 
 def _entities(
     meta: Path, kind: ReleaseKind, recipe: UmlsRecipe, types: tuple[SemanticType, ...]
 ) -> Iterator[Entity]:
-    with _opened(meta, kind) as release:
-        queries = [_names(release, recipe, kind)]
-        kept = _kept(recipe)
-        if "MRSTY" in release:
-            queries.append(release.rows("MRSTY", f"CUI, {TYPE}, STY, NULL, NULL, 0, 0"))
-        if "MRDEF" in release:
-            queries.append(_definitions(release, recipe))
-        if "MRREL" in release:  # REL says what the second concept is to the first
-            where = f"REL = 'PAR' AND CUI1 <> CUI2 AND {kept}"
-            columns = f"DISTINCT CUI1, {PARENT}, CUI2, NULL, NULL, 0, 0"
-            queries.append(release.rows("MRREL", columns, where))
-        if "MRCUI" in release:
-            columns = f"DISTINCT CUI2, {RETIRED}, CUI1, NULL, NULL, 0, 0"
-            queries.append(release.rows("MRCUI", columns, "REL = 'SY' AND CUI2 IS NOT NULL"))
+    kept = "TRUE" if recipe.suppressed else "SUPPRESS = 'N'"
+    if recipe.vocabularies is not None:
+        kept += f" AND {among('SAB', recipe.vocabularies)}"
+    with _opened(meta, kind, kind.files) as release:
+        queries = [_names(release, recipe, kind.preferred, kept)]
+        if "MRSTY" in release.tables:
+            queries.append(f"SELECT CUI AS id, {TYPE} AS kind, STY AS text FROM MRSTY")
+        if "MRDEF" in release.tables:
+            queries.append(_definitions(release, recipe, kept))
+        if "MRREL" in release.tables:  # REL says what the second concept is to the first
+            queries.append(
+                f"SELECT DISTINCT CUI1 AS id, {PARENT} AS kind, CUI2 AS text FROM MRREL "
+                f"WHERE REL = 'PAR' AND CUI1 <> CUI2 AND {kept}"
+            )
+        if "MRCUI" in release.tables:
+            queries.append(
+                f"SELECT DISTINCT CUI2 AS id, {RETIRED} AS kind, CUI1 AS text FROM MRCUI "
+                "WHERE REL = 'SY' AND CUI2 IS NOT NULL"
+            )
         where = "TRUE"
         if recipe.types is not None:
             if not types:
                 raise PelError(f"{meta}: holds no MRSTY.RRF", "add it, or read all types")
-            wanted = release.rows("MRSTY", "CUI", among("TUI", recipe.type_codes(types)))
-            where = f"id IN ({wanted})"
+            wanted = among("TUI", recipe.type_codes(types))
+            where = f"id IN (SELECT CUI FROM MRSTY WHERE {wanted})"
         yield from release.entities(queries, where)
 
 
-def _names(release: Release, recipe: UmlsRecipe, kind: ReleaseKind) -> str:
-    where = _kept(recipe)
+def _names(release: Release, recipe: UmlsRecipe, preferred: str, kept: str) -> str:
     if recipe.languages is not None:
-        where += f" AND {among('LAT', recipe.languages)}"
+        kept += f" AND {among('LAT', recipe.languages)}"
     code = "coalesce(nullif(CODE, 'NOCODE'), SCUI)"
-    columns = (
-        f"CUI, STR, SAB, TTY, if(contains({code}, ':'), {code}, SAB || ':' || {code}) AS xref, "
-        f"coalesce({kind.preferred}, FALSE) AS flagged"
-    )
     # A table, because its row ids keep the order of the file.
-    names = release.rows("MRCONSO", columns, where)
-    release.connection.execute(f"CREATE TABLE name AS {names}")
-    selected = f"SELECT CUI, {NAME}, STR, SAB, xref, %s, name.rowid FROM name"
-    if recipe.preferred_name == "flags" or "MRRANK" not in release:
-        return selected % "if(flagged, 0, 1)"
-    # In MRRANK the higher number has priority.
-    ranks = release.rows("MRRANK", "SAB, TTY, max(try_cast(RANK AS INTEGER)) AS rank")
+    release.connection.execute(
+        f"CREATE TABLE name AS SELECT CUI, STR, SAB, TTY, coalesce({preferred}, FALSE) AS flagged, "
+        f"if(contains({code}, ':'), {code}, SAB || ':' || {code}) AS xref FROM MRCONSO WHERE {kept}"
+    )
+    place, ranks = "if(flagged, 0, 1)", ""
+    if recipe.preferred_name == "rank" and "MRRANK" in release.tables:
+        # In MRRANK the higher number has priority.
+        place += " - 2 * coalesce(rank, 0)"
+        ranks = (
+            "LEFT JOIN (SELECT SAB, TTY, max(try_cast(RANK AS INTEGER)) AS rank FROM MRRANK "
+            "GROUP BY SAB, TTY) USING (SAB, TTY)"
+        )
     return (
-        f"{selected % 'if(flagged, 0, 1) - 2 * coalesce(rank, 0)'} "
-        f"LEFT JOIN ({ranks} GROUP BY SAB, TTY) USING (SAB, TTY)"
+        f"SELECT CUI AS id, {NAME} AS kind, STR AS text, SAB AS vocabulary, xref, "
+        f"{place} AS place, name.rowid AS number FROM name {ranks}"
     )
 
 
-def _definitions(release: Release, recipe: UmlsRecipe) -> str:
-    where = _kept(recipe)
-    if recipe.languages is not None and "MRSAB" in release:
-        others = release.rows("MRSAB", "RSAB", f"NOT {among('LAT', recipe.languages)}")
-        where += f" AND NOT {among('SAB', (sab for (sab,) in release.fetched(others)))}"
-    rows = release.rows("MRDEF", "CUI, DEF, SAB", where)
-    release.connection.execute(f"CREATE TABLE definition AS {rows}")
+def _definitions(release: Release, recipe: UmlsRecipe, kept: str) -> str:
+    if recipe.languages is not None and "MRSAB" in release.tables:
+        others = f"SELECT RSAB FROM MRSAB WHERE NOT {among('LAT', recipe.languages)}"
+        kept += f" AND NOT {among('SAB', (sab for (sab,) in release.fetched(others)))}"
+    release.connection.execute(
+        f"CREATE TABLE definition AS SELECT CUI, DEF, SAB FROM MRDEF WHERE {kept}"
+    )
     later = f"if({among('SAB', recipe.definition_sources)}, 0, 1)"
-    return f"SELECT CUI, {DEFINITION}, DEF, NULL, NULL, {later}, rowid FROM definition"
-
-
-def _kept(recipe: UmlsRecipe) -> str:
-    """The condition of a row by its columns SUPPRESS and SAB."""
-    where = "TRUE" if recipe.suppressed else "SUPPRESS = 'N'"
-    if recipe.vocabularies is not None:
-        where += f" AND {among('SAB', recipe.vocabularies)}"
-    return where
+    return (
+        f"SELECT CUI AS id, {DEFINITION} AS kind, DEF AS text, {later} AS place, rowid AS number "
+        "FROM definition"
+    )
 
 
 RRF, RXNORM = (

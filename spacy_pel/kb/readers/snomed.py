@@ -73,56 +73,55 @@ def _snapshot_folder(path: Path) -> Path | None:
 
 
 def _entities(folder: Path, files: dict[str, list[Path]]) -> Iterator[Entity]:
-    with opened_release(folder, COLUMNS, lambda kind, _: files[kind], "\t") as release:
-
-        def active(kind: str, select: str, where: str = "TRUE") -> str:
-            return release.rows(kind, select, f"active = '1' AND {where}")
-
-        def put(table: str, query: str) -> None:
-            release.connection.execute(f"CREATE TABLE {table} AS {query}")
-
-        put("concept", active(CONCEPT, "id"))
-        put("description", active(DESCRIPTION, "id, conceptId, typeId, term"))
+    with opened_release(folder, COLUMNS, files, "\t", "active = '1'") as release:
+        tables, execute = release.tables, release.connection.execute
+        execute(f"CREATE TABLE concept AS SELECT id FROM {CONCEPT}")
+        execute(
+            "CREATE TABLE description AS SELECT id AS number, conceptId AS id, term, "
+            f"{_IS_FULL} AS is_full FROM {DESCRIPTION}"
+        )
         # Preferred terms, those of the US first; then fully specified names; then other terms.
-        preferred = "SELECT NULL AS description, NULL AS place"
-        if LANGUAGE in release:
-            place = f"min(if(refsetId = '{_ENGLISH_OF_THE_US}', 0, 1)) AS place"
-            columns = f"referencedComponentId AS description, {place}"
-            rows = active(LANGUAGE, columns, f"acceptabilityId = '{_PREFERRED}'")
-            preferred = f"{rows} GROUP BY 1"
+        preferred = "SELECT NULL AS number, NULL AS place"
+        if LANGUAGE in tables:
+            preferred = (
+                "SELECT referencedComponentId AS number, "
+                f"min(if(refsetId = '{_ENGLISH_OF_THE_US}', 0, 1)) AS place FROM {LANGUAGE} "
+                f"WHERE acceptabilityId = '{_PREFERRED}' GROUP BY 1"
+            )
         queries = [
-            f"SELECT conceptId, {NAME}, if({_IS_FULL}, regexp_replace(term, '{_TAG}', ''), term), "
-            f"'{SOURCE}', NULL, if({_IS_FULL}, 2, coalesce(place, 3)), id FROM description "
-            f"LEFT JOIN ({preferred}) AS preferred ON preferred.description = id",
-            f"SELECT conceptId, {TYPE}, regexp_extract(term, '{_TAG}', 1), NULL, NULL, 0, id "
-            f"FROM description WHERE {_IS_FULL} AND regexp_matches(term, '{_TAG}')",
+            f"SELECT id, {NAME} AS kind, '{SOURCE}' AS vocabulary, NULL AS xref, number, "
+            f"if(is_full, regexp_replace(term, '{_TAG}', ''), term) AS text, "
+            "if(is_full, 2, coalesce(place, 3)) AS place "
+            f"FROM description LEFT JOIN ({preferred}) AS preferred USING (number)",
+            f"SELECT id, {TYPE} AS kind, regexp_extract(term, '{_TAG}', 1) AS text, number "
+            f"FROM description WHERE is_full AND regexp_matches(term, '{_TAG}')",
         ]
-        if TEXT_DEFINITION in release:
-            columns = f"conceptId, {DEFINITION}, term, NULL, NULL, 0, id"
-            queries.append(active(TEXT_DEFINITION, columns))
-        if RELATIONSHIP in release:
-            columns = f"sourceId, {PARENT}, destinationId, NULL, NULL, 0, ''"
-            queries.append(active(RELATIONSHIP, columns, f"typeId = '{_IS_A}'"))
-        if ASSOCIATION in release:
-            replaced = active(
-                ASSOCIATION,
-                "DISTINCT referencedComponentId AS old, targetComponentId AS new",
-                f"refsetId IN {_REPLACED_BY} "
-                "AND referencedComponentId NOT IN (SELECT id FROM concept)",
-            )
+        if TEXT_DEFINITION in tables:
             queries.append(
-                f"SELECT min(new), {RETIRED}, old, NULL, NULL, 0, '' FROM ({replaced}) "
-                "GROUP BY old HAVING count(*) = 1"
+                f"SELECT conceptId AS id, {DEFINITION} AS kind, term AS text, id AS number "
+                f"FROM {TEXT_DEFINITION}"
             )
-        if EXTENDED_MAP in release:
+        if RELATIONSHIP in tables:
+            queries.append(
+                f"SELECT sourceId AS id, {PARENT} AS kind, destinationId AS text "
+                f"FROM {RELATIONSHIP} WHERE typeId = '{_IS_A}'"
+            )
+        if ASSOCIATION in tables:
+            queries.append(
+                f"SELECT min(targetComponentId) AS id, {RETIRED} AS kind, "
+                f"referencedComponentId AS text FROM {ASSOCIATION} WHERE refsetId IN {_REPLACED_BY} "
+                "AND referencedComponentId NOT IN (SELECT id FROM concept) "
+                "GROUP BY 2, 3 HAVING count(DISTINCT targetComponentId) = 1"
+            )
+        if EXTENDED_MAP in tables:
             names = " ".join(f"WHEN '{refset}' THEN '{name}'" for refset, name in _MAPS.items())
-            columns = (
-                f"referencedComponentId, {TYPE}, NULL, NULL, "
-                f"CASE refsetId {names} END || ':' || mapTarget, 0, "
-                "refsetId || lpad(mapGroup, 3, '0') || lpad(mapPriority, 3, '0')"
+            queries.append(
+                f"SELECT referencedComponentId AS id, {TYPE} AS kind, "
+                f"CASE refsetId {names} END || ':' || mapTarget AS xref, "
+                "refsetId || lpad(mapGroup, 3, '0') || lpad(mapPriority, 3, '0') AS number "
+                f"FROM {EXTENDED_MAP} WHERE coalesce(mapTarget, '') <> '' "
+                f"AND refsetId IN {tuple(_MAPS)}"
             )
-            coded = f"coalesce(mapTarget, '') <> '' AND refsetId IN {tuple(_MAPS)}"
-            queries.append(active(EXTENDED_MAP, columns, coded))
         yield from release.entities(queries, "id IN (SELECT id FROM concept)")
 
 

@@ -23,11 +23,11 @@ LIMIT = 2**16
 NAMES = ["Feces", "Gout", "Multiple sclerosis", "Rash", "Disseminated sclerosis", "Mitral stenosis"]
 
 
-def rrf_release(folder: Path, kind: str) -> tuple[Path, Path]:
-    """A release of which MRCONSO is packed; the release and the (last) packed file."""
-    write(folder, "MRCONSO.RRF", [conso(f"C{i}", name) for i, name in enumerate(NAMES)], kind)
+def rrf_release(folder: Path) -> tuple[Path, Path]:
+    """A release of which MRCONSO is packed, and the packed file."""
+    write(folder, "MRCONSO.RRF.gz", [conso(f"C{i}", name) for i, name in enumerate(NAMES)])
     write(folder, "MRSTY.RRF", [sty("C1", "Finding")])
-    return folder, sorted(folder.glob("MRCONSO*"))[-1]
+    return folder, folder / "MRCONSO.RRF.gz"
 
 
 def packed(folder: Path, name: str, head: str, row: str) -> tuple[Path, Path]:
@@ -37,7 +37,7 @@ def packed(folder: Path, name: str, head: str, row: str) -> tuple[Path, Path]:
 
 
 SOURCES = {
-    "cut rrf": lambda folder: rrf_release(folder, "cut"),
+    "rrf": rrf_release,
     "csv": lambda folder: packed(folder, "x.csv.gz", "concept_id,canonical_name\n", "C{},{}\n"),
     "obo": lambda folder: packed(folder, "x.obo.gz", "", "[Term]\nid: C:{}\nname: {}\n\n"),
 }

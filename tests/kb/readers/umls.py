@@ -43,16 +43,7 @@ def vocabulary(sab: str, lat: str) -> str:
     return f"C1|C2|{sab}1|{sab}|Name|{sab}|1|||||||0|1|1||||{lat}|UTF-8|Y|Y|||"
 
 
-def write(folder: Path, name: str, lines: list[str], kind: str = "plain") -> None:
-    """A file as a release may have it: of two parts, "cut" is one stream, "packed" a stream each."""
+def write(folder: Path, name: str, lines: list[str]) -> None:
+    """A file of a release, packed if its name says so."""
     text = "".join(f"{line}\n" for line in lines).encode()
-    half = len(text) // 2
-    packed = gzip.compress(text)
-    parts = {
-        "plain": {"": text},
-        "gz": {".gz": packed},
-        "cut": {".aa.gz": packed[: len(packed) // 2], ".ab.gz": packed[len(packed) // 2 :]},
-        "packed": {".aa.gz": gzip.compress(text[:half]), ".ab.gz": gzip.compress(text[half:])},
-    }
-    for end, data in parts[kind].items():
-        (folder / f"{name}{end}").write_bytes(data)
+    (folder / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
