@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -58,66 +59,43 @@ def _read(
     """The records of a file, or of the files of a folder, as entities.
 
     All terms of a record are names. The types are the top branches of the tree numbers, and the
-    parents are the descriptors one step above. Tree numbers also come from an mtrees file of the same
-    year beside the file. A supplementary record has the descriptors that it is mapped to as parents,
-    and their types if their file is read together with its own.
+    parents are the descriptors one step above. A supplementary record has the descriptors that it is
+    mapped to as parents, and their types if their file is read together with its own.
     """
     files = files_in(path) if path.is_dir() else [path]
     if not files:
         raise PelError(f"{path}: holds no {lacking}", "give a folder with MeSH's files")
-    return Source(_entities(files, records), _BRANCH_TYPES, _year(files[0]))
+    year = re.search(r"(?:19|20)\d\d", files[0].name)
+    return Source(_entities(files, records), _BRANCH_TYPES, year[0] if year else None)
 
 
 def _entities(files: list[Path], records: Records) -> Iterator[Entity]:
     ids: dict[str, str] = {}  # of descriptors, by heading
     numbers: dict[str, list[str]] = {}  # by descriptor
-    for path in files:
-        for place, record in records(path):
-            if not record.id or not record.name:
-                problem = f"{place}: the record {record.id or record.name!r} has no id or no name"
-                raise PelError(problem, "give whole files of descriptors or supplementary concepts")
-            if record.id.startswith("D"):
-                ids[record.name] = record.id
-                numbers[record.id] = list(record.numbers)
-    for path in files:
-        for number, heading in _mtrees(path):
-            if heading in ids:
-                numbers[ids[heading]].append(number)
+    for place, record in chain.from_iterable(map(records, files)):
+        if not record.id or not record.name:
+            problem = f"{place}: the record {record.id or record.name!r} has no id or no name"
+            raise PelError(problem, "give whole files of descriptors or supplementary concepts")
+        if record.id.startswith("D"):
+            ids[record.name] = record.id
+            numbers[record.id] = record.numbers
     descriptors = {number: id for id, own in numbers.items() for number in own}
-    for path in files:
-        for place, record in records(path):
-            headings = (heading.lstrip("*").partition("/")[0] for heading in record.mapped)
-            mapped = [ids.get(h, h) for h in headings if h in ids or _ID.fullmatch(h)]
-            own = numbers.get(record.id, ())
-            letters = {number[0] for id in (record.id, *mapped) for number in numbers.get(id, ())}
-            above = (descriptors.get(number.rpartition(".")[0]) for number in own)
-            entity = Entity(
-                concept_id=record.id,
-                canonical_name=record.name,
-                aliases=tuple(record.names),
-                types=tuple(BRANCHES[letter] for letter in sorted(letters & BRANCHES.keys())),
-                definition=record.definition,
-                parents=(*filter(None, above), *mapped),
-                sources=(VOCABULARY,),
-            )
-            yield cleaned_at(place, entity)
-
-
-def _year(path: Path) -> str | None:
-    year = re.search(r"(?:19|20)\d\d", path.name)
-    return year[0] if year else None
-
-
-def _mtrees(path: Path) -> Iterator[tuple[str, str]]:
-    """Pairs (tree number, heading) of the mtrees files of the same year in the same folder."""
-    year = _year(path)
-    for file in sorted(path.parent.glob(f"*mtrees{year}.bin*")) if year else ():
-        for number, line in numbered_lines(file):
-            heading, semicolon, place = line.rpartition(";")
-            if not semicolon:
-                problem = f"{file}, line {number}: is not of the form HEADING;TREE NUMBER"
-                raise PelError(problem, "fetch the file again")
-            yield place.strip(), heading.strip()
+    for place, record in chain.from_iterable(map(records, files)):
+        headings = (heading.lstrip("*").partition("/")[0] for heading in record.mapped)
+        mapped = [ids.get(h, h) for h in headings if h in ids or _ID.fullmatch(h)]
+        own = numbers.get(record.id, ())
+        letters = {number[0] for id in (record.id, *mapped) for number in numbers.get(id, ())}
+        above = (descriptors.get(number.rpartition(".")[0]) for number in own)
+        entity = Entity(
+            concept_id=record.id,
+            canonical_name=record.name,
+            aliases=tuple(record.names),
+            types=tuple(BRANCHES[letter] for letter in sorted(letters & BRANCHES.keys())),
+            definition=record.definition,
+            parents=(*filter(None, above), *mapped),
+            sources=(VOCABULARY,),
+        )
+        yield cleaned_at(place, entity)
 
 
 # XML
@@ -159,6 +137,7 @@ def _texts(record: ElementTree.Element, path: str) -> list[str]:
 
 # ASCII
 
+_BEGIN = "*NEWRECORD"
 _ASCII_NAMES = re.compile(r"(?:.*_)?[cd]\d{4}\.bin(?:\.gz)?")
 
 
@@ -168,36 +147,32 @@ def _ascii_files(folder: Path) -> list[Path]:
 
 
 def _ascii_records(path: Path) -> Iterator[tuple[str, Record]]:
-    def record() -> Record:
-        terms = values["ENTRY"] + values["PRINT ENTRY"] + values["SY"]
-        return Record(
-            id=next(iter(values["UI"]), ""),
-            name=next(iter(values["MH"] + values["NM"]), ""),
-            names=[term.partition("|")[0] for term in terms],
-            numbers=values["MN"],
-            mapped=values["HM"],
-            definition=next(iter(values["MS"] + values["NO"]), None),
-        )
-
     values: defaultdict[str, list[str]] = defaultdict(list)  # by element
     place, size = "", 0
-    for number, line in numbered_lines(path):
+    for number, line in chain(numbered_lines(path), [(0, _BEGIN)]):
         size += len(line)
         if size > LONGEST_LINE:
             raise record_too_long(path, number)
-        if line.strip() == "*NEWRECORD":
+        if line.strip() == _BEGIN:
+            terms = values["ENTRY"] + values["PRINT ENTRY"] + values["SY"]
+            record = Record(
+                id="".join(values["UI"][:1]),
+                name="".join((values["MH"] + values["NM"])[:1]),
+                names=[term.partition("|")[0] for term in terms],
+                numbers=values["MN"],
+                mapped=values["HM"],
+                definition=next(iter(values["MS"] + values["NO"]), None),
+            )
             if place:
-                yield place, record()
+                yield place, record
             values, place, size = defaultdict(list), f"{path}, line {number}", 0
         elif line.strip():
             element, equals, value = line.partition(" =")
             if not place or not equals:
-                expected = f"expected *NEWRECORD or ELEMENT = VALUE, found {line[:40]!r}"
+                expected = f"expected {_BEGIN} or ELEMENT = VALUE, found {line[:40]!r}"
                 raise PelError(f"{path}, line {number}: {expected}", "give a MeSH ASCII file")
             if value.strip():
                 values[element.strip()].append(value.strip())
-    if place:
-        yield place, record()
 
 
 MESH_XML = SourceFormat(

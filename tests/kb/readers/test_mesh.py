@@ -136,20 +136,6 @@ def test_a_folder_of_ascii(tmp_path: Path) -> None:
     assert alone == rare._replace(types=(), parents=())
 
 
-def without_places(text: str) -> str:
-    return "".join(line for line in text.splitlines(True) if not line.startswith("MN"))
-
-
-def test_a_reduced_file_with_its_trees(tmp_path: Path) -> None:
-    (tmp_path / "mesh_d2014.bin").write_text(without_places(ASCII))
-    (tmp_path / "mesh_mtrees2014.bin").write_text("Flu;C01.5.2\nFlu;F03.1\nInfections;C01.5\n")
-    (tmp_path / "mesh_mtrees2015.bin").write_text("Flu;Z01\n")
-    assert list(open_source(tmp_path / "mesh_d2014.bin").entities) == [FLU, INFECTIONS]
-    (tmp_path / "mesh_mtrees2014.bin").write_text("Flu C01\n")
-    with pytest.raises(PelError, match=r"mtrees2014\.bin, line 1: is not of the form HEADING;TREE"):
-        list(open_source(tmp_path / "mesh_d2014.bin").entities)
-
-
 @pytest.mark.parametrize(
     "text, line",
     [
