@@ -19,7 +19,6 @@ import numpy as np
 from ..errors import PelError
 from .mentions import KnownMentions, stored_passages
 from .name_finder import NameFinder, kept_table, name_table
-from .names_by_words import word_table
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType, SemanticTypeTree, known_types, with_descendants
@@ -235,17 +234,12 @@ class KnowledgeBase:
 
         ``progress`` wraps the entities that are read. ``choice`` are arguments of the class.
         """
-        makers = {"": name_table}
-        if self.settings.get("in_any_order"):
-            makers["-words"] = word_table
-        start = f"{NAMES_PREFIX}{self.settings['checksum'][:16]}"
-        tables = [
-            kept_table(
-                self.path / f"{start}{kind}.npy", lambda: make(progress(self), self.numbers())
-            )
-            for kind, make in makers.items()
-        ]
-        return NameFinder(*tables, **choice)
+        any_order = bool(self.settings.get("in_any_order"))
+        name = f"{NAMES_PREFIX}{self.settings['checksum'][:16]}{'-any-order' * any_order}.npy"
+        table = kept_table(
+            self.path / name, lambda: name_table(progress(self), self.numbers(), any_order)
+        )
+        return NameFinder(table, **choice)
 
     def definitions(self, acronym: str) -> Mapping[int, int]:
         """How many texts defined an acronym for an entity, by its number; see ``kb learn --acronyms``."""

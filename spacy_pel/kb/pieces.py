@@ -54,30 +54,3 @@ def is_short_acronym(name: str) -> bool:
     """Whether a name is one word of at most five letters, all of them capitals."""
     n_letters = sum(map(str.isalpha, name))
     return 2 <= len(name) and n_letters <= _ACRONYM and name.isupper() and len(name.split()) == 1
-
-
-def record_of(columns: dict[str, np.ndarray]) -> np.ndarray:
-    """Columns of any lengths as an array of one record."""
-    table = np.zeros(1, [(name, column.dtype, column.shape) for name, column in columns.items()])
-    for name, column in columns.items():
-        table[name][0] = column
-    return table
-
-
-def owned_names(
-    hashes: np.ndarray, owners: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which of n rows of names, sorted by hash and then by owner, begin a name and a pair of both.
-
-    Args:
-        hashes: uint64 [n], of the names.
-        owners: int64 [n], the numbers of the entities that have them.
-
-    Returns:
-        The rows that begin each of m names, int64 [m]; those that begin each pair, int64 [p]; and where
-        the pairs of each name begin, uint32 [m + 1].
-    """
-    is_new = np.diff(hashes, prepend=~hashes[:1]) != 0
-    names = np.flatnonzero(is_new)
-    owned = np.flatnonzero(is_new | (np.diff(owners, prepend=-1) != 0))
-    return names, owned, np.append(np.searchsorted(owned, names), len(owned)).astype(np.uint32)

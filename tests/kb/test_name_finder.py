@@ -15,7 +15,6 @@ from Stemmer import Stemmer
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, names_by_words
 from spacy_pel.kb.change import add_entities
 from spacy_pel.kb.name_finder import NameFinder, name_table
-from spacy_pel.kb.names_by_words import word_table
 from spacy_pel.kb.pieces import Pieces
 
 WORDS = st.sampled_from(
@@ -28,10 +27,8 @@ TEXTS = st.lists(st.tuples(WORDS, st.sampled_from([" ", "", "\n "])), max_size=1
 
 
 def finder_of(entities: list[Entity], /, any_order: bool = False, **choice) -> NameFinder:
-    makers = (name_table, word_table) if any_order else (name_table,)
     with patch.object(names_by_words, "_LEAST", 1000):  # no words mean the same
-        tables = [make(entities, np.arange(len(entities))) for make in makers]
-    return NameFinder(*tables, **choice)
+        return NameFinder(name_table(entities, np.arange(len(entities)), any_order), **choice)
 
 
 def is_acronym(name: str) -> bool:
