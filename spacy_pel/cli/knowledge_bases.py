@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,7 +81,6 @@ def build_cli(
     from ..kb.readers.build_from_sources import build_from_sources
 
     sources, out = sources_and_folder(paths)
-    start = time.perf_counter()
     recipe = UmlsRecipe.preset(preset)
     filters = {"languages": language, "vocabularies": vocabulary, "types": type}
     chosen = {
@@ -97,10 +95,7 @@ def build_cli(
         sources, out, **joined, **types, **shown, format=format, options=options
     )
     counts = made.settings["counts"]
-    msg.good(
-        f"Built {out}: {counts['entities']:,} entities with {counts['aliases']:,} aliases in "
-        f"{time.perf_counter() - start:.1f} s"
-    )
+    msg.good(f"Built {out}: {counts['entities']:,} entities with {counts['aliases']:,} aliases")
     msg.text(f"To link to it, embed it: python -m spacy pel kb embed {out} PIPELINE")
 
 
@@ -190,7 +185,6 @@ def embed_cli(
     linker = linker_of(nlp, component)
     with KnowledgeBase.open(folder) as kb:
         before = kb.settings["checksum"]
-    start = time.perf_counter()
     stored = {"dtype": dtype, "index": index, "dim": dim, "alike": alike, "reuse": reuse}
     where = {"engine": engine, "address": address, "nlp": nlp}
     made = embed_kb(folder, linker, **stored, **where, progress=encoding, report=msg.info)
@@ -200,7 +194,7 @@ def embed_cli(
     rows = made.settings["vectors"]["rows"]
     msg.good(
         f"Embedded {folder}: {len(made):,} entities, {rows:,} vectors of {made.dim} dimensions, "
-        f"one for each {made.row_kind}, in {time.perf_counter() - start:.1f} s"
+        f"one for each {made.row_kind}"
     )
 
 
@@ -254,10 +248,9 @@ def _add_change(kind: str, help: str) -> None:
             raise PelError("--mapping is for kb change merge", "leave it out")
         KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
         linker = linker_of(load_pipeline(pipeline), component) if pipeline else None
-        start = time.perf_counter()
         given = {"linker": linker, "format": format, "mapping": mapping}
         shown = partial(counted, desc="Reading")
-        _report(folder, change_from_source(kind, folder, source, **given, progress=shown), start)
+        _report(folder, change_from_source(kind, folder, source, **given, progress=shown))
 
 
 for _kind, _help in _CHANGES.items():
@@ -286,8 +279,7 @@ def remove_cli(
     given = [*(ids or ()), *filter(None, lines)]
     if not given:
         raise PelError("no ids to remove", "give them, or --file with one a line")
-    start = time.perf_counter()
-    _report(folder, remove_entities(folder, given), start)
+    _report(folder, remove_entities(folder, given))
 
 
 @command(kb, "learn")
@@ -326,7 +318,6 @@ def learn_cli(
     from ..kb import KnowledgeBase
     from ..pipeline.pipelines import load_pipeline
 
-    start = time.perf_counter()
     KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
     nlp = load_pipeline(pipeline) if pipeline else None
     with progress_bar(desc="Reading", unit=" documents") as bar:
@@ -347,14 +338,14 @@ def learn_cli(
                 weight = f"they count {learnt.weight.weight:.2f} above {learnt.weight.level:.2f}"
             said = (
                 f"{learnt.mentions:,} of {learnt.seen:,} mentions of {learnt.entities:,} entities "
-                f"learnt in {time.perf_counter() - start:.1f} s; {weight}"
+                f"learnt; {weight}"
             )
         else:
             learnt = learn_names(folder, corpora, **given, spans_key=spans_key)
             said = f"{learnt.names:,} new names in {learnt.mentions:,} mentions"
     msg.good(said)
     if not mentions or acronyms:
-        _report(folder, learnt.changes, start)
+        _report(folder, learnt.changes)
 
 
 @command(kb, "forget")
@@ -372,14 +363,13 @@ def forget_cli(
     msg.good(f"{forget_mentions(folder, source):,} mentions of {source} taken out of {folder}")
 
 
-def _report(folder: Path, counts: ChangeCounts, start: float) -> None:
-    """Print what a change of a KB did, and in how many seconds since ``start``."""
+def _report(folder: Path, counts: ChangeCounts) -> None:
+    """Print what a change of a KB did."""
     from ..kb import KnowledgeBase
 
     done = ", ".join(f"{count:,} {kind}" for kind, count in counts._asdict().items() if count)
-    seconds = time.perf_counter() - start
     now = len(KnowledgeBase.open(folder))
-    msg.good(f"{folder}: {done or 'nothing changed'}; {now:,} entities now, in {seconds:.1f} s")
+    msg.good(f"{folder}: {done or 'nothing changed'}; {now:,} entities now")
 
 
 _SHOWN = 20  # entries of a list
@@ -479,7 +469,6 @@ def verify_cli(folder: KB) -> None:
     from ..kb import KnowledgeBase
     from ..kb.knowledge_base import verify
 
-    start = time.perf_counter()
     total = sum(path.stat().st_size for path in folder.glob("*.*"))
     with progress_bar(total=total, desc="Reading", unit="B", unit_scale=True) as bar:
         problems = verify(folder, progress=bar.update)
@@ -490,10 +479,7 @@ def verify_cli(folder: KB) -> None:
         raise Exit(1)
     with KnowledgeBase.open(folder) as opened:
         count = len(opened)
-    msg.good(
-        f"Verified {folder}: {count:,} entities, {size / 1e6:,.1f} MB as they were written, "
-        f"in {time.perf_counter() - start:.1f} s"
-    )
+    msg.good(f"Verified {folder}: {count:,} entities, {size / 1e6:,.1f} MB as they were written")
 
 
 @command(kb, "export")

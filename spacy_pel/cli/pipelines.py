@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -35,9 +34,6 @@ from .apps import (
 )
 from .terminal import encoding, msg, progress_bar, reading, say
 
-if TYPE_CHECKING:
-    from ..fitting.fit_joint import JointReport
-
 Out = Annotated[Path, Argument(help="Folder to make")]
 _COLOURS = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "BROKEN": typer.colors.RED}
 
@@ -59,9 +55,7 @@ def start_cli(
 
     This needs no annotations and no training. It builds a knowledge base of the sources, and computes
     a vector for each name with the encoder: some 4 minutes for 50,000 names with a BERT of 6 layers on
-    one core. The encoder is a BERT, by its Hugging Face name or its folder, or a trained pipeline. The
-    new pipeline marks the names of the ontology in texts, in any order of their words, and links them. OUT
-    holds everything and can be moved.
+    one core. The encoder is a BERT, by its Hugging Face name or its folder, or a trained pipeline.
 
     If a source needs options, build a KB from it first, with "kb build", and give its folder as
     SOURCE. After an interruption, run the same command again: it goes on where it was.
@@ -75,14 +69,10 @@ def start_cli(
     from ..packaging.start import start
 
     sources, out = sources_and_folder(paths)
-    began = time.perf_counter()
     shown = {"reading": reading, "encoding": encoding, "report": msg.info}
     made = start(sources, out, encoder=encoder, below=below or (), force=force, **shown)
     rows = made.settings["vectors"]["rows"]
-    msg.good(
-        f"Made {out}: it links to {len(made):,} entities with {rows:,} vectors, in "
-        f"{time.perf_counter() - began:.1f} s"
-    )
+    msg.good(f"Made {out}: it links to {len(made):,} entities with {rows:,} vectors")
     say(f"To link texts: python -m spacy pel link {out} texts.txt --output linked.jsonl")
     say(f"To see it: python -m spacy pel serve {out}")
 
@@ -401,25 +391,14 @@ def calibrate_cli(
         share, right = (100 * part for part in report.sure)
         say(f"{share:.0f} % of mentions are 90 % sure or more; {right:.1f} % of these are right")
     if report.joint is not None:
-        _print_joint(report.joint)
+        alone, jointly = 100 * report.joint.accuracy_alone, 100 * report.joint.accuracy
+        if report.joint.settings.linking.k:
+            say(f"Linked jointly: {jointly:.1f} % right instead of {alone:.1f} %")
+        else:
+            msg.warn(f"Linked jointly, no more mentions are right than one by one ({alone:.1f} %)")
+        index = f"an adjusted Rand index of {report.joint.agreement:.2f}"
+        say(f"Mentions that mean the same are found with {index}")
     msg.good(f"Calibrated {pipeline} on {report.mentions:,} mentions")
-
-
-def _print_joint(report: JointReport) -> None:
-    linking, discovery = report.settings.linking, report.settings.discovery
-    alone, jointly = 100 * report.accuracy_alone, 100 * report.accuracy
-    if linking.k:
-        way = "directed" if linking.directed else "undirected"
-        say(
-            f"Linked jointly: {jointly:.1f} % right instead of {alone:.1f} % ({linking.k} nearest "
-            f"mentions, the same with a probability of {linking.least} or more, {way})"
-        )
-    else:
-        msg.warn(f"Linked jointly, no more mentions are right than one by one ({alone:.1f} %)")
-    say(
-        f"Mentions that mean the same are found with an adjusted Rand index of "
-        f"{report.agreement:.2f} ({discovery.k} nearest mentions, {discovery.least} or more)"
-    )
 
 
 @command(pel, "serve")
@@ -473,13 +452,9 @@ def serve_cli(
         return
     from ..serve.served import Limits, address, is_local, listen
 
-    if entity_url is not None and not (
-        entity_url.startswith(("https://", "http://")) and "{id}" in entity_url
-    ):
-        raise PelError(
-            f'{entity_url}: not an address with "{{id}}" in it',
-            "give one such as https://uts.nlm.nih.gov/uts/umls/concept/{id}",
-        )
+    if entity_url and "{id}" not in entity_url:
+        remedy = "give one such as https://uts.nlm.nih.gov/uts/umls/concept/{id}"
+        raise PelError(f'{entity_url}: not an address with "{{id}}" in it', remedy)
     limits = Limits(max_body, max_documents, max_text, max_mentions, timeout, max_waiting)
     with listen(host, port) as listener:
         url, local = address(listener), is_local(listener)

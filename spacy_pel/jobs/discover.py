@@ -31,7 +31,7 @@ from .joint_linking import (
     with_settings,
     write_corpus_part,
 )
-from .link import link_blocks
+from .link import block_size, link_job, linking_settings
 
 if TYPE_CHECKING:
     from ..linking.clusters import Clusters
@@ -83,8 +83,9 @@ def discover(
     keep = partial(write_corpus_part, linker)
     write = partial(_write_proposals, linking, report)
     with with_settings(linker, overwrite=linker.overwrite and not linking.keep_ids):
-        settings = {"way": "discovery"}
-        linked = link_blocks(linking, source, target, keep, write, settings, progress, report)
+        job = link_job(linking, keep, progress, report)
+        settings = {**linking_settings(linking), "way": "discovery"}
+        linked = job.to_file(source, target, settings, block_size(), write)
     page = target.with_suffix(".html")
     with open(target, encoding="utf8") as lines, whole_file(page) as file:
         records = [json.loads(line) for line in lines]

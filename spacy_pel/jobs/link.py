@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -47,8 +47,8 @@ from .joint_linking import joint_settings, write_corpus_part, write_jointly
 from .link_docs import Linking, batches
 from .workers import check_engine, ray_results
 
-# A block ends after this many documents, or bytes of them. It is what a process holds in memory, and
-# what a crash costs. After each block spaCy's memory of words is emptied.
+# The size of a block: what a process holds in memory, and what a crash costs. After each block spaCy's
+# memory of words is emptied.
 DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 1_000, 4 * 2**20
 WritePart = Callable[[Iterable[tuple[int, Doc]], str | None, Path], None]  # see ``Output``
 
@@ -120,7 +120,8 @@ def link_files(
         if linking.jointly or not isinstance(written, TextOutput):
             what = "what is linked jointly" if linking.jointly else format.name
             raise PelError(f"{what} cannot be written to stdout", "name a file with --output")
-        return _link_to_stream(linking, source, output, written, *shown)
+        job = link_job(linking, written.write_part, *shown)
+        return _link_to_stream(job, source, output, written)
     target = Path(output).resolve()  # what a symbolic link points to is written; it stays
     read = Path(input).resolve()
     if read in (target, *target.parents) or target in read.parents:
@@ -131,14 +132,14 @@ def link_files(
         if linking.jointly or source.total is None:
             what = "what is linked jointly" if linking.jointly else "what comes from stdin"
             raise PelError(f"{what} is one file", "name a file with --output")
-        settings |= linking_settings(linking) | {"size of blocks": [*_size(), BYTES_PER_GROUP]}
+        settings |= linking_settings(linking) | {"size of blocks": [*block_size(), BYTES_PER_GROUP]}
         results = None
         if engine == "ray":
             make = partial(_node_worker, linking, settings, target)
             results = partial(ray_results, make, address=address, workers=workers)
-        job = _job(linking, partial(_write_alone, written), *shown)
+        job = link_job(linking, partial(_write_alone, written), *shown)
         with block_folder(target, settings, suffix=format.suffixes[0]) as blocks:
-            found = blocks_by_file(source, str(input), *_size())
+            found = blocks_by_file(source, str(input), *block_size())
             counts = job.run(blocks, found, source.total, results)
             blocks.keep_only(counts)
         return sum(counts.values(), LinkedCounts())
@@ -148,10 +149,13 @@ def link_files(
         settings["way"] = "joint"
         join = partial(write_jointly, linking.nlp, linking.linker, written, report)
         write_part = partial(write_corpus_part, linking.linker)
-    return link_blocks(linking, source, target, write_part, join, settings, *shown)
+    settings |= linking_settings(linking)
+    job = link_job(linking, write_part, *shown)
+    return job.to_file(source, target, settings, block_size(), join)
 
 
-def _size() -> tuple[int, int]:
+def block_size() -> tuple[int, int]:
+    """A block ends after this many documents, or bytes of them."""
     return DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK
 
 
@@ -180,32 +184,19 @@ def _write_alone(
     output.join([part], path)
 
 
-def link_blocks(
+def link_job(
     linking: Linking,
-    source: DocumentStream,
-    target: Path,
     write_part: WritePart,
-    join: Callable[[Sequence[Path], Path], object],
-    settings: dict[str, Any],
     progress: Callable[..., Any],
     report: Callable[[str], object],
-) -> LinkedCounts:
-    """Link documents block by block, and ``join`` the blocks to a file; see ``BlockJob.to_file``.
-
-    ``write_part`` writes the docs of a block, and ``settings`` has all that decides it, as plain data.
-    """
-    settings = {**linking_settings(linking), **settings}
-    job = _job(linking, write_part, progress, report)
-    return job.to_file(source, target, settings, _size(), join)
+) -> BlockJob:
+    """Linking documents, block by block; ``write_part`` writes the docs of a block."""
+    write = partial(_write, linking, write_part)
+    return BlockJob(write, linking.n_process, linking.on_error, progress, report)
 
 
 def _link_to_stream(
-    linking: Linking,
-    source: DocumentStream,
-    stream: BinaryIO,
-    output: TextOutput,
-    progress: Callable[..., Any],
-    report: Callable[[str], object],
+    job: BlockJob, source: DocumentStream, stream: BinaryIO, output: TextOutput
 ) -> LinkedCounts:
     """Link documents block by block, and write each block to a stream as soon as it is linked."""
     stream.write(encoded(output.head))
@@ -218,21 +209,10 @@ def _link_to_stream(
             stream.flush()
             blocks.path(name).unlink()
 
-        found = document_blocks(source, *_size())
-        job = _job(linking, output.write_part, progress, report)
+        found = document_blocks(source, *block_size())
         counts = job.run(blocks, found, source.total, when_made=pass_on)
     stream.write(encoded(output.tail))
     return sum(counts.values(), LinkedCounts())
-
-
-def _job(
-    linking: Linking,
-    write_part: WritePart,
-    progress: Callable[..., Any],
-    report: Callable[[str], object],
-) -> BlockJob:
-    write = partial(_write, linking, write_part)
-    return BlockJob(write, linking.n_process, linking.on_error, progress, report)
 
 
 def linking_settings(linking: Linking) -> dict[str, Any]:
