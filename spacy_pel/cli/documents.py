@@ -211,8 +211,7 @@ def mentions_cli(
 
     A mention is a preferred name of one entity alone. Of each entity a random sample is kept. The
     output is a corpus like any other: a row has the text around one mention, and the entity's id.
-    Where the texts are annotated, the command tells how many of its mentions are right. After a crash
-    or an interruption, run the same command again: it goes on where it was.
+    After a crash or an interruption, run the same command again: it goes on where it was.
 
     \b
     Examples:
@@ -233,9 +232,6 @@ def mentions_cli(
         f"{mined.kept:,} mentions of {mined.entities:,} entities, of {mined.found:,} found in "
         f"{mined.documents:,} documents: {output}"
     )
-    if mined.judged:
-        right = f"{mined.right / mined.judged:.1%}"
-        msg.info(f"{right} of the {mined.judged:,} that are annotated are right")
     if mined.skipped:
         msg.warn(f"{len(mined.skipped):,} documents skipped")
 

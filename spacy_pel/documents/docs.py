@@ -22,10 +22,6 @@ LONGEST_RUN = 500
 _BETWEEN_TOKENS = re.compile(r"(?<=\S )(?=\S)|(?<=\S)(?=[^\S ])")
 
 
-class OverlappingMentions(PelError):
-    """The mentions of a document overlap, which those of ``doc.ents`` must not."""
-
-
 def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
     """The text of a document as tokens, and how many were split at an edge of a mention.
 
@@ -64,7 +60,7 @@ def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
     """The Doc of a document, ready to be linked: its mentions have no ids.
 
     Its id, passages and infons are in ``doc.user_data``. For the spans key see ``set_mentions``.
-    PelError as of ``tokenized``; OverlappingMentions if they do and there is no spans key.
+    PelError as of ``tokenized``, or if mentions overlap and there is no spans key.
     """
     from spacy.util import filter_spans
 
@@ -76,7 +72,8 @@ def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
     if document.mentions is not None:
         spans = [span_of(doc, mention) for mention in document.mentions]
         if not spans_key and len(filter_spans(spans)) < len(spans):
-            raise OverlappingMentions("mentions overlap", "set --spans-key to allow that")
+            remedy = "set a spans key (--spans-key), or give each in a document of its own"
+            raise PelError("mentions overlap", remedy)
         set_mentions(doc, spans, spans_key)
     return doc
 

@@ -40,7 +40,6 @@ _ROW = {
     "offset": "BIGINT",
     "name": "VARCHAR",
     "entity": "VARCHAR",
-    "right": "BOOLEAN",
 }
 
 
@@ -51,8 +50,6 @@ class MiningResult(NamedTuple):
     found: int  # mentions in them
     kept: int  # mentions
     entities: int  # of those kept
-    judged: int  # those kept that have exactly the characters of an annotation with an id
-    right: int  # those in which the annotation means the entity
     skipped: tuple[str, ...]  # a message for each document that could not be read
 
 
@@ -153,13 +150,8 @@ class MentionSearch(NamedTuple):
         concept_id: str,
         priority: int,
     ) -> str:
-        """The row of a mention, as JSON. "right" is None if no annotation has its characters."""
+        """The row of a mention, as JSON."""
         start, end, window_start, window_end, number = places
-        right = None
-        for mention in document.mentions or ():
-            if (mention.start, mention.end) == (start, end) and mention.ids:
-                right = number in map(self.kb.number, mention.ids)
-                break
         place = {"start": start - window_start, "end": end - window_start, "id": concept_id}
         row = {
             "number": number,
@@ -171,7 +163,6 @@ class MentionSearch(NamedTuple):
             "offset": start,
             "name": document.text[start:end],
             "entity": concept_id,
-            "right": right,
         }
         return json.dumps(row, ensure_ascii=False)
 
@@ -203,9 +194,9 @@ def mine_mentions(
     """Write the mentions of entities that texts hold to a Parquet file, a sample of each entity's.
 
     A row is a document for training: "text", "id" and "mentions", as in JSONL. The text is the
-    window around the mention. More columns say where it is from, and "right" whether an annotation
-    of the source agrees. Rows of an entity stand together, entities in a random order. The same
-    input gives the same rows, with any number of processes and after any interruption.
+    window around the mention. More columns say where it is from. Rows of an entity stand together,
+    entities in a random order. The same input gives the same rows, with any number of processes and
+    after any interruption.
 
     ``shown`` has ``progress`` and ``report`` of ``BlockJob``.
 
@@ -233,11 +224,10 @@ def mine_mentions(
     total = job.to_file(source, target, settings, size, join)
     with duckdb_connection(threads=1) as connection:
         connection.execute(
-            'SELECT count(*), count(DISTINCT entity), count("right"), '
-            f'count(*) FILTER ("right") FROM read_parquet({sql_path(target)})'
+            f"SELECT count(*), count(DISTINCT entity) FROM read_parquet({sql_path(target)})"
         )
-        kept_and_judged = connection.fetchone()
-    return MiningResult(total.documents, total.mentions, *kept_and_judged, total.skipped)
+        kept = connection.fetchone()
+    return MiningResult(total.documents, total.mentions, *kept, total.skipped)
 
 
 def _join(parts: Sequence[Path], path: Path, per_entity: int) -> None:

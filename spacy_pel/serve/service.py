@@ -21,7 +21,7 @@ from spacy.tokens import Doc
 from starlette.exceptions import HTTPException
 
 from ..documents import make_doc
-from ..documents.docs import OverlappingMentions, linked_document
+from ..documents.docs import linked_document
 from ..documents.document import Document, Mention
 from ..jobs.link_docs import Linking
 from ..kb import Entity, KnowledgeBase
@@ -180,14 +180,9 @@ class LinkingService:
     def _doc(self, number: int, document: Document) -> Doc:
         try:
             return make_doc(self.linking.nlp, document, self.linking.linker.spans_key)
-        except OverlappingMentions as error:
-            reason = (
-                f"{error.problem}, which this server does not take; send each of two mentions that "
-                "overlap in a document of its own"
-            )
         except ValueError as error:
             reason = str(error).splitlines()[0]
-        raise HTTPException(422, f"document {number}: {reason}")
+            raise HTTPException(422, f"document {number}: {reason}") from None
 
 
 def client_at(peer: tuple[str, int | None] | None) -> str:

@@ -179,4 +179,3 @@ def test_mentions_of_several_texts(run, tiny_kb: Path, tmp_path: Path) -> None:
     )
     said = run("mentions", tiny_kb, *inputs, tmp_path / "out.parquet")
     assert "4 mentions of 3 entities, of 4 found in 3 documents" in said
-    assert "50.0% of the 2 that are annotated are right" in said

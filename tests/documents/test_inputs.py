@@ -44,7 +44,7 @@ def test_no_mentions_may_be_given(tmp_path: Path) -> None:
 def test_overlapping_mentions_need_a_spans_key(tmp_path: Path) -> None:
     mentions = [{"start": 0, "end": 4}, {"start": 0, "end": 2}, {"start": 0, "end": 2}]
     path = file(tmp_path, "a.jsonl", json.dumps({"text": "MS a", "mentions": mentions}))
-    with pytest.raises(PelError, match="line 1: mentions overlap; set --spans-key"):
+    with pytest.raises(PelError, match="line 1: mentions overlap; set a spans key .--spans-key"):
         read(path)
     (doc,) = read(path, "all")
     assert [span.text for span in doc.spans["all"]] == ["MS a", "MS", "MS"]

@@ -74,7 +74,7 @@ MENTION = {"start": 0, "end": 2}
         ([{**DOCUMENT, "mentions": [MENTION] * 6}], "document 0: 6 mentions; at most 5"),
         (
             [{**DOCUMENT, "mentions": [MENTION, {"start": 1, "end": 4}]}],
-            "document 0: mentions overlap, which this server does not take; send each",
+            "document 0: mentions overlap; set a spans key (--spans-key), or give each in a",
         ),
         ([{**DOCUMENT, "mentions": [{"start": 8, "end": 10}]}], "not in the 9 characters"),
         ([{**DOCUMENT, "mentions": [{"start": 2, "end": 3}]}], "blank"),
