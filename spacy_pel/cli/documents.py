@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Exit, Option
 
@@ -20,6 +20,7 @@ from .apps import (
     Address,
     Component,
     Engine,
+    File,
     OtherKB,
     Pipeline,
     SpansKey,
@@ -28,11 +29,13 @@ from .apps import (
     command,
     pel,
 )
-from .terminal import counted, msg, progress_bar, reading_names, say, say_beside_bars
+from .terminal import counted, msg, progress_bar, reading_names, say
 
 STDOUT = "-"
 _KEPT = "what is {} is kept beside the output, and the same command goes on from there"
 
+_READ = f"A file ({suffixes('input')}; also .gz), a folder of such files, a URL, or - for stdin"
+_WRITTEN = f"File ({suffixes('output')}), or - for stdout; FOLDER/ for a file a block"
 _INPUT = "Files and folders, as pel link reads them"
 _XREF = "Also write codes in it (ICD10CM); may be repeated"
 From = Annotated[Text, Option("--from", help="Format of the input [default: by its name]")]
@@ -40,32 +43,15 @@ To = Annotated[Text, Option("--to", help="Format of the output [default: by its 
 BatchSize = Annotated[int, Option(min=1, help="Documents linked at a time")]
 Processes = Annotated[int, Option(min=1, help="Processes to use")]
 AtBadDocument = Annotated[OnError, Option(help="At a bad document: end the run, or go on")]
-
-
-def _shown(what: str) -> dict[str, Any]:
-    """How a job on documents shows on stderr what it does: a bar in bytes of the input, and lines."""
-    bar = partial(progress_bar, desc=what, unit="B", unit_scale=True)
-    return {"progress": bar, "report": say_beside_bars}
+# In bytes of the input: the number of documents is not known before the end.
+_bar = partial(progress_bar, unit="B", unit_scale=True)
 
 
 @command(pel, "link", after_all=_KEPT.format("linked"))
 def link_cli(
     pipeline: Pipeline,
-    input: Annotated[
-        str,
-        Argument(
-            help=f"A file ({suffixes('input')}; also .gz), a folder of such files, the URL of one of "
-            "these, or - for stdin"
-        ),
-    ],
-    output: Annotated[
-        str,
-        Option(
-            "--output",
-            "-o",
-            help=f"File ({suffixes('output')}), or - for stdout; FOLDER/ for a file a block",
-        ),
-    ] = STDOUT,
+    input: Annotated[str, Argument(help=_READ)],
+    output: Annotated[str, Option("--output", "-o", help=_WRITTEN)] = STDOUT,
     from_: From = None,
     to: To = None,
     kb: OtherKB = None,
@@ -97,13 +83,11 @@ def link_cli(
     label-studio  tasks of an export; tasks with predictions are written (.label-studio.json)
 
     The suffix of a file tells its format. The output has what the input has, and of each mention the
-    entity, its score and candidates where the format can hold them. Offsets count characters: of title
-    + " " + abstract in PubTator; in BioC each passage is at its offset. DocBin and JSON are held in
-    memory, the others are streams. After a crash, run the same command again: it goes on where it was.
+    entity, its score and candidates where the format can hold them. Offsets count characters. After a
+    crash, run the same command again: it goes on where it was.
 
-    An output that ends with / is a folder. It gets one file for each block of up to 1,000 documents:
-    FOLDER/pubmed25n0001.xml.gz-00001001.jsonl begins with document 1,001. Blocks whose files are there
-    are left out, also when more files are added to the input.
+    An output that ends with / is a folder. It gets one file for each block of up to 1,000 documents.
+    Blocks whose files are there are left out, also when more files are added to the input.
 
     --engine ray links the blocks on a Ray cluster (pip install "spacy-pel[ray]"). Its nodes must have
     the same packages, and see the pipeline, the input and the folder at the same paths.
@@ -135,23 +119,16 @@ def link_cli(
         engine=engine,
         address=address,
         workers=n_process or None,
-        **_shown("Linking"),
+        progress=partial(_bar, desc="Linking"),
     )
     # On stderr, as stdout may be the output.
     if counts.documents and not counts.mentions:
+        remedy = 'add a component that finds some before the linker, such as "ner" or "kb_matcher"'
         names = ", ".join(linking.nlp.pipe_names)
-        say(
-            f"No mention found by the pipeline ({names}); add a component that "
-            'finds some before the linker, such as a trained "ner" or "kb_matcher", or give JSONL '
-            'with "mentions"',
-            err=True,
-        )
+        say(f"No mention found by the pipeline ({names}); {remedy}", err=True)
+    linked = f"{counts.mentions:,} mentions of {counts.documents:,} documents"
     skipped = f", {len(counts.skipped):,} skipped" if counts.skipped else ""
-    say(
-        f"Linked {counts.mentions:,} mentions of {counts.documents:,} documents{skipped}: "
-        f"{'stdout' if output == STDOUT else output}",
-        err=True,
-    )
+    say(f"Linked {linked}{skipped}: {'stdout' if output == STDOUT else output}", err=True)
 
 
 @command(pel, "discover", after_all=_KEPT.format("read"))
@@ -170,12 +147,9 @@ def discover_cli(
 ) -> None:
     """Propose entities that the knowledge base lacks.
 
-    Mentions that probably mean the same are joined. A group without an entity is a proposal: its
-    name, other names, examples, type, the nearest entities, and how sure it is that the KB lacks it.
-
-    Two files are written: OUTPUT, a source of "pel kb change add", and a page, with the suffix .html.
-    There you accept a proposal, merge it into an entity, or reject it. Then the page gives you the
-    files for "kb change add" and "kb change merge". Run "pel calibrate --jointly" first.
+    Mentions that probably mean the same are joined. A group without an entity is a proposal. Two files
+    are written: OUTPUT, a source of "pel kb change add", and a page, with the suffix .html, on which
+    proposals are accepted, merged into entities, or rejected. Run "pel calibrate --jointly" first.
 
     \b
     Examples:
@@ -188,7 +162,9 @@ def discover_cli(
 
     work = {"batch_size": batch_size, "n_process": n_process, "on_error": on_error}
     linking = Linking(pipeline, component, kb, spans_key, **work, keep_ids=linked)
-    report = discover(linking, input, output, input_format=from_, **_shown("Linking"))
+    report = discover(
+        linking, input, output, input_format=from_, progress=partial(_bar, desc="Linking")
+    )
     mentions, documents = report.linked.mentions, report.linked.documents
     say(f"Read {mentions:,} mentions of {documents:,} documents", err=True)
     msg.good(f"{report.proposals:,} proposals: {output}; to look at them, open {report.page}")
@@ -223,11 +199,13 @@ def mentions_cli(
     from ..jobs.mine import MentionSearch, mine_mentions
     from ..kb import KnowledgeBase
 
-    given = {"input_format": from_, "n_process": n_process, **_shown("Searching")}
+    given = {"input_format": from_, "n_process": n_process}
     with KnowledgeBase.open(folder) as kb:
         names = kb.name_finder(reading_names, stop_words=STOP_WORDS)
         search = MentionSearch(kb, names, aliases, per_entity, window, seed, on_error)
-        mined = mine_mentions(search, texts, output, **given)
+        mined = mine_mentions(
+            search, texts, output, **given, progress=partial(_bar, desc="Searching")
+        )
     msg.good(
         f"{mined.kept:,} mentions of {mined.entities:,} entities, of {mined.found:,} found in "
         f"{mined.documents:,} documents: {output}"
@@ -236,21 +214,15 @@ def mentions_cli(
         msg.warn(f"{len(mined.skipped):,} documents skipped")
 
 
+_CHECKED = "File (.tsv, .csv, .jsonl) [default: a table on stdout]"
 _NOT_RIGHT = 3  # the exit code of "pel check"; 1 and 2 are those of errors
 
 
 @command(pel, "check")
 def check_cli(
-    known: Annotated[
-        str, Argument(metavar="KB_OR_PIPELINE", help="Folder of a KB, or a trained pipeline")
-    ],
-    pairs: Annotated[
-        Path, Argument(help='Table with the columns "name" and "id" (.tsv, .csv; also .gz)')
-    ],
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", help="File (.tsv, .csv, .jsonl) [default: a table on stdout]"),
-    ] = None,
+    known: Annotated[str, Argument(metavar="KB_OR_PIPELINE", help="KB, or trained pipeline")],
+    pairs: Annotated[Path, Argument(help='Table with columns "name", "id" (.tsv, .csv; also .gz)')],
+    output: Annotated[File, Option("--output", "-o", help=_CHECKED)] = None,
 ) -> None:
     """Say whether ids mean the names that somebody wrote beside them.
 

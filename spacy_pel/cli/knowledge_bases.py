@@ -57,14 +57,10 @@ def build_cli(
     """Build a KB from ontologies.
 
     Records of several sources with the same id, or ids that mean the same by a mapping, become one
-    entity, with name and definition of the first source. The other ids are kept as alternative ids.
-    Types are kept, or left out, with the types below them; they are given by name, TUI or tree
-    number, or "all".
-
-    With --in-any-order a name is also found by its words in any order and form, and with words that
-    other names of the KB use in the same sense.
-
-    With --retired an entity is also found by ids that it had before: a table of old id, tab, id of today.
+    entity, with name and definition of the first source. Types are given by name, TUI or tree number;
+    those below them go along. With --in-any-order a name is also found by its words in any order and
+    form, and with words that other names of the KB use in the same sense. With --retired an entity is
+    also found by ids that it had before: a table of old id, tab, id of today.
 
     An existing KB is replaced. The new one has no vectors: make them with "kb embed".
 
@@ -164,12 +160,11 @@ def embed_cli(
 
     They replace the vectors that the KB has, also those of the mentions that it has learnt. Run this
     after each training: a linker refuses vectors of another encoder. After an interruption, run the
-    same command again: it goes on where it was. --reuse takes vectors of this pipeline.
+    same command again: it goes on where it was.
 
-    --dim stores each vector in fewer numbers (principal components). Search then needs less memory and
-    time, with some loss of recall, which training with project/configs/mentions.cfg wins back.
-    --alike 0.95 lets similar names of an entity, such as "lung cancer" and "lung cancers", share a code
-    of the index. This halves the time of a search among 50,000 to 2 million vectors.
+    --dim stores each vector in fewer numbers (principal components): search needs less memory and time,
+    and loses some recall. --alike 0.95 lets similar names of an entity, such as "lung cancer" and "lung
+    cancers", share a code of the index: search among 50,000 to 2 million vectors takes half the time.
 
     \b
     Examples:
@@ -187,7 +182,7 @@ def embed_cli(
         before = kb.settings["checksum"]
     stored = {"dtype": dtype, "index": index, "dim": dim, "alike": alike, "reuse": reuse}
     where = {"engine": engine, "address": address, "nlp": nlp}
-    made = embed_kb(folder, linker, **stored, **where, progress=encoding, report=msg.info)
+    made = embed_kb(folder, linker, **stored, **where, progress=encoding)
     if made.settings["checksum"] == before:
         msg.good(f"{folder} has the vectors of this encoder already")
         return
@@ -300,12 +295,11 @@ def learn_cli(
     """Learn names, or whole mentions, from annotated documents, or acronyms from plain text.
 
     This needs no training. Give the documents that a linker is trained on, never those that it is
-    evaluated on. Each entity gets the names by which most mentions call it: "hypertensive", for
-    example, is then found as a name of hypertension. With --mentions the KB keeps the mentions
-    themselves, in their texts, and compares new ones with them ("kb forget" takes them out again).
-    With --acronyms the documents need no annotations: where one defines "multiple sclerosis (MS)",
-    and a single entity has this name, the entity gets the name "MS". --lessons writes such texts
-    without the definition and with "MS" annotated, in PubTator: to train and to calibrate on.
+    evaluated on. Each entity gets the names by which most mentions call it. With --mentions the KB
+    keeps the mentions themselves, in their texts, and compares new ones with them ("kb forget" takes
+    them out again). With --acronyms the documents need no annotations: where one defines "multiple
+    sclerosis (MS)", and a single entity has this name, the entity gets the name "MS". --lessons writes
+    such texts without the definition and with "MS" annotated, in PubTator: to train and calibrate on.
 
     \b
     Examples:

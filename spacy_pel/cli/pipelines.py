@@ -46,9 +46,7 @@ _COLOURS = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "BROKEN": typ
 def start_cli(
     paths: Sources,
     encoder: Annotated[Text, Option(help="BERT or pipeline [default: en_pel_mesh_sm]")] = None,
-    below: Annotated[
-        Texts, Option(help="Link to this id and all below it; may be repeated")
-    ] = None,
+    below: Annotated[Texts, Option(help="Link to an id and all below it; repeatable")] = None,
     force: Force = False,
 ) -> None:
     """Make a pipeline that links to your ontology.
@@ -69,7 +67,7 @@ def start_cli(
     from ..packaging.start import start
 
     sources, out = sources_and_folder(paths)
-    shown = {"reading": reading, "encoding": encoding, "report": msg.info}
+    shown = {"reading": reading, "encoding": encoding}
     made = start(sources, out, encoder=encoder, below=below or (), force=force, **shown)
     rows = made.settings["vectors"]["rows"]
     msg.good(f"Made {out}: it links to {len(made):,} entities with {rows:,} vectors")
@@ -278,13 +276,8 @@ def _evaluation(line: dict[str, Any]) -> str:
     return f"Step {line['step']}: {scores or round(line['score'], 3)}{' (best)' * line['is_best']}"
 
 
-Corpora = Annotated[
-    list[Path],
-    Argument(
-        help="Files whose mentions have ids (.pubtator, .jsonl, .json, .xml, .spacy, ...; also .gz), or "
-        "folders of them"
-    ),
-]
+_GOLD = "Files whose mentions have ids (.pubtator, .jsonl, .xml, .spacy, ...; also .gz), or folders"
+Corpora = Annotated[list[Path], Argument(help=_GOLD)]
 Limit = Annotated[int, Option(min=0, help="Number of documents taken of each file; 0 takes all")]
 _bars = partial(progress_bar, unit=" documents")
 
@@ -305,11 +298,8 @@ def evaluate_cli(
     Prints recall@1, @5, @16 and @64, and the mean reciprocal rank (MRR): over all mentions, over those
     whose entity is in the KB, and over entities seen and unseen in training. Only the linker runs:
     mentions are those of the corpus. A gold id that the KB lacks counts as a miss. Recall and MRR look
-    at the candidates, even if the linker says NIL. "By name" an answer counts that has a name in common
-    with the right entity, as in some papers.
-
-    The file has more, such as precision, recall and F1 of saying NIL, and spaCy's scores. To see what a
-    reranker gains, evaluate a second time with --rerank 0.
+    at the candidates, even if the linker says NIL. The file has more, such as the F1 of saying NIL. To
+    see what a reranker gains, evaluate a second time with --rerank 0.
 
     \b
     Example:
@@ -356,12 +346,9 @@ def calibrate_cli(
     its folder; its weights and vectors stay. These are fitted:
 
     \b
-    ranking          The order of the 8 best candidates, and the probability of each: a small
-                     network that looks at scores, at how like the mention their names are, at
-                     exact names, types, other mentions of the document, a reranker's scores.
-    NIL threshold    A mention is NIL, which means that the KB lacks its entity, if the probability
-                     that a candidate is right is below it. It has the best F1 of NIL. Without gold
-                     mentions that are NIL there is none.
+    ranking          The order of the 8 best candidates, and the probability of each.
+    NIL threshold    A mention is NIL (the KB lacks its entity) if the probability that a candidate
+                     is right is below it. Without gold mentions that are NIL there is none.
     joint linking    With --jointly, for pel link --jointly and pel discover: when two mentions get
                      one entity. --no-jointly drops it.
 
@@ -417,17 +404,14 @@ def serve_cli(
     timeout: Annotated[float, Option(min=0.1, max=3600, help="Most seconds for a request")] = 30.0,
     max_waiting: Annotated[int, Option(min=1, help="Most requests under way at once")] = 128,
     workers: Annotated[int, Option(min=1, help="Processes that serve, each with a pipeline")] = 1,
-    mcp: Annotated[
-        bool, Option("--mcp", help="Serve a program that started this, on stdin and stdout")
-    ] = False,
+    mcp: Annotated[bool, Option("--mcp", help="Serve tools on stdin and stdout")] = False,
     component: Component = "proxy_linker",
 ) -> None:
     """Serve a web page and an API that link texts.
 
-    The page, to paste texts into, is at /. The API is described at /docs. Figures for Prometheus are
-    at /metrics. Requests beyond a limit are refused. There is no login: everyone who can reach the
-    address can use the server. Restart it after the KB has changed. Ctrl-C or SIGTERM ends it, once
-    requests under way are answered.
+    The page is at /. The API is described at /docs. Figures for Prometheus are at /metrics. Requests
+    beyond a limit are refused. There is no login: everyone who can reach the address can use the
+    server. Restart it after the KB has changed.
 
     With --mcp there is no page. Language models then have two tools by the Model Context Protocol:
     "ground" finds the ids of names, and "check" does what "pel check" does. It also serves a KB alone.

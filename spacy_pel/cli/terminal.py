@@ -34,11 +34,6 @@ def say_error(message: object) -> None:
     say(f"Error: {message}", fg=typer.colors.RED, err=True)
 
 
-def say_beside_bars(message: str) -> None:
-    """Print a line on stderr, where bars may be drawn."""
-    tqdm.write(printable(message), file=sys.stderr)
-
-
 class _Messages(Printer):
     """wasabi's messages; all of its ways to print them end here."""
 
@@ -49,16 +44,25 @@ class _Messages(Printer):
 msg = _Messages()
 
 
+class _BesideBars(logging.Handler):
+    """Writes a log on stderr, where bars may be drawn."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        tqdm.write(self.format(record), file=sys.stderr)
+
+
 @contextmanager
 def log_on_stderr() -> Iterator[None]:
-    """Within the block, what the package logs is printed on stderr: warnings, if not told more."""
-    logger, handler = logging.getLogger("spacy_pel"), logging.StreamHandler()
+    """Within the block, what the package logs is printed on stderr: warnings, and of jobs all."""
+    logger, handler = logging.getLogger("spacy_pel"), _BesideBars()
     handler.setFormatter(PrintableFormatter())
     logger.addHandler(handler)
+    logging.getLogger("spacy_pel.jobs").setLevel(logging.INFO)
     try:
         yield
     finally:
         logger.removeHandler(handler)
+        logging.getLogger("spacy_pel.jobs").setLevel(logging.NOTSET)
 
 
 class _Log:

@@ -7,6 +7,7 @@ loses no more than the blocks under way; the next one makes only what is missing
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator
@@ -19,6 +20,7 @@ from ..errors import PelError
 from ..system.lines import json_object
 from ..system.whole_files import to_disk, whole_file, writer_lock
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 # The folder of what is known of the blocks. Programs that read a folder of tables pass over it.
@@ -103,13 +105,13 @@ def block_folder(
     settings: dict[str, Any],
     *,
     suffix: str = ".part",
-    restarting: Callable[[str], object] | None = None,
+    restart: bool = False,
 ) -> Iterator[Blocks]:
     """A folder of blocks, for the time of a ``with`` block in which one process fills it.
 
     ``settings`` are all that decides what is in the blocks, apart from their input. Blocks that an
-    earlier run made with others are removed, which ``restarting`` is told, or are an error if it is
-    None. PelError also if the folder holds other files, or another process is writing to it.
+    earlier run made with others are removed if it may ``restart``, or else are an error. PelError
+    also if the folder holds other files, or another process is writing to it.
     """
     kept = folder / KEPT
     if folder.exists() and not kept.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -127,10 +129,10 @@ def block_folder(
                 problem = f"{path}: is damaged ({error})"
                 raise PelError(problem, f"remove {folder} to start again") from error
             if other := differing(before, settings):
-                if restarting is None:
+                if not restart:
                     problem = f"{folder}: was made with another {other}"
                     raise PelError(problem, "give a new folder, or remove this one")
-                restarting(f"{folder}: was begun with another {other}; starting again")
+                logger.info("%s: was begun with another %s; starting again", folder, other)
                 blocks.keep_only(())
             with whole_file(path) as file:
                 json.dump(settings, file)

@@ -21,7 +21,7 @@ from ..errors import PelError
 from ..pipeline.joint_answers import VIA, CorpusMention
 from ..spans import mention_spans
 from ..system.whole_files import whole_file
-from .document_blocks import LinkedCounts, NoBar, logger
+from .document_blocks import LinkedCounts, NoBar
 from .joint_linking import (
     CorpusMentions,
     clusters_of,
@@ -61,14 +61,13 @@ def discover(
     *,
     input_format: str | None = None,
     progress: Callable[..., Any] = NoBar,
-    report: Callable[[str], object] = logger.info,
 ) -> DiscoveryReport:
     """Propose the entities that documents mention and the KB lacks.
 
     Mentions are linked one by one, or keep the ids and the NIL that they have in the input. Then
     those that probably mean the same are joined. A cluster without an entity is a proposal.
-    As for ``link_files``, an interrupted run goes on when it is called again, and ``progress`` and
-    ``report`` show how far it is.
+    As for ``link_files``, an interrupted run goes on when it is called again, and ``progress`` shows
+    how far it is.
 
     The output is a JSONL file, and a page beside it with the suffix ".html". PelError if ``pel
     calibrate --jointly`` was not run on the pipeline, the output is not named .jsonl, and for what
@@ -81,9 +80,9 @@ def discover(
     linker = linking.linker
     joint_settings(linker)  # the error comes before the work
     keep = partial(write_corpus_part, linker)
-    write = partial(_write_proposals, linking, report)
+    write = partial(_write_proposals, linking)
     with with_settings(linker, overwrite=linker.overwrite and not linking.keep_ids):
-        job = link_job(linking, keep, progress, report)
+        job = link_job(linking, keep, progress)
         settings = {**linking_settings(linking), "way": "discovery"}
         linked = job.to_file(source, target, settings, block_size(), write)
     page = target.with_suffix(".html")
@@ -93,13 +92,11 @@ def discover(
     return DiscoveryReport(linked, len(records), page)
 
 
-def _write_proposals(
-    linking: Linking, say: Callable[[str], object], parts: Sequence[Path], path: Path
-) -> None:
+def _write_proposals(linking: Linking, parts: Sequence[Path], path: Path) -> None:
     """Write the proposals of a corpus, of which all blocks are there."""
     linker = linking.linker
     settings = joint_settings(linker)
-    corpus = corpus_mentions(linker, parts, path, say)
+    corpus = corpus_mentions(linker, parts, path)
     found, _ = clusters_of(corpus.mentions, corpus.vectors, settings, settings.discovery)
     kept = proposals(corpus.mentions, found)
     shown = [own.members[:_EXAMPLES] for own in kept]

@@ -147,9 +147,6 @@ class BlockJob(NamedTuple):
     n_process: int = 1
     on_error: OnError = OnError.stop
     progress: Callable[..., Any] = NoBar  # makes a bar, as ``tqdm``, from ``total``, in bytes
-    report: Callable[[str], object] = (
-        logger.info
-    )  # called with what the user should know, in a line
 
     def run(
         self,
@@ -190,7 +187,7 @@ class BlockJob(NamedTuple):
                     done(documents, block.n_bytes)
                     continue
                 if not sizes and before:
-                    self.report(f"Going on after {before:,} documents that were done before")
+                    logger.info("Going on after %s documents that were done before", f"{before:,}")
                 counts[block.name], sizes[block.name] = LinkedCounts(), block.n_bytes
                 yield block
 
@@ -204,7 +201,7 @@ class BlockJob(NamedTuple):
                 if not by_document:
                     done(own.documents, sizes[name])
                 for message in own.skipped:
-                    self.report(f"Skipped {message}")
+                    logger.warning("Skipped %s", message)
                 when_made(name)
         return counts
 
@@ -231,7 +228,7 @@ class BlockJob(NamedTuple):
             raise PelError(f"{target}: is a folder or a device", "give the path of a file")
         folder = target.with_name(f"{target.name}.parts")
         settings = {**settings, "size of parts": size}
-        with block_folder(folder, settings, restarting=self.report) as blocks:
+        with block_folder(folder, settings, restart=True) as blocks:
             counts = self.run(blocks, document_blocks(source, *size), source.total)
 
             def join(path: Path) -> str:

@@ -51,7 +51,6 @@ def embed_kb(
     address: str | None = None,
     nlp: Language | None = None,
     progress: Callable[..., Any] = NoBar,
-    report: Callable[[str], object] = logger.info,
 ) -> KnowledgeBase:
     """Give a KB the vectors of a linker's retriever, unless it has them as they are asked for; open it.
 
@@ -80,7 +79,6 @@ def embed_kb(
         nlp: The pipeline of the linker. It is needed if the KB has learnt mentions, and the linker
             listens to another component.
         progress: Makes a bar, as ``tqdm`` does, from ``total`` and ``initial``, numbers of entities.
-        report: Called with a line about everything else that happens.
 
     Raises:
         PelError: There is no KB, the linker has no weights, another process writes to the KB, the
@@ -109,11 +107,13 @@ def embed_kb(
             check_reusable(older, rows)
         encoder = {"dim": rows.dim, "fingerprint": rows.fingerprint, "row_kind": rows.row_kind}
         form = {"dtype": dtype, "index": index, "stored_dim": dim, "alike": alike}
-        encoded = _encoded(kb, linker, rows, older, engine, address, progress, report)
+        encoded = _encoded(kb, linker, rows, older, engine, address, progress)
         kb = write_vectors(kb.path, encoded, **encoder, **form, mentions=rows)
         if kb.stored_dim < kb.dim:
             kept = kb.settings["vectors"]["kept"]
-            report(f"stored in {dim} numbers, with {kept:.1%} of their squared length")
+            logger.info(
+                "stored in %d numbers, with %.1f%% of their squared length", dim, 100 * kept
+            )
     if (folder := _folder(kb.path)).exists():  # also if a run was killed at its very end
         with writer_lock(kb.path):
             shutil.rmtree(folder)
@@ -133,7 +133,6 @@ def _encoded(
     engine: str,
     address: str | None,
     progress: Callable[..., Any],
-    report: Callable[[str], object],
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Vectors and the numbers of their entities, block by block. It is read under the writers' lock."""
     settings = {
@@ -166,11 +165,11 @@ def _encoded(
         else:
             yield from map(make(device), missing)
 
-    with block_folder(folder, settings, suffix=_SUFFIX, restarting=report) as blocks:
+    with block_folder(folder, settings, suffix=_SUFFIX, restart=True) as blocks:
         missing = [name for name in sizes if blocks.finished(name) is None]
         if len(missing) < len(sizes):
             done = len(sizes) - len(missing)
-            report(f"resuming: {done:,} of {len(sizes):,} blocks done")
+            logger.info("resuming: %d of %d blocks done", done, len(sizes))
         initial = total - sum(sizes[name] for name in missing)
         with progress(total=total, initial=initial) as bar, closing(made(missing)) as names:
             for name in names:
@@ -180,7 +179,7 @@ def _encoded(
                 yield arrays["vectors"], arrays["entities"]
         if older:
             reused = sum(map(blocks.finished, sizes))
-            report(f"re-used the vectors of {reused:,} of {total:,} entities")
+            logger.info("re-used the vectors of %s of %s entities", f"{reused:,}", f"{total:,}")
 
 
 def _worker(

@@ -7,7 +7,8 @@ one entity at most, which all mentions of a cluster get (ArboEL, 2.3 and A.2).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from sys import intern
@@ -32,6 +33,9 @@ from ..spans import mention_spans
 
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
+
+
+logger = logging.getLogger(__name__)
 
 
 def joint_settings(linker: ProxyLinker) -> JointSettings:
@@ -119,7 +123,6 @@ def write_jointly(
     nlp: Language,
     linker: ProxyLinker,
     written: Output,
-    say: Callable[[str], object],
     parts: Sequence[Path],
     path: Path,
 ) -> None:
@@ -128,7 +131,7 @@ def write_jointly(
     ``parts`` are files of ``write_corpus_part``. Memory holds the mentions and the graph of them.
     Their vectors, and the documents, are in files.
     """
-    mentions, vectors, _ = corpus_mentions(linker, parts, path, say)
+    mentions, vectors, _ = corpus_mentions(linker, parts, path)
     settings, key = joint_settings(linker), linker.spans_key
     found, ids = clusters_of(mentions, vectors, settings, settings.linking)
     links = (
@@ -160,9 +163,7 @@ def docs_of(part: Path, nlp: Language) -> Iterator[tuple[int, Doc]]:
     yield from zip(numbers, DocBin().from_bytes(docs).get_docs(nlp.vocab))
 
 
-def corpus_mentions(
-    linker: ProxyLinker, parts: Sequence[Path], path: Path, say: Callable[[str], object]
-) -> CorpusMentions:
+def corpus_mentions(linker: ProxyLinker, parts: Sequence[Path], path: Path) -> CorpusMentions:
     """The mentions of parts. Their vectors are gathered in a file in the folder of ``path``."""
     mentions: list[CorpusMention] = []
     counts = []
@@ -171,7 +172,7 @@ def corpus_mentions(
             own = json.loads(arrays["mentions"].tobytes())
         mentions += [CorpusMention(*(intern(v) if type(v) is str else v for v in m)) for m in own]
         counts.append(len(own))
-    say(f"All {len(mentions):,} mentions are linked by themselves; joining them")
+    logger.info("All %s mentions are linked by themselves; joining them", f"{len(mentions):,}")
     shape = (len(mentions), linker.retriever.width)
     if not mentions:  # an empty file cannot be mapped
         return CorpusMentions([], VectorMatrix(np.empty(shape, dtype=np.float32)), counts)

@@ -39,7 +39,6 @@ from .document_blocks import (
     blocks_by_file,
     document_blocks,
     keeper,
-    logger,
     refusal,
 )
 from .fingerprints import pipeline_fingerprint
@@ -64,7 +63,6 @@ def link_files(
     address: str | None = None,
     workers: int | None = None,
     progress: Callable[..., Any] = NoBar,
-    report: Callable[[str], object] = logger.info,
 ) -> LinkedCounts:
     """Link all documents of a file, a folder or stdin, and write them with their entities.
 
@@ -90,7 +88,6 @@ def link_files(
         address: The address of the cluster. None starts Ray on this computer.
         workers: The number of Ray's workers. None: one a GPU, or one a core where there is no GPU.
         progress: Makes a bar, as ``tqdm`` does, from ``total``, the bytes of the input.
-        report: Called with what else the user should know, such as a document that is skipped.
 
     Raises:
         PelError: Nothing can be read, the format cannot be written, the output is part of the
@@ -115,12 +112,11 @@ def link_files(
     if engine == "ray" and not (isinstance(linking.pipeline, str) and is_folder):
         remedy = f"end the output with a slash, as in: --output {output}/"
         raise PelError(f"{output}: a cluster writes a folder, with one file a block", remedy)
-    shown = progress, report
     if not is_file:
         if linking.jointly or not isinstance(written, TextOutput):
             what = "what is linked jointly" if linking.jointly else format.name
             raise PelError(f"{what} cannot be written to stdout", "name a file with --output")
-        job = link_job(linking, written.write_part, *shown)
+        job = link_job(linking, written.write_part, progress)
         return _link_to_stream(job, source, output, written)
     target = Path(output).resolve()  # what a symbolic link points to is written; it stays
     read = Path(input).resolve()
@@ -137,7 +133,7 @@ def link_files(
         if engine == "ray":
             make = partial(_node_worker, linking, settings, target)
             results = partial(ray_results, make, address=address, workers=workers)
-        job = link_job(linking, partial(_write_alone, written), *shown)
+        job = link_job(linking, partial(_write_alone, written), progress)
         with block_folder(target, settings, suffix=format.suffixes[0]) as blocks:
             found = blocks_by_file(source, str(input), *block_size())
             counts = job.run(blocks, found, source.total, results)
@@ -147,10 +143,10 @@ def link_files(
     if linking.jointly:
         joint_settings(linking.linker)  # the error comes before the work
         settings["way"] = "joint"
-        join = partial(write_jointly, linking.nlp, linking.linker, written, report)
+        join = partial(write_jointly, linking.nlp, linking.linker, written)
         write_part = partial(write_corpus_part, linking.linker)
     settings |= linking_settings(linking)
-    job = link_job(linking, write_part, *shown)
+    job = link_job(linking, write_part, progress)
     return job.to_file(source, target, settings, block_size(), join)
 
 
@@ -184,15 +180,10 @@ def _write_alone(
     output.join([part], path)
 
 
-def link_job(
-    linking: Linking,
-    write_part: WritePart,
-    progress: Callable[..., Any],
-    report: Callable[[str], object],
-) -> BlockJob:
+def link_job(linking: Linking, write_part: WritePart, progress: Callable[..., Any]) -> BlockJob:
     """Linking documents, block by block; ``write_part`` writes the docs of a block."""
     write = partial(_write, linking, write_part)
-    return BlockJob(write, linking.n_process, linking.on_error, progress, report)
+    return BlockJob(write, linking.n_process, linking.on_error, progress)
 
 
 def _link_to_stream(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -25,7 +25,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import NameFinder
 from ..kb.pieces import Pieces
 from ..system.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_path
-from .document_blocks import BlockJob, DocumentBlock, Done, LinkedCounts, OnError, refusal
+from .document_blocks import BlockJob, DocumentBlock, Done, LinkedCounts, NoBar, OnError, refusal
 
 DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 50_000, 16 * 2**20
 _CHARACTERS_AT_ONCE = 1_000_000  # that are searched at a time: they take about 70 MB
@@ -189,7 +189,7 @@ def mine_mentions(
     *,
     input_format: str | None = None,
     n_process: int = 1,
-    **shown: Any,
+    progress: Callable[..., Any] = NoBar,
 ) -> MiningResult:
     """Write the mentions of entities that texts hold to a Parquet file, a sample of each entity's.
 
@@ -197,8 +197,6 @@ def mine_mentions(
     window around the mention. More columns say where it is from. Rows of an entity stand together,
     entities in a random order. The same input gives the same rows, with any number of processes and
     after any interruption.
-
-    ``shown`` has ``progress`` and ``report`` of ``BlockJob``.
 
     PelError if nothing can be read, the output is not named .parquet or is read itself, or a
     document is bad and ``search.on_error`` is "stop".
@@ -220,7 +218,7 @@ def mine_mentions(
 
     size = DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK
     join = partial(_join, per_entity=search.per_entity)
-    job = BlockJob(search.write, n_process, search.on_error, **shown)
+    job = BlockJob(search.write, n_process, search.on_error, progress)
     total = job.to_file(source, target, settings, size, join)
     with duckdb_connection(threads=1) as connection:
         connection.execute(

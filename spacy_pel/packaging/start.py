@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -24,8 +23,6 @@ from ..kb.readers.build_from_sources import build_from_sources
 from ..kb.store import KB_FILE
 from ..system.whole_files import whole_file
 from .assemble import assemble, check_replaceable
-
-logger = logging.getLogger(__name__)
 
 # The pipeline that the project's workflow "release" makes.
 RELEASED = "en_pel_mesh_sm"
@@ -51,7 +48,6 @@ def start(
     force: bool = False,
     reading: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
     encoding: Callable[..., Any] = NoBar,
-    report: Callable[[str], object] = logger.info,
 ) -> KnowledgeBase:
     """Make a pipeline that marks the names of an ontology in texts and links them.
 
@@ -69,7 +65,6 @@ def start(
         force: Whether a pipeline in ``out`` may be replaced.
         reading: Wraps the entities of a source, with its file name, to show progress.
         encoding: Makes a bar, as for ``embed_kb``.
-        report: Called with a line about everything else that happens.
 
     Raises:
         PelError: ``out`` holds something that may not be replaced, no encoder is given or found, a
@@ -94,7 +89,7 @@ def start(
             json.dump(states, file)
     nlp = untrained_pipeline(kb, config)
     linker = nlp.get_pipe("proxy_linker")
-    embed_kb(kb, linker, progress=encoding, report=report)
+    embed_kb(kb, linker, progress=encoding)
     linker.set_kb(kb)
     if linker.nil_threshold is None:  # a calibrated linker has its own
         linker.nil_threshold = nil_threshold_of_names(linker)

@@ -12,7 +12,6 @@ from spacy_pel.cli.terminal import (
     msg,
     progress_bar,
     say,
-    say_beside_bars,
     say_error,
 )
 
@@ -27,7 +26,7 @@ def is_clean(shown: str) -> bool:
 @pytest.mark.parametrize(
     "show",
     [
-        *(say, say_error, say_beside_bars, msg.good, msg.info, msg.warn, msg.text),
+        *(say, say_error, msg.good, msg.info, msg.warn, msg.text),
         lambda text: msg.text("title", text),
         lambda text: list(counted([1], text)),
     ],

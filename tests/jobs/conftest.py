@@ -34,8 +34,6 @@ class Told(NoBar):
 
     def __init__(self, break_at: int = 0) -> None:
         self.updates: list[float] = []
-        self.lines: list[str] = []
-        self.shown = {"progress": self, "report": self.lines.append}
         self.break_at = break_at
 
     def __call__(self, *, total: int | None, initial: int = 0) -> Told:
@@ -46,6 +44,12 @@ class Told(NoBar):
         self.updates.append(n)
         if len(self.updates) == self.break_at:
             raise KeyboardInterrupt
+
+
+@pytest.fixture(autouse=True)
+def log(caplog: pytest.LogCaptureFixture) -> None:
+    """What jobs log is in ``caplog.messages``."""
+    caplog.set_level("INFO", "spacy_pel.jobs")
 
 
 @pytest.fixture

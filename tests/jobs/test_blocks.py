@@ -29,7 +29,7 @@ def out(tmp_path: Path) -> Path:
 
 
 def opened(out: Path) -> AbstractContextManager[Blocks]:
-    return block_folder(out, SETTINGS, restarting=pytest.fail)
+    return block_folder(out, SETTINGS, restart=True)
 
 
 def broken_off(out: Path) -> Path:
@@ -88,17 +88,18 @@ def test_damaged_settings_have_a_remedy(out: Path, data: bytes) -> None:
             pass
 
 
-def test_blocks_of_other_settings_start_anew_or_are_refused(out: Path) -> None:
-    said: list[str] = []
+def test_blocks_of_other_settings_start_anew_or_are_refused(out: Path, caplog) -> None:
     folder = broken_off(out)
     other = {"batch size": 2, "pipeline": "x"}
     with pytest.raises(PelError, match="made with another batch size, pipeline; give a new folder"):
         with block_folder(folder, other):
             pass
-    with block_folder(out, other, restarting=said.append) as blocks:
+    with block_folder(out, other, restart=True) as blocks:
         assert blocks.finished("0", "a") is None
         assert not list(folder.glob("*.part"))
-    assert said == [f"{folder}: was begun with another batch size, pipeline; starting again"]
+    assert caplog.messages == [
+        f"{folder}: was begun with another batch size, pipeline; starting again"
+    ]
 
 
 def test_nothing_is_left_where_nothing_was_done_but_files_of_others(out: Path) -> None:

@@ -57,7 +57,7 @@ def assert_rows_of(kb: KnowledgeBase, entities: list[Entity], linker) -> None:
 
 
 def test_the_next_run_goes_on_where_it_broke_off(
-    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str]
+    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str], caplog
 ) -> None:
     before = files(bare_kb.path)
     whole = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "whole"), linker)
@@ -66,10 +66,10 @@ def test_the_next_run_goes_on_where_it_broke_off(
     assert files(bare_kb.path) == before
     encoded.clear()
     bar = Told()
-    kb = embed_kb(bare_kb.path, linker, **bar.shown)
+    kb = embed_kb(bare_kb.path, linker, progress=bar)
     assert encoded == list(ENTITIES[6].names)
     assert (bar.total, bar.initial, bar.updates) == (7, 6, [1])
-    assert bar.lines == ["resuming: 2 of 3 blocks done"]
+    assert caplog.messages == ["resuming: 2 of 3 blocks done"]
     assert files(kb.path) == files(whole.path)
     assert not [path for path in kb.path.iterdir() if path.is_dir()]
 
@@ -97,18 +97,17 @@ embed_kb(folder, spacy.load(pipeline).get_pipe("proxy_linker"))
 @pytest.mark.slow
 @pytest.mark.parametrize("replacements", [2, 3, 7])
 def test_a_killed_run_is_gone_on_with(
-    linker, bare_kb: KnowledgeBase, tiny_folder: Path, tmp_path: Path, replacements: int
+    linker, bare_kb: KnowledgeBase, tiny_folder: Path, tmp_path: Path, replacements: int, caplog
 ) -> None:
     """Killed before a file takes its place: of a block, of what is known of it, of the vectors."""
     whole = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "whole"), linker)
     command = [sys.executable, "-c", KILLED, bare_kb.path, tiny_folder, replacements]
     run = subprocess.run([str(part) for part in command])
     assert run.returncode in (0, -signal.SIGKILL)
-    lines: list[str] = []
     if not KnowledgeBase.open(bare_kb.path).has_vectors:
-        embed_kb(bare_kb.path, linker, report=lines.append)
+        embed_kb(bare_kb.path, linker)
         done = {2: [], 3: ["resuming: 1 of 3 blocks done"], 7: ["resuming: 3 of 3 blocks done"]}
-        assert lines == done[replacements]
+        assert caplog.messages == done[replacements]
     assert files(bare_kb.path) == files(whole.path)
 
 
@@ -163,7 +162,7 @@ def test_unknown_settings_are_refused_before_anything_is_encoded(
 
 
 def test_an_older_kb_gives_the_rows_of_what_did_not_change(
-    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str]
+    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str], caplog
 ) -> None:
     """The older one has changed since it was embedded: C08 was added, C02 removed, C03 updated."""
     old, encoder = embed_kb(bare_kb.path, linker).path, LinkerRows(linker)
@@ -176,10 +175,9 @@ def test_an_older_kb_gives_the_rows_of_what_did_not_change(
     new = [Entity("C00", "fever"), *ENTITIES[:2], updated, changed, kidney, added]
     build_kb(new, tmp_path / "new")
     encoded.clear()
-    lines: list[str] = []
-    kb = embed_kb(tmp_path / "new", linker, reuse=old, report=lines.append)
+    kb = embed_kb(tmp_path / "new", linker, reuse=old)
     assert encoded == ["fever", *ENTITIES[1].names, *changed.names]
-    assert lines == ["re-used the vectors of 4 of 7 entities"]
+    assert caplog.messages == ["re-used the vectors of 4 of 7 entities"]
     assert_rows_of(kb, new, linker)
 
 

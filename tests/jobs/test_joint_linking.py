@@ -87,7 +87,7 @@ def searched(nlp: Language, ent) -> float:
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "spacy"])
 def test_an_interrupted_run_goes_on_to_the_same_bytes(
-    joint_nlp: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+    joint_nlp: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, caplog
 ) -> None:
     monkeypatch.setattr("spacy_pel.jobs.link.DOCUMENTS_PER_BLOCK", 3)
     texts = write_texts(tmp_path / "texts.txt")
@@ -103,11 +103,11 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
         with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
             if at == "joining":
                 patch.setattr("spacy_pel.jobs.joint_linking.write_joint_links", killed)
-            link_files(linking, texts, broken, **Told(break_at=7 * (at == "linking")).shown)
+            link_files(linking, texts, broken, progress=Told(break_at=7 * (at == "linking")))
     assert not broken.exists()
-    told = Told()
-    link_files(linking, texts, broken, **told.shown)
-    assert told.lines == ["All 16 mentions are linked by themselves; joining them"]
+    caplog.clear()
+    link_files(linking, texts, broken)
+    assert caplog.messages == ["All 16 mentions are linked by themselves; joining them"]
     assert broken.read_bytes() == whole.read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"texts.txt", whole.name, broken.name}
 

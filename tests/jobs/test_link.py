@@ -35,7 +35,7 @@ def test_a_file_and_a_stream_hold_what_docs_give(tiny_nlp: Language, case_notes:
     told = Told()
     output = case_notes.with_name("linked.jsonl")
     linking = Linking(tiny_nlp, batch_size=1)
-    assert link_files(linking, case_notes, output, **told.shown) == (5, 5, ())
+    assert link_files(linking, case_notes, output, progress=told) == (5, 5, ())
     records = [json.loads(line) for line in output.read_text("utf8").splitlines()]
     docs = link_documents(tiny_nlp, map(tiny_nlp.make_doc, TEXTS), batch_size=1)
     assert [r["mentions"] for r in records] == [r["mentions"] for r in docs]
@@ -59,7 +59,7 @@ def linked_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_blocks_are_what_a_single_file_holds(linking: Linking, notes: Path, out: Path) -> None:
     told = Told()
-    assert link_to_folder(linking, notes / "a.jsonl", out, **told.shown) == (5, 5, ())
+    assert link_to_folder(linking, notes / "a.jsonl", out, progress=told) == (5, 5, ())
     assert list(files(out)) == BLOCKS[:3]
     single = out.with_name("single.jsonl")
     link_files(linking, notes / "a.jsonl", single)
@@ -79,7 +79,7 @@ def test_what_stands_there_is_left_out_unless_it_has_changed(
     (out / ".pel" / f"{BLOCKS[1]}.json").unlink()
     (out / f"{BLOCKS[3]}.jsonl").unlink()
     told, linked = Told(), linked_texts(monkeypatch)
-    assert link_to_folder(linking, notes, out, **told.shown).documents == 6
+    assert link_to_folder(linking, notes, out, progress=told).documents == 6
     assert linked == [*TEXTS[2:4], "The patient has MS."]
     assert files(out) == whole
     assert sum(told.updates) == told.total

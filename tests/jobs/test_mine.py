@@ -85,15 +85,14 @@ def test_mentions_are_a_corpus_made_by_any_number_of_processes(
     ]
 
 
-def test_a_run_that_was_interrupted_goes_on(search: MentionSearch, notes: Path) -> None:
+def test_a_run_that_was_interrupted_goes_on(search: MentionSearch, notes: Path, caplog) -> None:
     whole, broken = notes.with_name("1.parquet"), notes.with_name("2.parquet")
     with pytest.raises(KeyboardInterrupt):
-        mine_mentions(search, [str(notes)], broken, **Told(break_at=7).shown)
+        mine_mentions(search, [str(notes)], broken, progress=Told(break_at=7))
     assert not broken.exists()
     notes.write_text(notes.read_text("utf8").replace("Case 4:", "Kidney"), encoding="utf8")
-    told = Told()
-    mine_mentions(search, [str(notes)], broken, **told.shown)
-    assert told.lines == ["Going on after 3 documents that were done before"]
+    mine_mentions(search, [str(notes)], broken)
+    assert caplog.messages == ["Going on after 3 documents that were done before"]
     mine_mentions(search, [str(notes)], whole)
     assert broken.read_bytes() == whole.read_bytes()
 

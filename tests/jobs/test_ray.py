@@ -71,7 +71,7 @@ def test_the_same_bytes_though_a_worker_is_killed(
     deadly = mortal(killed, lambda item: getattr(item, "name", "") == "a.jsonl-00000003")
     monkeypatch.setattr(workers, "Actor", deadly)
     told = Told()
-    ways = {"engine": "ray", "workers": 2, **told.shown}
+    ways = {"engine": "ray", "workers": 2, "progress": told}
     assert link_to_folder(linking, notes, out, **ways) == (6, 6, ())
     assert killed.exists()
     assert files(out) == files(whole)
