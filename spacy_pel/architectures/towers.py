@@ -8,6 +8,7 @@ processes are not forked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,7 +26,6 @@ from ..models.encoders import BertEncoder
 from ..models.packed_weights import Packed, pack, unpack
 from ..reading.text_inputs import Batch, EncoderInputs, groups_by_length
 from ..reading.word_pieces import PAD
-from ..system.threads import in_threads
 
 # The most tokens of a pass, padding included: enough to keep a GPU busy. On a CPU, more than 1,024 are
 # no faster and hold more padding: a step of the demo's training then takes 15 % longer. In inference
@@ -198,7 +198,15 @@ def _tower_forward(
         try:
             if encoder.computed_by is not None:
                 torch.set_num_threads(1)  # others would only spin beside ONNX Runtime
-            in_threads(fill, groups, n_threads, partial(torch.set_num_threads, 1))
+            if n_threads == 1 or len(groups) < 2:
+                for group in groups:
+                    fill(group)
+            else:
+                # Kernels are too small to use several threads well. The threads end here: after a fork,
+                # a process would wait for them forever.
+                alone = partial(torch.set_num_threads, 1)
+                with ThreadPoolExecutor(min(n_threads, len(groups)), initializer=alone) as pool:
+                    list(pool.map(fill, groups))
         finally:
             if n_threads > 1:
                 torch.set_num_threads(n_threads)

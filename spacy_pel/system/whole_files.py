@@ -26,7 +26,7 @@ except ImportError:  # Windows
     fcntl = None
 
 LOCK = ".lock"
-_NEW, _ASIDE = ".tmp", ".old"  # the suffixes of what is being written, and of what is set aside
+_NEW = ".tmp"  # the suffix of what is being written
 _UNIQUE = "[0-9a-f]" * 32
 # Of Linux: paths are those of this process (AT_FDCWD), and two names are exchanged.
 _HERE, _EXCHANGE = -100, 2
@@ -59,11 +59,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """A new folder to fill, which is put in its place when the block ends well; see ``whole_file``.
 
     On Linux the path always holds the old folder or the new one, also if the process is killed. Where
-    a system cannot exchange two folders, it is empty for a moment. If the process is killed then, the
-    next use of the path puts the old folder back.
+    a system cannot exchange two folders, there is none for a moment; if the process is killed then, the
+    old one is beside it, with the suffix ".old".
     """
     path = path.resolve()
-    _recover(path)
     with _made_beside(path) as temporary:
         temporary.mkdir()
         with _in_work(temporary):
@@ -72,7 +71,13 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 for new in (*(Path(parent, name) for name in names), Path(parent)):
                     if not new.is_symlink():
                         to_disk(new)
-            _put_in_place(temporary, path)
+            if os.path.lexists(path) and not _exchanged(temporary, path):
+                aside = temporary.with_suffix(".old")
+                os.rename(path, aside)
+                os.rename(temporary, path)
+                _remove(aside)
+            elif not os.path.lexists(path):
+                os.rename(temporary, path)
             to_disk(path.parent)
 
 
@@ -80,7 +85,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
 def _made_beside(path: Path) -> Iterator[Path]:
     """A new path beside a path, where something is made that is to replace what is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in _left_beside(path, _NEW):  # by processes that were killed
+    left_behind = path.parent.glob(f".{glob.escape(path.name)}.{_UNIQUE}{_NEW}")
+    for left in sorted(left_behind):  # by processes that were killed
         with _in_work(left) as is_abandoned:
             if is_abandoned:
                 _remove(left)
@@ -133,28 +139,6 @@ def to_disk(path: Path) -> None:
             os.close(descriptor)
 
 
-def _put_in_place(folder: Path, path: Path) -> None:
-    """Rename a folder to a path. What is there is exchanged with it, or removed."""
-    if not os.path.lexists(path):
-        os.rename(folder, path)
-    elif not _exchanged(folder, path):
-        aside = _beside(path, _ASIDE)
-        os.rename(path, aside)
-        try:
-            os.rename(folder, path)
-        finally:
-            _recover(path)
-
-
-def _recover(path: Path) -> None:
-    """Put back what was set aside for a new folder that never came, or remove it if that came."""
-    for aside in _left_beside(path, _ASIDE):
-        if os.path.lexists(path):
-            _remove(aside)
-        else:
-            os.rename(aside, path)
-
-
 @contextmanager
 def _in_work(path: Path) -> Iterator[bool]:
     """Within the block other processes see that a file or folder is not abandoned.
@@ -173,10 +157,6 @@ def _in_work(path: Path) -> Iterator[bool]:
     finally:
         if descriptor is not None:
             os.close(descriptor)
-
-
-def _left_beside(path: Path, suffix: str) -> list[Path]:
-    return sorted(path.parent.glob(f".{glob.escape(path.name)}.{_UNIQUE}{suffix}"))
 
 
 def _exchanged(first: Path, second: Path) -> bool:
@@ -199,5 +179,5 @@ def _remove(path: Path) -> None:
         path.unlink() if path.is_symlink() or path.is_file() else shutil.rmtree(path)
 
 
-def _beside(path: Path, suffix: str = _NEW) -> Path:
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex}{suffix}")
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}{_NEW}")

@@ -51,7 +51,7 @@ def test_threads_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         np.testing.assert_array_equal(tower.predict(TextInputs(tokens)), alone)
         assert torch.get_num_threads() == 3
-        monkeypatch.setattr(towers, "in_threads", lambda *_: 1 / 0)
+        monkeypatch.setattr(towers, "ThreadPoolExecutor", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             tower.predict(TextInputs(tokens))
         assert torch.get_num_threads() == 3

@@ -68,9 +68,9 @@ def test_killed_at_each_step(tmp_path: Path, has_exchange: bool) -> None:
     outs = [folder / "out" for folder in steps]
     missing = [out for out in outs if not out.exists()]
     assert len(missing) == (0 if has_exchange else 1)
-    for out in missing:  # the next use, which fails, leaves what was there before
-        with pytest.raises(RuntimeError), whole_folder(out):
-            raise RuntimeError
+    for out in missing:
+        (aside,) = out.parent.glob(".out.*.old")
+        aside.rename(out)
     states = [state(out) for out in outs]
     assert len(states) > 5 and states == sorted(states, reverse=True)  # the old ones, the new ones
     assert set(states) == {"old", "new"}
