@@ -198,12 +198,10 @@ def learn_mentions(
         kept = [
             p._replace(mentions=tuple(dict.fromkeys(p.mentions))) for p in passages if p.mentions
         ]
-        n_mentions = sum(len(passage.mentions) for passage in kept)
-        if not n_mentions:
+        if not kept:
             problem = f"{source}: no mention has an entity in {change.folder}"
             raise PelError(problem, "give another corpus")
         made = iter(list(encoded_mentions(encoder, kept)) if change.settings["vectors"] else [])
-        old = change.settings["mentions"] or {**UNFITTED._asdict(), "counts": {}}
         crc = 0
         with change.transaction():
             _delete(change, source)
@@ -218,37 +216,47 @@ def learn_mentions(
                     "VALUES (?, ?, ?, ?, ?)",
                     [(passage, *mention, next(made, None)) for mention in mentions],
                 )
-            counts = {name: n for name, n in old["counts"].items() if name != source}
             fingerprint = encoder.mention_fingerprint if encoder else None
-            counts[source] = n_mentions
-            new = {**old, "fingerprint": fingerprint, "counts": counts}
-            change.note(new, crc, mentions=new)
-    return n_mentions
+            counts = _note_mentions(change, crc, fingerprint=fingerprint)
+    return counts[source]
 
 
 def forget_mentions(path: str | Path, source: str) -> int:
     """Takes the mentions of a source out of a KB, and returns their number; PelError if it has none."""
     with writing(path) as change:
-        old = change.settings["mentions"]
-        counts = dict(old["counts"]) if old else {}
-        if source not in counts:
-            known = ", ".join(counts) or "none"
+        known = (change.settings["mentions"] or {"counts": {}})["counts"]
+        if source not in known:
             problem = f"{change.folder}: has learnt no mentions from {source!r}"
-            raise PelError(problem, f"its sources: {known}")
-        forgotten = counts.pop(source)
+            raise PelError(problem, f"its sources: {', '.join(known) or 'none'}")
         with change.transaction():
             _delete(change, source)
-            new = {**old, "counts": counts} if counts else None
-            change.note(new, mentions=new)
-    return forgotten
+            _note_mentions(change)
+    return known[source]
 
 
 def set_mention_weight(path: str | Path, weight: MentionWeight) -> None:
     """Sets how much the mentions of a KB count, which has some."""
     with writing(path) as change, change.transaction():
-        values = {name: float(value) for name, value in weight._asdict().items()}
-        new = {**change.settings["mentions"], **values}
-        change.note(new, mentions=new)
+        _note_mentions(change, **{name: float(x) for name, x in weight._asdict().items()})
+
+
+def _delete(change: Writing, source: str) -> None:
+    of_source = "SELECT id FROM passage WHERE source = ?"
+    change.database.execute(f"DELETE FROM mention WHERE passage IN ({of_source})", (source,))
+    change.database.execute("DELETE FROM passage WHERE source = ?", (source,))
+
+
+def _note_mentions(change: Writing, *parts: object, **about: object) -> dict[str, int]:
+    """Notes the mentions that the KB has now; returns their number by source."""
+    counts = dict(
+        change.database.execute(
+            "SELECT source, count(*) FROM mention JOIN passage ON passage.id = passage GROUP BY source"
+        )
+    )
+    old = change.settings["mentions"] or UNFITTED._asdict()
+    new = {**old, **about, "counts": counts} if counts else None
+    change.note(new, *parts, mentions=new)
+    return counts
 
 
 def _check_encoder(kb: KnowledgeBase, encoder: RowEncoder | MentionEncoder | None, of: str) -> None:
@@ -344,12 +352,6 @@ def _change(
         if kind == "remove":
             return ChangeCounts(removed=len(gone))
         return ChangeCounts(len(new) - len(gone), len(gone))
-
-
-def _delete(change: Writing, source: str) -> None:
-    of_source = "SELECT id FROM passage WHERE source = ?"
-    change.database.execute(f"DELETE FROM mention WHERE passage IN ({of_source})", (source,))
-    change.database.execute("DELETE FROM passage WHERE source = ?", (source,))
 
 
 # Records, and the tables by which they are looked up: by id, name, word, type and source.

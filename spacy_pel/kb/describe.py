@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from heapq import merge
@@ -18,10 +18,9 @@ from ..errors import PelError
 from ..system.duckdb_session import duckdb_connection
 from ..system.whole_files import whole_file, whole_folder
 from .knowledge_base import KnowledgeBase
-from .mentions import stored_passages
 from .records.entity import Entity
 from .records.semantic_types import SemanticType
-from .store import KB_FILE, Store, connected, sha256, vector_files
+from .store import KB_FILE, connected, sha256, vector_files
 from .transaction import write_checksums
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
@@ -59,34 +58,6 @@ def kb_info(folder: Path) -> dict[str, Any]:
     }
 
 
-class EntityDifference(NamedTuple):
-    """An entity that is "added", "removed" or "changed", and the fields of its record that changed."""
-
-    id: str
-    kind: str
-    fields: tuple[str, ...] = ()
-
-
-def difference(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[EntityDifference]:
-    """The differences from the old KB to the new one, sorted by concept id.
-
-    Records are compared as they are, so another order of aliases is a difference. Vectors are not
-    compared. Memory does not grow with the size of the KBs.
-    """
-
-    def records(kb: KnowledgeBase, age: int) -> Iterator[tuple[str, int, Entity]]:
-        return ((entity.concept_id, age, entity) for entity in kb.by_id())
-
-    for id, group in groupby(merge(records(old, 0), records(new, 1)), key=itemgetter(0)):
-        (_, age, first), *others = group
-        if not others:
-            yield EntityDifference(id, ("removed", "added")[age])
-        elif first != (second := others[0][2]):
-            fields = zip(Entity._fields, first, second)
-            differing = tuple(name for name, one, other in fields if one != other)
-            yield EntityDifference(id, "changed", differing)
-
-
 class KBComparison(NamedTuple):
     """The changes from an old KB to a new one, counted."""
 
@@ -101,20 +72,33 @@ def compare_kbs(
 ) -> KBComparison:
     """Compare the entities of two KBs, given by their folders; PelError if one holds no whole KB.
 
-    Each change is written to the output as JSON. ``n_ids`` is the number of ids to give of each kind.
+    Records are compared as they are, so another order of aliases is a difference. Vectors are not
+    compared. Memory does not grow with the size of the KBs. Each change is written to the output as JSON,
+    in order of concept id. ``n_ids`` is the number of ids to give of each kind.
     """
+    kinds, changed, first_ids = Counter[str](), Counter[str](), defaultdict[str, list[str]](list)
     with KnowledgeBase.open(old) as before, KnowledgeBase.open(new) as after, ExitStack() as stack:
         file = stack.enter_context(whole_file(output)) if output else None
-        is_not_embedded = before.has_vectors and not after.has_vectors
-        kinds, fields, first_ids = Counter[str](), Counter[str](), dict[str, list[str]]()
-        for change in difference(before, after):
+        removed = ((entity.concept_id, "removed", entity) for entity in before.by_id())
+        added = ((entity.concept_id, "added", entity) for entity in after.by_id())
+        records = merge(removed, added, key=itemgetter(0))
+        for id, group in groupby(records, key=itemgetter(0)):
+            (_, kind, first), *others = group
+            fields = []
+            if others:
+                kind, triples = "changed", zip(Entity._fields, first, others[0][2])
+                fields = [name for name, one, other in triples if one != other]
+                if not fields:
+                    continue
             if file:
-                file.write(json.dumps(change._asdict(), ensure_ascii=False) + "\n")
-            kinds[change.kind] += 1
-            fields.update(change.fields)
-            if kinds[change.kind] <= n_ids:
-                first_ids.setdefault(change.kind, []).append(change.id)
-    return KBComparison(kinds, fields, first_ids, is_not_embedded)
+                change = {"id": id, "kind": kind, "fields": fields}
+                file.write(json.dumps(change, ensure_ascii=False) + "\n")
+            kinds[kind] += 1
+            changed.update(fields)
+            if kinds[kind] <= n_ids:
+                first_ids[kind].append(id)
+        is_not_embedded = before.has_vectors and not after.has_vectors
+    return KBComparison(kinds, changed, first_ids, is_not_embedded)
 
 
 def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
@@ -141,15 +125,20 @@ def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
     lists = {name for name, default in Entity._field_defaults.items() if default == ()}
     texts = {name: "VARCHAR[]" if name in lists else "VARCHAR" for name in Entity._fields}
     types = dict.fromkeys(SemanticType._fields, "VARCHAR")
-    mentions = dict.fromkeys(("document", "text", "concept_id"), "VARCHAR")
-    mentions |= dict.fromkeys(("start", "stop"), "INTEGER")
+    places = ("document", "text", "start", "stop", "concept_id")
+    kinds = ("VARCHAR", "VARCHAR", "INTEGER", "INTEGER", "VARCHAR")
+    mentions = (
+        dict(zip(places, (document, text, *mention)))
+        for (document, text, placed), _ in kb.mentions.passages()
+        for mention in placed
+    )
     counts = Counter[str]()
     with whole_folder(folder) as new, duckdb_connection() as database:
         for name, columns, lines in (
             ("entities", texts, (entity._asdict() for entity in kb)),
             ("types", types, (type._asdict() for type in kb.semantic_types)),
             ("rows", {"concept_id": "VARCHAR", "vector": "FLOAT[]"}, _rows(kb)),
-            ("mentions", mentions, _mentions(kb)),
+            ("mentions", dict(zip(places, kinds)), mentions),
         ):
             source = new / f"{name}.jsonl"  # DuckDB reads lines of JSON
             with open(source, "x", encoding="utf8") as file:
@@ -172,11 +161,3 @@ def _rows(kb: KnowledgeBase) -> Iterator[dict[str, Any]]:
         vectors, places = kb.rows(block)
         for place, vector in zip(places.tolist(), vectors.tolist()):
             yield {"concept_id": ids[place], "vector": vector}
-
-
-def _mentions(kb: KnowledgeBase) -> Iterator[dict[str, Any]]:
-    with closing(Store(kb.path)) as store:
-        for (document, text, mentions), _ in stored_passages(store):
-            for start, stop, id in mentions:
-                line = {"document": document, "text": text, "start": start, "stop": stop}
-                yield {**line, "concept_id": id}

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import PelError
-from .mentions import KnownMentions, stored_passages
+from .mentions import KnownMentions
 from .name_finder import NameFinder, kept_table, name_table
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
-from .records.semantic_types import SemanticType, SemanticTypeTree, known_types, with_descendants
+from .records.semantic_types import SemanticType, SemanticTypeTree, with_descendants
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .store import (
     JOURNAL,
@@ -351,29 +351,30 @@ class KnowledgeBase:
         )
         for name in vocabularies:
             if not self._store.read(query, f'"{name}:'):
-                some = {
-                    id.partition(":")[0]
-                    for entity in islice(self, _COMPARED)
-                    for id in (entity.concept_id, *entity.alt_ids, *entity.xrefs)
-                    if ":" in id
-                }
+                some = islice(self, _COMPARED)
+                ids = (id for e in some for id in (e.concept_id, *e.alt_ids, *e.xrefs))
+                known = ", ".join(sorted({id.partition(":")[0] for id in ids if ":" in id}))
                 problem = f"{self.path}: no entity has a code of {name!r}"
-                raise PelError(
-                    problem, f"choose of its vocabularies: {', '.join(sorted(some)) or 'none'}"
-                )
+                raise PelError(problem, f"choose of its vocabularies: {known or 'none'}")
 
     @cached_property
     def semantic_types(self) -> list[SemanticType]:
-        """The types that the sources defined, also if no entity has them, then those of entities."""
-        types = self._store.read(
-            "SELECT name, code, tree_number FROM semantic_type ORDER BY rowid",
-            make=lambda name, *row: SemanticType(
-                stored_text(name), *(x and stored_text(x) for x in row)
-            ),
+        """The types that the sources defined, also if no entity has them, then those of entities.
+
+        A type with only a name is left out if one of this name has a code or a tree number.
+        """
+        query = """
+        WITH every AS (
+            SELECT name, code, tree_number, rowid AS place FROM semantic_type
+            UNION ALL SELECT DISTINCT type, NULL, NULL, 9e9 FROM typed
+        ), described AS (SELECT * FROM every WHERE coalesce(code, tree_number) NOTNULL)
+        SELECT name, code, tree_number FROM every
+        WHERE coalesce(code, tree_number) NOTNULL OR name NOT IN (SELECT name FROM described)
+        GROUP BY name, code, tree_number ORDER BY min(place), name
+        """
+        return self._store.read(
+            query, make=lambda *row: SemanticType(*(text and stored_text(text) for text in row))
         )
-        query = "SELECT DISTINCT type FROM typed ORDER BY type"
-        named = self._store.read(query, make=lambda name: SemanticType(stored_text(name)))
-        return known_types([*types, *named])
 
     @property
     def semantic_type_tree(self) -> SemanticTypeTree:
@@ -607,7 +608,7 @@ def _misfits(kb: KnowledgeBase) -> Iterator[PelError]:
         if n_rows != said:
             yield PelError(f"{path}: counts {said} vectors where there are {n_rows}", COPY_OR_BUILD)
     if kb.mentions:
-        n_mentions = sum(len(ids) for _, ids in stored_passages(store))
+        n_mentions = sum(len(ids) for _, ids in kb.mentions.passages())
         if n_mentions != sum(kb.mentions.sources.values()):
             fault = "has another number of mentions than it says"
             yield PelError(f"{path}: {fault}", COPY_OR_BUILD)

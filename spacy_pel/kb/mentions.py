@@ -148,6 +148,23 @@ class KnownMentions:
         ids = json.dumps(self._rows[0][np.asarray(rows, dtype=np.int64)].tolist())
         return self._store.read(query, ids, make=_known)
 
+    def passages(self) -> list[tuple[MentionPassage, list[int]]]:
+        """The passages in order, each with the ids that its mentions have in the database."""
+        query = (
+            "SELECT document, text, json_group_array(json_array(start, stop, concept_id, of)) "
+            f"FROM (SELECT mention.id AS of, * {_JOINED} ORDER BY passage, of) GROUP BY passage"
+        )
+
+        def passage(document: str, text: str, mentions: str) -> tuple[MentionPassage, list[int]]:
+            placed, ids = [], []
+            for start, stop, id, of in json.loads(mentions):
+                _known("", document, text, start, stop)
+                placed.append(PassageMention(start, stop, id))
+                ids.append(of)
+            return MentionPassage(document, text, tuple(placed)), ids
+
+        return self._store.read(query, make=passage)
+
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """The vectors of these rows, float32 [n, dim]."""
         return self.index.matrix.take(rows)
@@ -232,24 +249,6 @@ def mention_pairs(near: NearMentions) -> tuple[np.ndarray, np.ndarray, np.ndarra
     behind = np.diff(starts, append=len(lines))
     sums = np.add.reduceat(np.exp(SHARPNESS * (scores - np.repeat(best, behind))), starts)
     return lines[starts], numbers[starts], best + np.log(sums) / SHARPNESS
-
-
-def stored_passages(store: Store) -> list[tuple[MentionPassage, list[int]]]:
-    """The passages of a KB in order, each with the ids that its mentions have in the database."""
-    query = (
-        "SELECT document, text, json_group_array(json_array(start, stop, concept_id, of)) "
-        f"FROM (SELECT mention.id AS of, * {_JOINED} ORDER BY passage, of) GROUP BY passage"
-    )
-
-    def passage(document: str, text: str, mentions: str) -> tuple[MentionPassage, list[int]]:
-        placed, ids = [], []
-        for start, stop, id, of in json.loads(mentions):
-            _known("", document, text, start, stop)
-            placed.append(PassageMention(start, stop, id))
-            ids.append(of)
-        return MentionPassage(document, text, tuple(placed)), ids
-
-    return store.read(query, make=passage)
 
 
 def _known(source: object, document: object, text: object, start: int, stop: int) -> KnownMention:

@@ -57,16 +57,12 @@ class IdsByName(Mapping[str, set[str]]):
         self._kb = kb
 
     def __getitem__(self, name: str) -> set[str]:
-        ids = {entity.concept_id for entity in self._kb.named(name, exact=True)}
-        if not ids:
-            raise KeyError(name)
-        return ids
+        if entities := self._kb.named(name, exact=True):
+            return {entity.concept_id for entity in entities}
+        raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        for entity in self._kb:
-            for name in entity.names:
-                if self._kb.named(name, exact=True)[0].concept_id == entity.concept_id:
-                    yield name
+        return iter(dict.fromkeys(name for entity in self._kb for name in entity.names))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

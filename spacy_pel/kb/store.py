@@ -12,7 +12,6 @@ import json
 import os
 import re
 import sqlite3
-import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -294,17 +293,12 @@ def vector_files(settings: Settings) -> list[dict[str, Any]]:
 
 def plain_file_size(path: Path) -> int | None:
     """The size of a file of a KB, in bytes; None if it is missing; PelError if it is no plain file."""
-    try:
-        status = os.lstat(path)
-    except OSError:
+    if not os.path.lexists(path):
         return None
-    if not stat.S_ISREG(status.st_mode):
-        kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a folder or a device"
-        raise PelError(
-            f"{path}: is {kind}, which a KB does not contain",
-            "copy the KB with its files in place of links (cp -rL)",
-        )
-    return status.st_size
+    if path.is_symlink() or not path.is_file():
+        problem = f"{path}: is a symbolic link, a folder or a device, which a KB does not contain"
+        raise PelError(problem, "copy the KB with its files in place of links (cp -rL)")
+    return path.stat().st_size
 
 
 def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import sqlite3
 import uuid
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ CHECKSUMS = "checksums.json"  # of a KB that has not been changed since they wer
 CHUNKS_PREFIX = ".partial-"  # folders of vectors that are being made
 NAMES_PREFIX = ".names-"  # a table of the KB's names, which is made anew after each change
 _TEMPORARY = ".tmp-"
+_SWEPT = re.compile(rf"{VECTOR_FILE.pattern}$|{re.escape(_TEMPORARY)}|{re.escape(NAMES_PREFIX)}")
 _CACHE = 1 << 18  # KiB; a change that fits does not keep readers waiting before its end
 _DISK_ERRORS = (
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM
@@ -72,17 +74,9 @@ class Writing:
 
     def publish(self, temporary: Path, stem: str) -> dict[str, Any]:
         """Renames a finished file after its content; returns its name, size and SHA-256."""
-        to_disk(temporary)
-        digest = sha256(temporary)
+        digest, size = sha256(temporary), temporary.stat().st_size
         name = f"{stem}-{digest[:16]}{temporary.suffix}"
-        size = temporary.stat().st_size
-        target = self.folder / name
-        if target.is_file() and sha256(target) == digest:
-            temporary.unlink()  # the other file stays, because a reader may have it open
-        else:
-            os.replace(temporary, target)
-        with suppress(OSError):  # not every file system can sync folders
-            to_disk(self.folder)
+        _place(temporary, self.folder / name)
         return {"name": name, "sha256": digest, "bytes": size}
 
 
@@ -146,16 +140,21 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def put_in_place(database: Path, folder: Path) -> None:
-    """Makes a finished database that of a folder."""
-    to_disk(database)
+    """Makes a finished database that of a folder, without its old checksums."""
     with suppress(PelError, sqlite3.Error, OSError):
         # Else SQLite would apply the old journal to the new file.
         connected(folder / KB_FILE).close()
     (folder / JOURNAL).unlink(missing_ok=True)
     (folder / CHECKSUMS).unlink(missing_ok=True)
-    os.replace(database, folder / KB_FILE)
+    _place(database, folder / KB_FILE)
+
+
+def _place(temporary: Path, path: Path) -> None:
+    """Puts a finished file in its place, on the disk."""
+    to_disk(temporary)
+    os.replace(temporary, path)
     with suppress(OSError):  # it is in place; not every file system can sync folders
-        to_disk(folder)
+        to_disk(path.parent)
 
 
 def checked_settings(folder: Path) -> Settings:
@@ -169,18 +168,15 @@ def write_checksums(folder: Path) -> None:
 
     Those of other files are in the database.
     """
-    path = folder / KB_FILE
+    path, temporary = folder / KB_FILE, temporary_path(folder, ".json")
     database = {"bytes": path.stat().st_size, "sha256": sha256(path)}
-    temporary = temporary_path(folder, ".json")
     temporary.write_text(json.dumps({KB_FILE: database}, indent=1) + "\n")
-    to_disk(temporary)
-    os.replace(temporary, folder / CHECKSUMS)
+    _place(temporary, folder / CHECKSUMS)
 
 
 def is_ours(name: str) -> bool:
     """Whether a file has a name that writers of KBs give: of a file of vectors, or beside the KB's own."""
-    ours = name == LOCK or name.startswith((_TEMPORARY, CHUNKS_PREFIX, NAMES_PREFIX))
-    return ours or VECTOR_FILE.fullmatch(name) is not None
+    return name == LOCK or name.startswith(CHUNKS_PREFIX) or _SWEPT.match(name) is not None
 
 
 def _sweep(folder: Path) -> None:
@@ -192,8 +188,7 @@ def _sweep(folder: Path) -> None:
         except PelError:
             return  # it is damaged: nothing tells which files it needs
     for path in folder.iterdir():
-        ours = path.name.startswith((_TEMPORARY, NAMES_PREFIX)) or VECTOR_FILE.fullmatch(path.name)
-        if ours and path.name not in kept:
+        if _SWEPT.match(path.name) and path.name not in kept:
             remove_unless_open(path)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -14,8 +13,7 @@ import numpy as np
 
 from ..errors import PelError
 from .knowledge_base import KnowledgeBase
-from .mentions import MentionPassage, stored_passages
-from .store import Store
+from .mentions import MentionPassage
 from .transaction import Writing, temporary_path, write_checksums, writing
 from .vectors.building import write_index
 from .vectors.matrix import (
@@ -155,6 +153,7 @@ def _file(
         ranked = kb.settings["in_order"] < n_records
         ranks = np.full(n_records + 1, -1, dtype=np.int64)  # the last is that of no number
         ranks[by_id] = np.arange(len(by_id)) if ranked else by_id
+        learnt = kb.mentions.passages() if mentions else []
     width = about["stored_dim"] if projection else about["dim"]
     each = [np.empty(0, np.int64)]
 
@@ -196,8 +195,6 @@ def _file(
         found_by["file"] = change.publish(path, "index")
     counts = {"stored_rows": len(owners), "rows": len(owners)}
     new = {**about, **counts, "file": file, "dtype": dtype, "found_by": found_by}
-    with closing(Store(change.folder)) as store:
-        learnt = stored_passages(store) if mentions else []
     made = encoded_mentions(mentions, (passage for passage, _ in learnt))
     made = list(zip(made, (id for _, ids in learnt for id in ids)))
     values = [

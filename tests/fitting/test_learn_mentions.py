@@ -14,7 +14,6 @@ from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.mentions import (
     MentionPassage,
     PassageMention,
-    stored_passages,
 )
 
 CORPUS = """\
@@ -51,7 +50,7 @@ def texts(folder: Path) -> list[tuple[str, str, str]]:
     with KnowledgeBase.open(folder) as kb:
         return [
             (passage.document, passage.text[m.start : m.stop], m.id)
-            for passage, _ in stored_passages(kb._store)
+            for passage, _ in kb.mentions.passages()
             for m in passage.mentions
         ]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SemanticType, build_kb
-from spacy_pel.kb.describe import EntityDifference, difference
+from spacy_pel.kb.describe import compare_kbs
 from spacy_pel.kb.records.semantic_types import SemanticTypeTree
 from spacy_pel.kb.scispacy_mappings import CuiEntity
 
@@ -30,16 +32,17 @@ RECORDS = st.builds(
 CONTENTS = st.lists(RECORDS, min_size=1, max_size=15, unique_by=lambda entity: entity.concept_id)
 
 
-def by_dictionaries(old: list[Entity], new: list[Entity]) -> list[EntityDifference]:
+def by_dictionaries(old: list[Entity], new: list[Entity]) -> list[dict]:
     before, after = ({entity.concept_id: entity for entity in each} for each in (old, new))
     changes = []
     for id in sorted(before.keys() | after.keys()):
         if id not in before or id not in after:
-            changes.append(EntityDifference(id, "removed" if id in before else "added"))
+            kind = "removed" if id in before else "added"
+            changes.append({"id": id, "kind": kind, "fields": []})
         elif before[id] != after[id]:
             first, second = before[id]._asdict(), after[id]._asdict()
-            fields = tuple(name for name in first if first[name] != second[name])
-            changes.append(EntityDifference(id, "changed", fields))
+            fields = [name for name in first if first[name] != second[name]]
+            changes.append({"id": id, "kind": "changed", "fields": fields})
     return changes
 
 
@@ -47,10 +50,13 @@ def by_dictionaries(old: list[Entity], new: list[Entity]) -> list[EntityDifferen
 @given(CONTENTS, CONTENTS)
 def test_difference(old: list[Entity], new: list[Entity]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        first = build_kb(old, Path(folder) / "old")
-        second = build_kb(new, Path(folder) / "new")
-        assert list(difference(first, second)) == by_dictionaries(old, new)
-        assert list(difference(first, first)) == []
+        first = build_kb(old, Path(folder) / "old").path
+        second, output = build_kb(new, Path(folder) / "new").path, Path(folder) / "changes"
+        kinds = compare_kbs(first, second, output).kinds
+        changes = [json.loads(line) for line in output.read_text("utf8").splitlines()]
+        assert changes == by_dictionaries(old, new)
+        assert kinds == Counter(change["kind"] for change in changes)
+        assert not compare_kbs(first, first).kinds
 
 
 @pytest.fixture

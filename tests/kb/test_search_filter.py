@@ -5,7 +5,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb, write_vectors
-from spacy_pel.kb.records.semantic_types import known_types, with_descendants
+from spacy_pel.kb.records.semantic_types import with_descendants
 
 TYPES = [
     SemanticType("Entity", "T071", "A"), SemanticType("Object", "T072", "A1"),
@@ -59,9 +59,11 @@ def test_descendants_by_whole_components(wanted: list[str], names: set[str] | No
         assert with_descendants(wanted, TYPES) == names
 
 
-def test_a_bare_name_goes_where_more_is_known() -> None:
+def test_a_bare_name_goes_where_more_is_known(tmp_path) -> None:
     bare, known, loose = SemanticType("T"), SemanticType("T", "T1"), SemanticType("L")
-    assert known_types([bare, loose, known, known, loose]) == [loose, known]
+    entities = [Entity("C1", "a", (), ("T", "L", "Z")), Entity("C2", "b", (), ("A", "T"))]
+    kb = build_kb(entities, tmp_path / "kb", types=[bare, loose, known, known, loose])
+    assert kb.semantic_types == [loose, known, SemanticType("A"), SemanticType("Z")]
 
 
 def nearest(kb: KnowledgeBase, k: int, only: SearchFilter) -> list[int]:

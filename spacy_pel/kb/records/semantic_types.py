@@ -31,13 +31,6 @@ def _is_below(tree_number: str | None, ancestor: str | None) -> bool:
     return 0 < len(above) < len(steps) and steps[: len(above)] == above
 
 
-def known_types(types: Iterable[SemanticType]) -> list[SemanticType]:
-    """The types without repeats. A type with only a name goes if another has a code or number too."""
-    distinct = list(dict.fromkeys(types))
-    described = {type.name for type in distinct if type != SemanticType(type.name)}
-    return [t for t in distinct if t.name not in described or t != SemanticType(t.name)]
-
-
 def types_meant(text: str, types: Iterable[SemanticType]) -> list[SemanticType]:
     """The types that have this name, code or tree number, and all types below them."""
     types = list(types)
@@ -77,17 +70,16 @@ class SemanticTypeTree:
     def __init__(self, types: Iterable[SemanticType]) -> None:
         self.flat_nodes: list[SemanticTypeNode] = []  # a parent before its children
         self._parents: dict[str, SemanticTypeNode | None] = {}
-        path: list[tuple[SemanticType, SemanticTypeNode]] = []
-        for type in sorted(types, key=_order):
-            level = max(1, len(_steps(type.tree_number)))
-            node = SemanticTypeNode(type.code or type.name, type.name, [], level)
-            while path and not _is_below(type.tree_number, path[-1][0].tree_number):
-                path.pop()
-            parent = path[-1][1] if path else None
+        placed: list[
+            tuple[str | None, SemanticTypeNode]
+        ] = []  # the last one above another is the nearest
+        for name, code, place in sorted(types, key=_order):
+            node = SemanticTypeNode(code or name, name, [], max(1, len(_steps(place))))
+            above = (each for other, each in reversed(placed) if _is_below(place, other))
+            self._parents[node.type_id] = parent = next(above, None)
             if parent is not None:
                 parent.children.append(node)
-            path.append((type, node))
-            self._parents[node.type_id] = parent
+            placed.append((place, node))
             self.flat_nodes.append(node)
         self.type_id_to_node = {node.type_id: node for node in self.flat_nodes}
         self.depth = max((node.level for node in self.flat_nodes), default=0)
