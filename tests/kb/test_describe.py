@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,41 +21,36 @@ from spacy_pel.kb.scispacy_mappings import CuiEntity
 from .living import ENTITIES
 
 RECORDS = st.builds(
-    lambda id, name, aliases, definition, parents: Entity(
-        id, name, aliases, definition=definition, parents=parents
-    ),
+    lambda id, name, aliases, definition: Entity(id, name, aliases, definition=definition),
     st.sampled_from([f"C{number}" for number in range(15)] + ["é", "\U0001f9ec", "z"]),
     st.sampled_from("ab"),
-    st.sampled_from([(), ("b",), ("b", "c"), ("c", "b")]),
+    st.sampled_from([(), ("b", "c"), ("c", "b")]),
     st.sampled_from([None, "d"]),
-    st.sampled_from([(), ("P",)]),
 )
 CONTENTS = st.lists(RECORDS, min_size=1, max_size=15, unique_by=lambda entity: entity.concept_id)
 
 
-def by_dictionaries(old: list[Entity], new: list[Entity]) -> list[dict]:
-    before, after = ({entity.concept_id: entity for entity in each} for each in (old, new))
-    changes = []
+def by_dictionaries(old: list[Entity], new: list[Entity]) -> Iterator[dict]:
+    before, after = (
+        {entity.concept_id: entity._asdict() for entity in each} for each in (old, new)
+    )
     for id in sorted(before.keys() | after.keys()):
-        if id not in before or id not in after:
-            kind = "removed" if id in before else "added"
-            changes.append({"id": id, "kind": kind, "fields": []})
-        elif before[id] != after[id]:
-            first, second = before[id]._asdict(), after[id]._asdict()
-            fields = [name for name in first if first[name] != second[name]]
-            changes.append({"id": id, "kind": "changed", "fields": fields})
-    return changes
+        one, other = before.get(id), after.get(id)
+        kind = "added" if one is None else "removed" if other is None else "changed"
+        fields = [name for name in one if one[name] != other[name]] if one and other else []
+        if one != other:
+            yield {"id": id, "kind": kind, "fields": fields}
 
 
 @settings(max_examples=10, deadline=None, phases=set(Phase) - {Phase.shrink})
 @given(CONTENTS, CONTENTS)
 def test_difference(old: list[Entity], new: list[Entity]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        first = build_kb(old, Path(folder) / "old").path
-        second, output = build_kb(new, Path(folder) / "new").path, Path(folder) / "changes"
+        first, second, output = (Path(folder) / name for name in ("old", "new", "changes"))
+        build_kb(old, first), build_kb(new, second)
         kinds = compare_kbs(first, second, output).kinds
         changes = [json.loads(line) for line in output.read_text("utf8").splitlines()]
-        assert changes == by_dictionaries(old, new)
+        assert changes == list(by_dictionaries(old, new))
         assert kinds == Counter(change["kind"] for change in changes)
         assert not compare_kbs(first, first).kinds
 

@@ -16,7 +16,7 @@ from spacy_pel.kb import knowledge_base as module
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.knowledge_base import verify
 
-from .living import ENTITIES, IDS, VECTORS, names_of
+from .living import ENTITIES, IDS, VECTORS
 
 
 @pytest.fixture
@@ -59,20 +59,13 @@ def test_records_by_number_and_by_any_id(kb: KnowledgeBase) -> None:
 
 def test_with_and_without_vectors(kb: KnowledgeBase) -> None:
     remedy = r"kb has no vectors; run: python -m spacy pel kb embed .*kb PIPELINE"
-    assert not kb.has_vectors
-    for attempt in (
-        lambda: kb.search(VECTORS, 1),
-        lambda: kb.rows([0]),
-        lambda: kb.dim,
-        lambda: kb.check_fingerprint("abc"),
-    ):
+    for attempt in (lambda: kb.search(VECTORS, 1), lambda: kb.rows([0]), lambda: kb.dim):
         with pytest.raises(PelError, match=remedy):
             attempt()
     kb = embedded(kb)
-    assert (kb.has_vectors, kb.dim, kb.row_kind) == (True, 4, "entity")
+    assert (kb.dim, kb.row_kind) == (4, "entity")
     found = kb.search(np.array([[0, 0, 2, 1]]), 9)
     assert found.numbers.tolist() == [[2, 3, 0, 1, -1, -1, -1, -1, -1]]
-    kb.check_fingerprint("abc")
     with pytest.raises(PelError, match=r"another encoder \(abc, not xyz\); run: .* kb embed"):
         kb.check_fingerprint("xyz")
 
@@ -119,24 +112,6 @@ def test_use_after_a_fork(kb: KnowledgeBase) -> None:
     embedded(kb)
     command = [sys.executable, "-c", FORKED, str(kb.path)]
     subprocess.run(command, check=True, timeout=120)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs locks that others respect")
-def test_a_reader_keeps_its_snapshot_until_it_refreshes(kb: KnowledgeBase) -> None:
-    reader = embedded(kb)
-    kb.close()
-    assert not reader.refresh()
-    build_kb([Entity("X1", "New")], kb.path).close()
-    # Nothing was read before the build.
-    assert len(reader) == 4 and reader["C1"].canonical_name == "Mitral stenosis"
-    assert reader.search(VECTORS, 1).numbers.ravel().tolist() == [0, 1, 2, 3]
-    assert reader.refresh() and not reader.refresh()
-    assert list(reader) == [Entity("X1", "New")] and not reader.has_vectors
-    reader.close()
-    build_kb([Entity("X3", "Newest")], kb.path)
-    assert names_of(KnowledgeBase.open(kb.path)) == {path.name for path in kb.path.iterdir()}
-    with pytest.raises(PelError, match="was built anew meanwhile; open the KB again"):
-        reader["X1"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs locks that others respect")

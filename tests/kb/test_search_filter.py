@@ -44,10 +44,8 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
         (["A2.2"], {"Two", "Under two"}),
         (["Two"], {"Two", "Under two"}),
         (["T020"], {"Twenty"}),
-        (["Object"], {"Object", "Organism"}),
         (["Entity"], {"Entity", "Object", "Organism", "Two", "Twenty", "Under two"}),
         (["Loose", "Event"], {"Loose", "Event", "Below"}),
-        (["Apple"], {"Apple"}),
         ([], set()),
     ],
 )
