@@ -135,12 +135,12 @@ def fetch_cli(
             bar.total = total
             bar.update(n)
 
-        fetched = fetch_ontology(
+        path, n_entities, version = fetch_ontology(
             name, to, received=received, progress=lambda entities: counted(entities, "Reading")
         )
-    release = f" of {fetched.version}" if fetched.version else ""
-    msg.good(f"Fetched {fetched.path}: {fetched.entities:,} entities{release}")
-    msg.text(f"To build a KB of it: python -m spacy pel kb build {fetched.path} KB")
+    release = f" of {version}" if version else ""
+    msg.good(f"Fetched {path}: {n_entities:,} entities{release}")
+    msg.text(f"To build a KB of it: python -m spacy pel kb build {path} KB")
 
 
 @command(kb, "embed")

@@ -113,20 +113,18 @@ class StoredVectors:
                 None if blob is None else np.frombuffer(blob, kind)
                 for blob, kind in zip(found[0], ("<i4", "<i4", "<f4", "<f4"))
             )
-            if (axes is None) != (settings["dim"] == settings["stored_dim"]) or (
-                (scales is None) == (settings["dtype"] == "int8")
-            ):
-                raise ValueError("the axes or the scales of the vectors are missing")
-            if axes is not None:
-                axes = axes.reshape(settings["dim"], settings["stored_dim"])
-                if not np.isfinite(axes).all():
-                    raise ValueError("the axes of the vectors hold NaN or infinity")
+            axes = None if axes is None else axes.reshape(settings["dim"], settings["stored_dim"])
             n_ranks = self._count if numbers is None else len(numbers)
-            for each, most in ((owners, n_ranks), (numbers, self._count)):
-                if each is not None and len(each) and not 0 <= each.min() <= each.max() < most:
-                    raise ValueError("vectors have owners that the KB lacks")
-            if (owners[1:] < owners[:-1]).any():
-                raise ValueError("the owners of the vectors are in disorder")
+            fits = (
+                (axes is None) == (settings["dim"] == settings["stored_dim"])
+                and (scales is None) == (settings["dtype"] != "int8")
+                and (axes is None or np.isfinite(axes).all())
+                and not (owners[1:] < owners[:-1]).any()
+                and _are_within(owners, n_ranks)
+                and (numbers is None or _are_within(numbers, self._count))
+            )
+            if not fits:
+                raise ValueError("the owners, scales or axes of the vectors do not fit")
         matrix = VectorMatrix.opened(path, scales)
         if len(matrix) != len(owners) or matrix.dim != settings["stored_dim"]:
             raise damaged(path, f"does not hold {len(owners)} vectors as said")
@@ -172,3 +170,7 @@ class StoredVectors:
             raise damaged(path, f"cannot be read ({error.strerror})") from error
         if changed:
             raise damaged(path, "does not agree with its checksum")
+
+
+def _are_within(numbers: np.ndarray, count: int) -> bool:
+    return not len(numbers) or 0 <= numbers.min() <= numbers.max() < count

@@ -7,7 +7,6 @@ from http.client import HTTPException
 from pathlib import Path
 from shutil import move
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -34,22 +33,16 @@ _BLOCK = 1 << 18
 _TIMEOUT = 60  # seconds without a byte
 
 
-class FetchedOntology(NamedTuple):
-    """The file, the number of entities in it, and its release if it says so."""
-
-    path: Path
-    entities: int
-    version: str | None
-
-
 def fetch_ontology(
     name: str,
     folder: Path,
     *,
     received: Callable[[int, int | None], object] = lambda n, total: None,
     progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter,
-) -> FetchedOntology:
+) -> tuple[Path, int, str | None]:
     """Download an ontology of ``ONTOLOGIES`` into a folder, and read it to its end.
+
+    The file, the number of entities in it, and its release, if it says so, are returned.
 
     The file appears whole and read, or not at all: after an error the folder is as it was.
     ``received`` is told the number of bytes of each block, and the total if it is known; ``progress``
@@ -67,18 +60,15 @@ def fetch_ontology(
         path = Path(scratch) / url.rpartition("/")[2]
         try:
             with urlopen(url, timeout=_TIMEOUT) as answer, open(path, "xb") as file:
-                length = answer.headers.get("Content-Length")
-                total = int(length) if length else None
+                total = int(answer.headers.get("Content-Length") or 0)
                 while block := answer.read(_BLOCK):
                     file.write(block)
-                    received(len(block), total)
-                n_bytes = file.tell()
+                    received(len(block), total or None)
+                if (n_bytes := file.tell()) < total:
+                    raise URLError(f"broke off after {n_bytes:,} of {total:,} bytes")
         except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
             problem = f"{url}: cannot be fetched ({getattr(error, 'reason', None) or error})"
             raise PelError(problem, "check the network, and run it again") from error
-        if total is not None and n_bytes < total:
-            problem = f"{url}: broke off after {n_bytes:,} of {total:,} bytes"
-            raise PelError(problem, "run it again")
         try:
             source = open_source(path)
             n = len({entity.concept_id for entity in progress(source.entities)})
@@ -86,4 +76,4 @@ def fetch_ontology(
             raise PelError(f"{url}: cannot be read ({error.problem})", "run it again") from error
         if not n:
             raise PelError(f"{url}: has no entities", "run it again, or open it in a browser")
-        return FetchedOntology(Path(move(path, folder / path.name)), n, source.version)
+        return Path(move(path, folder / path.name)), n, source.version
