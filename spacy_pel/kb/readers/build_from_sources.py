@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 
 from ...errors import PelError
@@ -59,8 +58,12 @@ def build_from_sources(
     if len(opened) == 1 and not mappings:
         [entities] = streams.values()
     else:
-        named = [_with_sources(stream, path) for path, stream in streams.items()]
-        entities = renamed(chain.from_iterable(named), read_mapping(mappings))
+        named = (
+            entity if entity.sources else entity._replace(sources=(path.name,))
+            for path, stream in streams.items()
+            for entity in stream
+        )
+        entities = renamed(named, read_mapping(mappings))
     if retired:
         entities = with_retired(entities, retired)
     defined = [type for source in opened.values() for type in source.types]
@@ -76,11 +79,6 @@ def build_from_sources(
 def source_name(path: Path, version: str | None) -> str:
     """The name of a source in a KB that is built of it."""
     return f"{path} ({version})" if version else str(path)
-
-
-def _with_sources(entities: Iterable[Entity], path: Path) -> Iterator[Entity]:
-    for entity in entities:
-        yield entity if entity.sources else entity._replace(sources=(path.name,))
 
 
 def with_retired(entities: Iterable[Entity], tables: Sequence[Path]) -> Iterator[Entity]:

@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import PelError
 from ...system.lines import json_object, numbered_lines
 from ..records.entity import Entity, cleaned_at
-from .entity_source import ReadOptions, Source, SourceFormat
+from .entity_source import Source, SourceFormat
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -23,12 +23,8 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 raise PelError(f"{place}: {error}", "correct the line") from error
 
 
-def read_jsonl(path: Path, options: ReadOptions) -> Source:
+def _entities(path: Path) -> Iterator[Entity]:
     """The entities of a file in scispaCy's schema, with the other fields of ``Entity``."""
-    return Source(_jsonl_entities(path))
-
-
-def _jsonl_entities(path: Path) -> Iterator[Entity]:
     for place, record in json_lines(path):
         fields = {}
         for field, default in Entity._field_defaults.items():
@@ -45,4 +41,4 @@ def _jsonl_entities(path: Path) -> Iterator[Entity]:
         yield cleaned_at(place, Entity(**fields))
 
 
-JSONL = SourceFormat("jsonl", read_jsonl, ("*.jsonl",))
+JSONL = SourceFormat("jsonl", lambda path, options: Source(_entities(path)), ("*.jsonl",))

@@ -1,6 +1,6 @@
-"""A small ontology of our own, in the forms that libraries write.
+"""A small ontology of our own in OWL.
 
-They were compared with files that pronto, rdflib, owlready2 and py-horned-owl wrote of it.
+It was compared with files that rdflib, owlready2 and py-horned-owl wrote of it.
 """
 
 from __future__ import annotations
@@ -24,42 +24,6 @@ ENTITIES = [
 ]
 OBO = "http://purl.obolibrary.org/obo/"
 OBO_IN_OWL = "http://www.geneontology.org/formats/oboInOwl#"
-TERMS = """format-version: 1.4
-data-version: 2026
-default-namespace: tiny
-ontology: x
-
-[Term]
-id: X:1
-name: demyelinating disease
-
-[Term]
-id: X:2
-name: multiple sclerosis
-namespace: other
-alt_id: X:9
-def: "A disease of myelin." [PMID:1]
-synonym: "MS" EXACT []
-synonym: "disseminated sclerosis" RELATED []
-xref: ICD10CM:G35
-xref: UMLS:C0026769
-is_a: X:1
-
-[Term]
-id: X:3
-name: obsolete insular sclerosis
-is_obsolete: true
-replaced_by: X:2
-
-[Term]
-id: X:4
-
-[Typedef]
-id: BFO:0000050
-name: part of
-"""
-
-
 HEAD = f"""<?xml version="1.0"?>
 <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
      xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"

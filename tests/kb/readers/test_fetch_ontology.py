@@ -1,63 +1,32 @@
-"""Ontologies are fetched whole, from a server on this machine."""
+"""Ontologies are fetched whole, from files of this machine."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import io
+from email.message import Message
 from pathlib import Path
+from urllib.response import addinfourl
 
 import pytest
 
 from spacy_pel.errors import PelError
+from spacy_pel.kb.readers import fetch_ontology as module
 from spacy_pel.kb.readers.fetch_ontology import ONTOLOGIES, fetch_ontology
 
 OBO = "data-version: 2026-01-05\n\n[Term]\nid: X:1\nname: gout\n\n[Term]\nid: X:2\nname: rash\n"
-PAGES = {
-    "/mondo.obo": OBO,
-    "/bad/mondo.obo": "[Term]\nid X:1\nname: gout\n",
-    "/page/mondo.obo": "<html>Please log in.</html>",
-    "/short/mondo.obo": OBO,
-}
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        if self.path == "/purl/mondo.obo":  # as PURLs do
-            self.send_response(302)
-            self.send_header("Location", "/mondo.obo")
-            self.end_headers()
-            return
-        if self.path not in PAGES:
-            self.send_error(404)
-            return
-        body = PAGES[self.path].encode()
-        self.send_response(200)
-        more = 100 if "short" in self.path else 0
-        self.send_header("Content-Length", str(len(body) + more))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
 
 
 def at(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ONTOLOGIES, "mondo", ("diseases", url))
 
 
-def test_a_file_is_fetched_and_read(address: str, tmp_path: Path, monkeypatch) -> None:
-    at(f"{address}/purl/mondo.obo", monkeypatch)
+def published(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "mondo.obo").write_text(text)
+    at((folder / "mondo.obo").as_uri(), monkeypatch)
+
+
+def test_a_file_is_fetched_and_read(tmp_path: Path, monkeypatch) -> None:
+    published(tmp_path, OBO, monkeypatch)
     received: list[tuple[int, int | None]] = []
     folder = tmp_path / "new"
     found = fetch_ontology("mondo", folder, received=lambda *given: received.append(given))
@@ -68,23 +37,35 @@ def test_a_file_is_fetched_and_read(address: str, tmp_path: Path, monkeypatch) -
 
 
 @pytest.mark.parametrize(
-    "page, message",
+    "text, message",
     [
-        ("none", "cannot be fetched .Not Found.; check the network"),
-        ("short", "cannot be fetched .(broke off after|IncompleteRead)"),
-        ("bad", "cannot be read .*line 3: cannot be parsed as OBO.*; run it again"),
-        ("page", "has no entities; run it again, or open it in a browser"),
+        (None, "cannot be fetched .*; check the network"),
+        ("", "has no entities; run it again, or open it in a browser"),
+        ("<html>Please log in.</html>", "has no entities"),
+        ("[Term]\nid X:1\nname: gout\n", "line 3: cannot be parsed as OBO.*; run it again"),
     ],
 )
 def test_what_is_not_whole_leaves_the_old_file(
-    address: str, tmp_path: Path, monkeypatch, page: str, message: str
+    tmp_path: Path, monkeypatch, text: str | None, message: str
 ) -> None:
-    at(f"{address}/{page}/mondo.obo", monkeypatch)
-    (tmp_path / "mondo.obo").write_text("old")
+    published(tmp_path, text or "", monkeypatch)
+    if text is None:
+        (tmp_path / "mondo.obo").unlink()
+    folder = tmp_path / "new"
+    folder.mkdir()
+    (folder / "mondo.obo").write_text("old")
     with pytest.raises(PelError, match=message):
+        fetch_ontology("mondo", folder)
+    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("mondo.obo", "old")]
+
+
+def test_an_answer_that_breaks_off(tmp_path: Path, monkeypatch) -> None:
+    headers = Message()
+    headers["Content-Length"] = "100"
+    answer = addinfourl(io.BytesIO(OBO.encode()), headers, "", 200)
+    monkeypatch.setattr(module, "urlopen", lambda *_, **__: answer)
+    with pytest.raises(PelError, match=f"broke off after {len(OBO)} of 100 bytes"):
         fetch_ontology("mondo", tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["mondo.obo"]
-    assert (tmp_path / "mondo.obo").read_text() == "old"
 
 
 def test_no_server_and_no_such_name(tmp_path: Path, monkeypatch) -> None:

@@ -15,7 +15,6 @@ from spacy_pel.kb.change import united
 from spacy_pel.kb.readers import detected_format, open_source
 from spacy_pel.kb.readers.ontologies import curie
 
-from . import ontologies
 from .ontologies import CLASSES, ENTITIES, HEAD, OBO, OWL
 
 TERMS = r"""format-version: 1.2
@@ -67,7 +66,7 @@ def written(path: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     "name, text, format, version, entities",
     [
-        ("x.obo", ontologies.TERMS, "obo", "2026", ENTITIES),
+        ("x.obo", TERMS, "obo", "releases/2016-03-04", [DISEASE, FLU]),
         ("x.obo.gz", TERMS, "obo", "releases/2016-03-04", [DISEASE, FLU]),
         ("x.owl", OWL, "owl", f"{OBO}x/2026/x.owl", ENTITIES),
         ("x.owl.gz", OWL, "owl", f"{OBO}x/2026/x.owl", ENTITIES),
