@@ -123,9 +123,6 @@ def _document_of_record(record: Any) -> Document:
         return document_of_bioc(record)
     if "data" in record:
         return _document_of_task(record)
-    if "annotation_id" in record:
-        problem = "a task of Label Studio's JSON_MIN, which does not say whose the entity ids are"
-        raise PelError(problem, "export it as JSON")
     return document_of(record)
 
 

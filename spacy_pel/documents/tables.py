@@ -54,29 +54,28 @@ def _csv_rows(delimiter: str, file: BoundedFile) -> Iterator[tuple[int, Any]]:
     csv.field_size_limit(LONGEST)  # of 131,072, which a document may well exceed
     # What is not UTF-8 is refused when its document is made.
     lines = (line.decode("utf8", "surrogateescape") for line in file)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    reader = csv.DictReader(lines, delimiter=delimiter, strict=True)
     try:
-        header = next(reader, [])
+        header = reader.fieldnames or []
     except csv.Error as error:
         raise PelError(f"line 1: {error}", "correct it") from error
     if "text" not in header:
         problem = f"no column 'text' in line 1, which names: {', '.join(header) or 'none'}"
         raise PelError(problem, _NAME_THEM)
-    places = {key: header.index(key) for key in ("text", "id") if key in header}
     while True:
         first = reader.line_num + 1
         try:
-            row = next(reader, None)
+            row = next(reader)
+        except StopIteration:
+            return
         except csv.Error as error:
             yield first, PelError(str(error), "correct the document")
             continue
-        if row is None:
-            return
-        if len(row) not in (0, len(header)):
-            problem = f"{len(row)} fields where line 1 names {len(header)} columns"
+        if None in row or None in row.values():  # there are too many cells, or too few
+            problem = f"line 1 names {len(header)} columns, and it has more or fewer"
             yield first, PelError(problem, "correct the document")
-        elif row:
-            yield first, {key: row[place] for key, place in places.items()}
+        else:
+            yield first, {key: row[key] for key in ("text", "id") if key in row}
 
 
 def _csv_document(row: dict[str, str]) -> Document:

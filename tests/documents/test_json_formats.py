@@ -151,31 +151,17 @@ def test_predictions_that_were_accepted_are_gold(tmp_path: Path) -> None:
     ]
 
 
-MS = {"start": 0, "end": 2, "label": "Disease"}
-PRODIGY = "MS hurts"
-
-
-def tasks_of(path: Path, *tasks: dict | str):
-    lines = (task if isinstance(task, str) else json.dumps(task) for task in tasks)
-    path.write_text("\n".join(lines) + "\n", encoding="utf8")
-    return [raw.document() for raw in open_documents(str(path))]
-
-
-@pytest.fixture(params=["tasks.jsonl", "tasks.prodigy.jsonl"])
-def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    return tmp_path / request.param
-
-
-def test_only_accepted_tasks_count(path: Path) -> None:
-    answers = ["accept", "reject", "ignore", None]
-    tasks = [{"text": f"{n}", "answer": answer} for n, answer in enumerate(answers)]
-    assert [document.text for document in tasks_of(path, *tasks)] == ["0", "3"]
-
-
-def test_the_option_that_was_chosen_is_the_id_of_the_only_span(path: Path) -> None:
-    options = [{"id": "C1"}, {"id": "C2"}]
-    task = {"text": PRODIGY, "spans": [MS], "options": options, "accept": ["C2"]}
-    other = {**task, "spans": [MS, {"start": 3, "end": 8, "label": "X"}]}
-    own = {**task, "spans": [{**MS, "kb_id": "C1"}]}
-    chosen = [[m.ids for m in document.mentions] for document in tasks_of(path, task, other, own)]
-    assert chosen == [[("C2",)], [(), ()], [("C1",)]]
+@pytest.mark.parametrize("name", ["tasks.jsonl", "tasks.prodigy.jsonl"])
+def test_tasks_of_prodigy_that_were_accepted(tmp_path: Path, name: str) -> None:
+    """The option that was chosen is the id of the only span."""
+    span = {"start": 0, "end": 2, "label": "Disease"}
+    task = {"text": "MS hurts", "spans": [span], "accept": ["C2"], "answer": "accept"}
+    tasks = [
+        *(task, {**task, "answer": "reject"}, {**task, "answer": "ignore"}),
+        {**task, "spans": [span, {"start": 3, "end": 8}], "answer": None},
+        {**task, "spans": [{**span, "kb_id": "C1"}]},
+    ]
+    (tmp_path / name).write_text("\n".join(map(json.dumps, tasks)) + "\n")
+    read = (raw.document() for raw in open_documents(str(tmp_path / name)))
+    found = [[mention.ids for mention in document.mentions] for document in read]
+    assert found == [[("C2",)], [(), ()], [("C1",)]]
