@@ -67,9 +67,7 @@ def embed_kb(
         path: The folder of the KB.
         linker: A linker with weights.
         dtype: See ``kb.vector_writing.write_vectors``, also for ``index`` and ``alike``.
-        index: The kind of the index.
         dim: The length of the vectors as they are stored; None: whole.
-        alike: The cosine from which names share a code.
         reuse: The folder of an older KB with vectors of the same encoder. An entity whose texts are
             the same there takes its rows from it, as they are stored.
         engine: "local" is this process, on a GPU if there is one. "ray" is a Ray cluster, which may
@@ -80,21 +78,22 @@ def embed_kb(
             listens to another component.
         progress: Makes a bar, as ``tqdm`` does, from ``total`` and ``initial``, numbers of entities.
 
-    Raises:
-        PelError: There is no KB, the linker has no weights, another process writes to the KB, the
-            older KB cannot be reused, a setting is unknown, a worker failed, or the disk is full.
+    PelError if there is no KB, the linker has no weights, another process writes to the KB, the older
+    KB cannot be reused, a setting is unknown, a worker failed, or the disk is full.
     """
     check_engine(engine)
     rows = LinkerRows(linker, nlp)
     with KnowledgeBase.open(path) as kb:
-        known, vectors = _is_of_encoder(kb, linker), kb.settings["vectors"]
+        vectors, mentions = kb.settings["vectors"], kb.mentions
+        made_by = kb.has_vectors and (kb.row_kind, kb.fingerprint)
+        known = made_by == (rows.row_kind, rows.fingerprint)
         is_whole = known and kb.stored_dim == kb.dim
         if is_whole and dtype == "auto":
             dtype = vectors["dtype"]
         usable = (
             known
             and kb.stored_dim == (dim or rows.dim)
-            and _mentions_fit(kb, linker)
+            and (not mentions or mentions.fingerprint == rows.mention_fingerprint)
             and dtype in ("auto", vectors["dtype"])
             and index in ("auto", vectors["index"])
             and alike in (None, vectors["alike"])
@@ -252,16 +251,3 @@ def reused_rows(kb: KnowledgeBase, entities: Sequence[Entity]) -> tuple[np.ndarr
     vectors, owners = kb.rows(numbers)
     whole = np.bincount(owners, minlength=len(places)) == counts  # one may lack its rows
     return vectors[whole[owners]], places[owners[whole[owners]]]
-
-
-def _is_of_encoder(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
-    """Whether the vectors of a KB's names are of a linker's encoder, shortened or not."""
-    return (
-        kb.has_vectors
-        and kb.row_kind == linker.cfg["row_kind"]
-        and kb.fingerprint == linker.retriever.entity_fingerprint()
-    )
-
-
-def _mentions_fit(kb: KnowledgeBase, linker: ProxyLinker) -> bool:
-    return not kb.mentions or kb.mentions.fingerprint == linker.retriever.fingerprint()

@@ -91,22 +91,13 @@ def change_from_source(
 ) -> ChangeCounts:
     """Add the entities of a source to a KB, or update or merge those that it has.
 
-    The time needed depends on the size of the source, not on the size of the KB. After an error or
-    an interruption, the KB is as it was.
+    "add": the KB must not have the ids. "update": it must have them. "merge": entities that it has are
+    joined with the new ones, others are added; ``mapping`` is an SSSOM table from the source's ids to the
+    KB's. The linker is the one whose encoder made the vectors of the KB, if it has any. ``progress``
+    wraps the entities that are read, as ``tqdm``. After an error or an interruption, the KB is as it was.
 
-    Args:
-        change: "add" (the KB must not have the ids), "update" (the KB must have them) or "merge"
-            (entities that it has are joined with the new ones, others are added).
-        folder: The folder of the KB.
-        source: A file or folder in a format of ``kb.readers``.
-        linker: The linker whose encoder made the vectors of the KB, if it has any.
-        format: The name of the source's format. None: its files decide.
-        mapping: For "merge": an SSSOM table from the source's ids to the KB's.
-        progress: Wraps the entities that are read, as ``tqdm``.
-
-    Raises:
-        PelError: There is no KB, the source is missing or faulty, ids are refused, the KB has
-            vectors and no fitting linker was given, or another process writes to the KB.
+    PelError if there is no KB, the source is missing or faulty, ids are refused, the KB has vectors and
+    no fitting linker was given, or another process writes to the KB.
     """
     opened = open_source(source, format=format)
     options: dict[str, Any] = {"sources": [source_name(source, opened.version)]}

@@ -73,14 +73,12 @@ def link_files(
 
     An output folder gets one file a block, which appears whole and is named for the file of the input:
     ``pubmed25n0001.xml.gz-00001001.jsonl`` has the documents of ``pubmed25n0001.xml.gz`` from number
-    1,001 on. The next call leaves out the blocks whose files are whole and of the same documents. Both
-    engines write the same bytes on processors of the same kind.
+    1,001 on. The next call leaves out the blocks whose files are whole and of the same documents.
 
     Args:
         linking: The pipeline, and how documents are run through it; for Ray it is named, not loaded.
         input: A file, a folder of files, the URL of one of these, or "-" for stdin.
-        output: The file to write, or an open binary stream. A folder, new or of an earlier call, if it
-            ends with a slash.
+        output: The file to write; an open binary stream; or a folder, if it ends with a slash.
         input_format: The name of a format, see ``documents.formats``. None: the file's name decides.
         output_format: The same for the output; a stream gets JSONL.
         engine: "local": this process, with the processes of ``linking``. "ray": a Ray cluster, whose
@@ -90,9 +88,8 @@ def link_files(
         progress: Makes a bar, as ``tqdm`` does, from ``total``, the bytes of the input.
 
     Raises:
-        PelError: Nothing can be read, the format cannot be written, the output is part of the
-            input or holds something else, another process writes it, a document is bad and ends the
-            run, or the cluster cannot be reached or loses too many workers.
+        PelError: Nothing can be read, the format or the output cannot be written, another process
+            writes it, a document is bad and ends the run, or the cluster fails.
         OSError: A file cannot be read or written.
     """
     check_engine(engine)

@@ -149,20 +149,10 @@ def link_documents(
     component: str = "proxy_linker",
     batch_size: int = 128,
 ) -> Iterator[dict[str, Any]]:
-    """Run a pipeline over a stream of docs, and give each as a record of plain data.
+    """Run a pipeline over a stream of docs, and give each as plain data; see ``linked_document``.
 
-    If a doc has mentions already, these are linked, and no others are looked for.
-
-    Args:
-        docs: Docs, for example of ``nlp.make_doc``.
-        component: The name of the linker in the pipeline.
-        batch_size: The number of docs that are linked together.
-
-    Returns:
-        A record for each doc, in their order; see ``documents.docs.linked_document``.
-
-    Raises:
-        PelError: There is no linker, or its KB has no vectors of its encoder.
+    If a doc has mentions already, these are linked, and no others are looked for. PelError if there is
+    no linker, or its KB has no vectors of its encoder.
     """
     linking = Linking(nlp, component, batch_size=batch_size)
     for doc in linking.docs(docs):

@@ -114,29 +114,25 @@ def ray_results(
     ``make`` gives the worker of a process, from the name of a torch device.
     There is one worker for each GPU of the cluster, or for each core if it has no GPU; ``workers`` at
     most. Ray repeats the work of one that is lost. Without an ``address`` it is started on this
-    computer, unless this process has it already.
+    computer, unless this process has it already, and ends with this process.
 
     PelError if Ray is not installed or cannot be reached, loses too many workers, or one failed.
     """
     try:
         import ray
-        from ray.exceptions import RayError, RayTaskError
+        from ray.exceptions import RayError
         from ray.util import ActorPool
     except ImportError as error:
         remedy = 'install it: pip install "spacy-pel[ray]"'
         raise PelError('the engine "ray" needs Ray', remedy) from error
 
-    started = not ray.is_initialized()
-    if started:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            ray.init(address, log_to_driver=False, logging_level=logging.WARNING)
-        except Exception as error:  # Ray has no class of its own for it
-            raise PelError(
-                f"cannot reach or start Ray ({_first_line(error)})",
-                "give the --address of a cluster that runs, or leave it out to start Ray on this "
-                "computer",
-            ) from error
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    quiet = {"log_to_driver": False, "logging_level": logging.WARNING}
+    try:
+        ray.init(address, ignore_reinit_error=True, **quiet)
+    except Exception as error:  # Ray has no class of its own for it
+        remedy = "give the --address of a cluster that runs, or leave it out to start Ray here"
+        raise PelError(f"cannot reach or start Ray ({_first_line(error)})", remedy) from error
     try:
         resources = ray.cluster_resources()
         kind = "GPU" if resources.get("GPU") else "CPU"
@@ -151,19 +147,13 @@ def ray_results(
             pool.submit(lambda actor, item: actor.work.remote(item), item)
         while pool.has_next():
             yield pool.get_next_unordered()
-    except RayTaskError as error:  # its text is a traceback
-        if isinstance(error.cause, PelError):
-            raise error.cause from None
-        problem = f"a worker failed: {type(error.cause).__name__}: {_first_line(error.cause)}"
-        raise PelError(problem, "use --engine local to see where") from error
     except RayError as error:
+        cause = getattr(error, "cause", error)  # the text of an error of a worker is a traceback
+        if isinstance(cause, PelError):
+            raise cause from None
         remedy = "see its logs, and run it again: the blocks that are finished are kept"
-        raise PelError(f"Ray gave up ({_first_line(error)})", remedy) from error
-    finally:
-        if started:
-            ray.shutdown()
+        raise PelError(f"Ray gave up ({_first_line(cause)})", remedy) from error
 
 
 def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+    return f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(".")

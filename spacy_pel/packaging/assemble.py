@@ -46,11 +46,9 @@ def assemble(
     components use the KB there. Nothing in it points out of it. After an error or an interruption, the
     folder is as it was.
 
-    Raises:
-        PelError: There is no linker, a second linker uses another KB, the KB has no vectors of the
-            linker's encoder or a damaged file, a metrics file is of another linker or KB, or a
-            package cannot have this name or version.
-        OSError: The folder cannot be written.
+    PelError if there is no linker, a second linker uses another KB, the KB has no vectors of the
+    linker's encoder or a damaged file, a metrics file is of another linker or KB, or a package cannot
+    have this name or version.
     """
     linker = linker_of(nlp, component, kb=kb)
     linker.index  # refuses a KB that does not fit

@@ -57,15 +57,9 @@ def metrics_of_linker(
     metrics_by_name: dict[str, dict[str, Any]] = {}
     for path in paths:
         metrics = read_metrics(path)
-        before = metrics.get("linker")
-        if not isinstance(before, dict):
-            remedy = f"make it again: python -m spacy pel evaluate PIPELINE CORPUS --output {path}"
-            raise PelError(f"{path}: does not say which linker it is for", remedy)
-        changed = [key for key in {**before, **state} if before.get(key) != state.get(key)]
-        if changed:
-            problem = (
-                f"{path}: has figures of another {', '.join(changed)} than those of the pipeline"
-            )
+        before = metrics.get("linker") or {}
+        if changed := [key for key in {**before, **state} if before.get(key) != state.get(key)]:
+            problem = f"{path}: has figures of another {', '.join(changed)} than the pipeline's"
             remedy = f"evaluate it again: {_evaluate_command(metrics)} --output {path}"
             raise PelError(problem, remedy)
         if path.stem in metrics_by_name:

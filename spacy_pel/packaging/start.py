@@ -57,19 +57,15 @@ def start(
 
     Args:
         sources: Files or folders that "kb build" can read.
-        out: The folder to make.
         encoder: The name or folder of a BERT, or of a pipeline whose linker has trained encoders.
             None: the pipeline ``RELEASED``, if it is installed.
-        below: Ids of entities. Only these and all below them, by their parents, are linked to. None
-            given: all.
+        below: Ids of entities; only these and all below them, by their parents, are linked to.
         force: Whether a pipeline in ``out`` may be replaced.
         reading: Wraps the entities of a source, with its file name, to show progress.
         encoding: Makes a bar, as for ``embed_kb``.
 
-    Raises:
-        PelError: ``out`` holds something that may not be replaced, no encoder is given or found, a
-            source is missing or faulty, or has none of the ids of ``below``.
-        OSError: The folder cannot be written.
+    PelError if ``out`` holds something that may not be replaced, no encoder is given or found, a source
+    is missing or faulty, or has none of the ids of ``below``.
     """
     check_replaceable(out, force=force)
     config = _encoder_config(encoder)

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.kb.store import KB_FILE
 
@@ -39,22 +39,10 @@ def test_info_of_a_kb_without_vectors(run, tmp_path: Path) -> None:
     assert "kb.sqlite: cannot be read" in run("kb", "info", folder, code=1)
 
 
-def test_info_of_a_kb_with_vectors(run, tiny_kb: Path, tiny_folder: Path, tmp_path: Path) -> None:
+def test_info_of_a_kb_with_vectors(run, tiny_kb: Path) -> None:
     facts = ("rows", "row_kind", "dim", "dtype", "index", "recall")
     assert info(run, tiny_kb, *facts) == (17, "name", 32, "float32", "exact", None)
     assert info(run, tiny_kb, "fingerprint")[0] in run("kb", "info", tiny_kb)
-    folder = tmp_path / "kb"
-    entities = [Entity(f"C{i:03d}", f"name {i}", (), (f"type {i}",)) for i in range(500)]
-    build_kb(entities, folder).close()
-    vectors = np.random.default_rng(0).normal(size=(500, 8)).astype(np.float32)
-    write_vectors(
-        folder, [(vectors, np.arange(500))], dim=8, fingerprint="f", row_kind="entity",
-        dtype="float16", index="approximate",
-    )  # fmt: skip
-    dtype, index, recall = info(run, folder, "dtype", "index", "recall")
-    assert dtype == "float16" and index not in ("exact", None) and {"1", "64"} <= set(recall)
-    shown = run("kb", "info", folder)
-    assert f"1: {recall['1']}" in shown and "and 480 more" in shown
 
 
 def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:

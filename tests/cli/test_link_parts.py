@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import subprocess
@@ -29,15 +28,11 @@ def test_it_goes_on_where_it_was_broken_off(
         said = run(*arguments, out, code=130)
         assert "interrupted; what is linked is kept beside the output, and the same" in said
         assert out.read_text() == "old"
-    with monkeypatch.context() as patch:
-        linked = breaking_after(3, OSError(errno.ENOSPC, "No space left"), patch)
-        assert "Going on after 4 documents" in run(*arguments, out, code=1)
-        assert [text[:7] for text in linked] == ["Case 4:", "Case 5:", "Case 6:"]
     linked = breaking_after(-1, KeyboardInterrupt(), monkeypatch)
     output = run(*arguments, out)
-    assert "Going on after 6 documents" in output
+    assert "Going on after 4 documents" in output
     assert "Linked 24 mentions of 12 documents" in output
-    assert [text[5:7] for text in linked] == ["6:", "7:", "8:", "9:", "10", "11"]
+    assert [text[5:7] for text in linked] == [*(f"{n}:" for n in range(4, 10)), "10", "11"]
     assert out.read_bytes() == whole.read_bytes()
     assert {path.name for path in out.parent.iterdir()} == {out.name, whole.name}
 

@@ -204,22 +204,15 @@ def test_figures_of_another_linker_are_refused(
     linker.nil_threshold = 0.5
     tiny_nlp.to_disk(tmp_path / "calibrated")
     output = refusal(tmp_path / "calibrated")
-    assert "on-test.json: has figures of another NIL threshold than those of the" in output
+    assert "on-test.json: has figures of another NIL threshold than the pipeline's" in output
     assert "evaluate it again: python -m spacy pel evaluate" in output
 
     other = build_kb(ENTITIES[:6], tmp_path / "other").path
     embed_kb(other, linker)
     assert "figures of another knowledge base than" in refusal(tiny_folder, other)
 
-    before = json.loads(metrics.read_text("utf8"))
-    del before["linker"]
-    for text, problem in (
-        (json.dumps(before), "does not say which linker it is for; make it again"),
-        ("no JSON", "on-test.json: is not JSON"),
-        ("{}", "on-test.json: has no metrics of linking"),
-    ):
-        metrics.write_text(text)
-        assert problem in refusal(tiny_folder)
+    metrics.write_text("{}")
+    assert "on-test.json: has no metrics of linking" in refusal(tiny_folder)
     assert not (tmp_path / "out").exists()
 
 

@@ -80,7 +80,7 @@ def test_the_same_bytes_though_a_worker_is_killed(
     monkeypatch.setattr(workers, "Actor", Failing)
     assert link_to_folder(linking, notes, out, engine="ray").documents == 6
     (out / ".pel" / "a.jsonl-00000003.json").unlink()
-    with pytest.raises(PelError, match="a worker failed: RuntimeError: no disk"):
+    with pytest.raises(PelError, match="Ray gave up .RuntimeError: no disk."):
         link_to_folder(linking, notes, out, engine="ray")
     monkeypatch.setattr(workers, "Actor", deadly)
     (notes / "b.jsonl").write_text("{\n")
