@@ -19,13 +19,15 @@ from ..spans import NIL
 
 _QUOTED = 60  # characters before and after a mention that is quoted
 # The attributes that are None before linking, or without the setting that asks for them.
-_SINGLE = ("kb_id", "kb_score", "kb_probability", "kb_xrefs", "kb_vector", "kb_via")
+_SINGLE = ("read_as", "kb_id", "kb_score", "kb_probability", "kb_xrefs", "kb_vector", "kb_via")
 # What is written on a mention: the values of attributes of its span, by their names.
 Answer = dict[str, Any]
 
 
 def install_extensions() -> None:
-    """Add to spans ``kb_id``, ``kb_types`` and the other attributes that linking writes.
+    """Add to spans ``kb_id``, ``kb_types`` and the other attributes that linking writes, and ``read_as``.
+
+    A span with ``read_as`` is linked as if these were its words.
 
     Candidates are kept as ``kb_candidate_columns``. A dictionary for each candidate would take four
     times the memory, and a tenth of the time of a fast linker.

@@ -9,12 +9,14 @@ import numpy as np
 from spacy.attrs import IDX, LENGTH
 from spacy.tokens import Doc, Span
 from spacy.training import Example
+from spacy.util import filter_spans
 from thinc.api import Model
 
 from ..architectures import tok2vec_of
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..reading.acronyms import at_long_forms, defined_acronyms, expanded
+from ..reading.coordination import coordinated
 from ..reading.mention import DocumentContext, GoldMention, MentionInContext, TokenStates
 from ..spans import gold_ids, mention_spans
 
@@ -72,7 +74,31 @@ def mentions_in_context(
     text = doc.text  # spaCy joins the tokens each time
     acronyms = long_forms(doc, text) if resolve_abbreviations and spans else {}
     read = expanded if document.token_states is None else at_long_forms
-    return read(text, offsets, acronyms, document)
+    mentions = read(text, offsets, acronyms, document)
+    for place, (span, mention) in enumerate(zip(spans, mentions)):
+        if words := span._.read_as:
+            mention = mention._replace(read_as=words)
+            if document.token_states is None:
+                before, after = mention.text[: mention.start], mention.text[mention.end :]
+                end = mention.start + len(words)
+                mention = mention._replace(text=f"{before}{words}{after}", end=end)
+            mentions[place] = mention
+    return mentions
+
+
+def with_parts(doc: Doc, spans: Iterable[Span], is_name: Callable[[str], bool]) -> list[Span]:
+    """The spans, with those that share words in parts, each ``read_as`` all its words (``coordinated``)."""
+    text, spans, parts = doc.text, list(spans), []
+    for span in spans:
+        for start, end, words in coordinated(text, span.start_char, span.end_char, is_name):
+            part = doc.char_span(start, end, label=span.label, alignment_mode="expand")
+            if part.text != words:
+                part._.read_as = words
+            parts.append(part)
+    parts = filter_spans(parts)
+    taken = {number for part in parts for number in range(part.start, part.end)}
+    others = [span for span in spans if taken.isdisjoint(range(span.start, span.end))]
+    return sorted([*parts, *others])
 
 
 def long_forms(doc: Doc, text: str) -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import numpy as np
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
@@ -12,6 +13,7 @@ from ..kb.pieces import Pieces
 from ..kb.records.entity import Entity
 from ..linking.exact_names import sole_owner
 from ..spans import add_ents
+from .doc_mentions import with_parts
 from .kb_component import KBComponent
 
 # The label of mentions of which nothing is said.
@@ -24,7 +26,8 @@ class KBMatcher(KBComponent, Pipe):
 
     It says where a name is, and ``proxy_linker`` says which entity is meant: "MS" is marked once. A
     name that only one entity has gets its id at once (``linking.exact_names.sole_owner``). A name
-    begins and ends at the edge of a token. If names overlap, only one is marked; see
+    begins and ends at the edge of a token. Of "palmar and plantar pits" both names are marked
+    (``reading.coordination``). If names overlap, only one is marked; see
     ``kb.name_finder.NameFinder``, which also says what a name is. It is its own factory, and opens
     nothing yet.
 
@@ -78,13 +81,16 @@ class KBMatcher(KBComponent, Pipe):
 
     def _names(
         self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
-    ) -> tuple[NameFinder, dict[str, Entity | None]]:
-        """What finds the names, and the owners of those that were found last."""
+    ) -> tuple[NameFinder, np.ndarray, dict[str, Entity | None]]:
+        """What finds the names, which entities they may be of, and the owners of those found last."""
 
-        def make() -> tuple[NameFinder, dict[str, Entity | None]]:
+        def make() -> tuple[NameFinder, np.ndarray, dict[str, Entity | None]]:
+            numbers = self.kb.numbers()
             entities = None if self.types is None else self.kb.of_types(*self.types)
+            is_wanted = np.zeros(numbers.max(initial=-1) + 1, dtype=bool)
+            is_wanted[numbers if entities is None else entities] = True
             choice = {"min_length": self.min_length, "stop_words": self.stop_words}
-            return self.kb.name_finder(progress, entities=entities, **choice), {}
+            return self.kb.name_finder(progress, entities=entities, **choice), is_wanted, {}
 
         return self.made_of_kb(make)
 
@@ -112,15 +118,21 @@ class KBMatcher(KBComponent, Pipe):
 
     def _mark(self, docs: Sequence[Doc]) -> None:
         pieces = Pieces([doc.text for doc in docs])
-        finder, owners = self._names()
+        finder, is_wanted, owners = self._names()
         first, last, _ = finder.found_in(pieces)
         places = pieces.texts[first], pieces.starts[first], pieces.ends[last]
         found: list[list[Span]] = [[] for _ in docs]
         for text, start, end in zip(*(column.tolist() for column in places)):
             span = docs[text].char_span(start, end)
             if span is not None:
-                found[text].append(self._with_owner(span, owners))
+                found[text].append(span)
+
+        def is_name(words: str) -> bool:
+            forms = {words, words.removesuffix("s")}
+            return any(is_wanted[self.kb.numbers_named(form)].any() for form in forms)
+
         for doc, spans in zip(docs, found):
+            spans = [self._with_owner(span, owners) for span in with_parts(doc, spans, is_name)]
             if self.spans_key:
                 doc.spans[self.spans_key] = spans
             else:
@@ -128,12 +140,13 @@ class KBMatcher(KBComponent, Pipe):
 
     def _with_owner(self, span: Span, owners: dict[str, Entity | None]) -> Span:
         """The span with its label, and the id of the entity that alone has its name."""
-        if span.text not in owners:
+        words = span._.read_as or span.text
+        if words not in owners:
             if len(owners) >= _REMEMBERED:
                 owners.clear()
-            number = sole_owner(self.kb, span.text)
-            owners[span.text] = None if number is None else self.kb.entities([number])[0]
-        owner = owners[span.text]
+            number = sole_owner(self.kb, words)
+            owners[words] = None if number is None else self.kb.entities([number])[0]
+        owner = owners[words]
         label = self.label or (owner.types[0] if owner and owner.types else ANY)
         id = owner.concept_id if owner else ""
         return Span(span.doc, span.start, span.end, label=label, kb_id=id)

@@ -46,7 +46,7 @@ from ..training.optimizer import apply_gradients
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from . import learning
-from .annotations import LinkedSpans, answers, install_extensions, write_answers
+from .annotations import LinkedSpans, answers, write_answers
 from .doc_mentions import agreeing, mentions_in_context, read_documents, search_filters
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
@@ -193,7 +193,6 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self._path = path
         self._fitting_kb: str | None = None  # the fingerprint of the KB that was checked
         self._warned_of: set[tuple[str, str]] = set()  # what was fitted on, and labels
-        install_extensions()
         # If there is none, this may be a saved pipeline, which loads weights of its own next.
         if path is not None and pipeline_folder(path) is not None:
             self.open(path)

@@ -36,7 +36,7 @@ from ..reading.words import (
 )
 from ..spans import add_ents
 from ..training.optimizer import apply_gradients
-from .doc_mentions import token_offsets
+from .doc_mentions import token_offsets, with_parts
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .runtime import Runtime
 
@@ -166,7 +166,8 @@ class KBRecogniser(KBComponent, Tok2Vec):
         """Add the mentions to ``doc.ents``. What other components put there stays.
 
         A mention begins and ends with a token. A tokenizer that splits at every hyphen and bracket
-        keeps the bounds that were found.
+        keeps the bounds that were found. Mentions that share words ("breast and ovarian cancer") are
+        marked one by one, and ``read_as`` all their words.
         """
         docs = list(docs)
         for doc, mentions in zip(docs, found.mentions):
@@ -174,9 +175,15 @@ class KBRecogniser(KBComponent, Tok2Vec):
                 doc.char_span(start, end, label=self.labels[label], alignment_mode="expand")
                 for start, end, label in mentions
             ]
-            add_ents(doc, filter_spans(spans))
+            add_ents(doc, with_parts(doc, filter_spans(spans), self._is_name))
         for doc, states in zip(docs, found.states or ()):
             doc.tensor = states
+
+    def _is_name(self, words: str) -> bool:
+        """Whether an entity that belongs to a label has a name, or as a plural."""
+        _, labels = self.made_of_kb(self._names)
+        forms = {words, words.removesuffix("s")}
+        return any(labels[self.kb.numbers_named(form)].any() for form in forms)
 
     def initialize(
         self,

@@ -45,11 +45,13 @@ class MentionInContext(NamedTuple):
     document: DocumentContext | None = None
     # Whether [MASK] is read in place of the mention. Training does so, with marked texts.
     is_masked: bool = False
+    # All words of a mention that shares some with others (``coordination``); "" if it has its own.
+    read_as: str = ""
 
     @property
     def surface(self) -> str:
         """The words of the mention."""
-        return self.text[self.start : self.end]
+        return self.read_as or self.text[self.start : self.end]
 
 
 class GoldMention(NamedTuple):

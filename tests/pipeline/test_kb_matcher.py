@@ -54,6 +54,16 @@ def test_names_in_any_order_of_their_words(tmp_path: Path) -> None:
     assert [(ent.text, ent.kb_id_) for ent in doc.ents] == [("Pains in the head", "C06")]
 
 
+def test_names_that_share_words(tiny_kb: Path) -> None:
+    for nlp in (matcher_in(tiny_kb), matcher_in(tiny_kb, types=["Disease"])):
+        ents = nlp("Multiple and disseminated sclerosis, or multiple atrium dextrum").ents[:2]
+        assert [(ent.text, ent._.read_as, ent.kb_id_) for ent in ents] == [
+            ("Multiple", "Multiple sclerosis", "C01"),
+            ("disseminated sclerosis", None, "C01"),
+        ]
+    assert found(matcher_in(tiny_kb, types=["Anatomy"]), "multiple or disseminated sclerosis") == []
+
+
 def test_types_and_stop_words(tiny_kb: Path, tmp_path: Path) -> None:
     text = "Aspirin for headache of the kidney"
     assert found(matcher_in(tiny_kb, types=["Disease"]), text) == ["headache"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import spacy
 from spacy.language import Language
+from spacy.tokens import Span
 from spacy.training import Example
 
 from spacy_pel.errors import PelError
@@ -42,6 +43,13 @@ def test_an_acronym_is_linked_as_its_long_form(nlp: Language) -> None:
         scores = linker.kb.search(vector[None], linker.candidates).scores[0]
         said = [candidate["score"] for candidate in candidates(nlp, last_mention(nlp))]
         assert said == pytest.approx(scores, abs=1e-6)
+
+
+def test_a_mention_is_linked_as_the_words_that_it_is_read_as(nlp: Language) -> None:
+    doc, spelt = nlp.make_doc("Lesions of it."), nlp.make_doc("Lesions of multiple sclerosis.")
+    doc.ents, spelt.ents = [Span(doc, 2, 3, "TERM")], [Span(spelt, 2, 4, "TERM")]
+    doc.ents[0]._.read_as = "multiple sclerosis"
+    assert candidates(nlp, doc) == candidates(nlp, spelt)
 
 
 @pytest.mark.parametrize("resolve, read", [(True, "Multiple sclerosis"), (False, "MS")])

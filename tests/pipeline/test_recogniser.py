@@ -13,6 +13,7 @@ from spacy.training import Example
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
+from spacy_pel.pipeline.recogniser import Found
 from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.training.optimizer import AdamW
 
@@ -124,6 +125,18 @@ def test_names_of_one_entity_can_be_added(nlp: Language, monkeypatch) -> None:
     without = found(nlp, text)
     monkeypatch.setattr(nlp.get_pipe("kb_ner"), "add_names", True)
     assert found(nlp, text) == {**without, "head pain": "Disease"}
+
+
+def test_mentions_that_share_words_are_marked_one_by_one(nlp: Language) -> None:
+    text = "multiple or disseminated sclerosis and acetylsalicylic or other acid"
+    doc, disease = nlp.make_doc(text), nlp.get_pipe("kb_ner").labels.index("Disease")
+    nlp.get_pipe("kb_ner").set_annotations([doc], Found([[(0, 34, disease), (39, 68, 0)]], None))
+    read = [(ent.text, ent.label_, ent._.read_as) for ent in doc.ents]
+    assert read[:2] == [
+        ("multiple", "Disease", "multiple sclerosis"),
+        ("disseminated sclerosis", "Disease", None),
+    ]
+    assert [ent.text for ent in doc.ents[2:]] == ["acetylsalicylic or other acid"]
 
 
 def test_mistakes_say_what_to_do(tiny_kb: Path) -> None:

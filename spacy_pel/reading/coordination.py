@@ -1,0 +1,92 @@
+"""Mentions that share words: "breast and ovarian cancer" are breast cancer and ovarian cancer.
+
+The shared words end the last mention ("ovarian cancer"), or begin the first ("hypopigmentation of skin
+or hair"). The names of a knowledge base tell which words they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+Place = tuple[int, int]  # first character, and the one after the last
+_LINK = r"(?:,? (?:and/or|and|or)|,) (?:the )?"
+_LINKS = re.compile(_LINK)
+_BEFORE = re.compile(rf"((?:[\w'-]+ )?[\w'-]+){_LINK}$")
+_BEHIND = re.compile(rf"{_LINK}([\w'-]+(?: [\w'-]+)?)")
+_WORD = re.compile(r"\S+")
+_BESIDE = 80  # characters that are looked at before and behind a mention
+_MOST = 8  # mentions in one
+
+
+class Part(NamedTuple):
+    """A mention, and what it is read as: its words and those that it shares with others."""
+
+    start: int
+    end: int
+    read_as: str
+
+
+def coordinated(text: str, start: int, end: int, is_name: Callable[[str], bool]) -> list[Part]:
+    """The mentions that share words, from the left; none if this one shares none.
+
+    The mention from ``start`` to ``end``, in characters, is one of them, or holds some. Each is a name
+    together with the shared words, as ``is_name`` tells. None but the one that has them is without.
+    """
+    edges = [edge for link in _LINKS.finditer(text, start, end) for edge in link.span()]
+    edges = [start, *edges, end]
+    phrases = list(zip(edges[::2], edges[1::2]))
+    if len(phrases) == 1:
+        if not (
+            _place_beside(text, (start, end), True) or _place_beside(text, (start, end), False)
+        ):
+            return []
+    elif len(phrases) > _MOST or is_name(text[start:end]):
+        return []
+    return _sharing(text, phrases, is_name, True) or _sharing(text, phrases, is_name, False)
+
+
+def _sharing(
+    text: str, phrases: list[Place], is_name: Callable[[str], bool], at_end: bool
+) -> list[Part]:
+    """The mentions that share the end of the last phrase, or else the beginning of the first."""
+    whole, *others = phrases[::-1] if at_end else phrases
+    if not is_name(text[slice(*whole)]):
+        return []
+    words = [word.span() for word in _WORD.finditer(text, *whole)]
+
+    def lacking(place: Place, shared: str) -> Part | None:
+        """The most words of a phrase that are a name with the shared ones."""
+        own = [word.span() for word in _WORD.finditer(text, *place)]
+        for n in range(len(own)):
+            first, last = (own[n][0], place[1]) if at_end else (place[0], own[-1 - n][1])
+            read_as = " ".join([text[first:last], shared] if at_end else [shared, text[first:last]])
+            if is_name(read_as) and not is_name(text[first:last]):
+                return Part(first, last, read_as)
+        return None
+
+    for n in range(1, len(words)):  # the longest first
+        shared = text[words[n][0] : whole[1]] if at_end else text[whole[0] : words[-1 - n][1]]
+        parts = [lacking(place, shared) for place in others]
+        if not all(parts):
+            continue
+        reached: Place | None = parts[-1][:2] if parts else whole
+        while (reached := _place_beside(text, reached, at_end)) and (
+            part := lacking(reached, shared)
+        ):
+            parts.append(part)
+            reached = part[:2]
+        if parts:
+            return sorted([*parts, Part(*whole, text[slice(*whole)])])
+    return []
+
+
+def _place_beside(text: str, place: Place, before: bool) -> Place | None:
+    """One or two words that "and" or a comma joins to a place."""
+    start, end = place
+    if before:
+        match = _BEFORE.search(text, max(0, start - _BESIDE), start)
+    else:
+        match = _BEHIND.match(text, end, end + _BESIDE)
+    return match and match.span(1)
