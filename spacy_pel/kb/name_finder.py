@@ -27,7 +27,7 @@ _REMEMBERED = 200_000  # pieces whose hashes are kept
 
 
 class FoundNames(NamedTuple):
-    """Names that were found, from the left to the right: int64 [n]. They do not overlap."""
+    """Names that were found, from the left to the right: int64 [n]."""
 
     first: np.ndarray  # the first piece of each
     last: np.ndarray  # its last piece
@@ -98,12 +98,12 @@ class NameFinder:
         """The numbers of the entities that have a name: int32."""
         return self.owners[self.bounds[name] : self.bounds[name + 1]]
 
-    def found_in(self, pieces: Pieces) -> FoundNames:
-        """The names in the pieces of texts."""
+    def found_in(self, pieces: Pieces, nested: bool = False) -> FoundNames:
+        """The names in the pieces of texts; with ``nested`` also those that begin inside another."""
         names, lengths = self._longest(pieces)
         first, end = [], 0
         for start in np.flatnonzero(lengths).tolist():
-            if start >= end:
+            if nested or start >= end:
                 first.append(start)
                 end = start + lengths[start]
         first = np.array(first, dtype=np.int64)

@@ -8,6 +8,7 @@ from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
 from spacy.util import minibatch
 
+from ..errors import PelError
 from ..kb.name_finder import NameFinder
 from ..kb.pieces import Pieces
 from ..kb.records.entity import Entity
@@ -40,6 +41,8 @@ class KBMatcher(KBComponent, Pipe):
         label: The label of the mentions. None: the first type of the entity that alone has the name,
             or else "ENTITY".
         spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
+        nested: Whether names that begin inside another name are marked too, as "colitis" in "ulcerative
+            colitis". It needs a ``spans_key``, because entities do not overlap.
         min_length: Shorter names, in characters, are not marked. Acronyms may be shorter.
         stop_words: Names that are not marked, such as "role" or "lead", ignoring case; None: the
             stop words of the language. Acronyms are marked even so.
@@ -56,14 +59,18 @@ class KBMatcher(KBComponent, Pipe):
         types: list[str] | None,
         label: str | None,
         spans_key: str | None,
+        nested: bool,
         min_length: int,
         stop_words: list[str] | None,
     ):
+        if nested and not spans_key:
+            raise PelError(f'"{name}" marks nested names in doc.spans alone', 'set a "spans_key"')
         self.vocab = nlp.vocab
         self.name = name
         self.types = types
         self.label = label
         self.spans_key = spans_key
+        self.nested = nested
         self.min_length = min_length
         self.stop_words = list(nlp.Defaults.stop_words if stop_words is None else stop_words)
         self.refer_to_kb(kb)
@@ -119,7 +126,7 @@ class KBMatcher(KBComponent, Pipe):
     def _mark(self, docs: Sequence[Doc]) -> None:
         pieces = Pieces([doc.text for doc in docs])
         finder, is_wanted, owners = self._names()
-        first, last, _ = finder.found_in(pieces)
+        first, last, _ = finder.found_in(pieces, self.nested)
         places = pieces.texts[first], pieces.starts[first], pieces.ends[last]
         found: list[list[Span]] = [[] for _ in docs]
         for text, start, end in zip(*(column.tolist() for column in places)):
@@ -161,6 +168,7 @@ make_kb_matcher = Language.factory(
         "types": None,
         "label": ANY,
         "spans_key": None,
+        "nested": False,
         "min_length": 3,
         "stop_words": None,
     },

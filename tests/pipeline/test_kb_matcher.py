@@ -64,6 +64,18 @@ def test_names_that_share_words(tiny_kb: Path) -> None:
     assert found(matcher_in(tiny_kb, types=["Anatomy"]), "multiple or disseminated sclerosis") == []
 
 
+def test_nested_names(tmp_path: Path) -> None:
+    names = {"C1": "ulcerative colitis", "C2": "colitis"}
+    build_kb([Entity(*each) for each in names.items()], tmp_path / "kb")
+    doc = matcher_in(tmp_path / "kb", spans_key="kb", nested=True)("Ulcerative colitis")
+    assert [(span.text, span.kb_id_) for span in doc.spans["kb"]] == [
+        ("Ulcerative colitis", "C1"),
+        ("colitis", "C2"),
+    ]
+    with pytest.raises(PelError, match="spans_key"):
+        matcher_in(tmp_path / "kb", nested=True)
+
+
 def test_types_and_stop_words(tiny_kb: Path, tmp_path: Path) -> None:
     text = "Aspirin for headache of the kidney"
     assert found(matcher_in(tiny_kb, types=["Disease"]), text) == ["headache"]
