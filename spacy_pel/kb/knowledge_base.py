@@ -593,24 +593,22 @@ def _misfits(kb: KnowledgeBase) -> Iterator[PelError]:
         yield PelError(f"{path}: {fault}", COPY_OR_BUILD)
         return
     live, names = kb.numbers(), np.zeros(4, dtype=np.int64)
-    if len(kb) != len(live):
-        fault = f"counts {len(kb)} entities where there are {len(live)}"
-        yield PelError(f"{path}: {fault}", "build the KB again")
+    said = {"entities": (len(kb), len(live))}
+    if kb.has_vectors:
+        n_rows = sum(len(part.rows_of(live)[0]) for part in kb.vectors.parts)
+        said["vectors"] = kb.settings["vectors"]["rows"], n_rows
+    if kb.mentions:
+        n_mentions = sum(len(ids) for _, ids in kb.mentions.passages())
+        said["mentions"] = sum(kb.mentions.sources.values()), n_mentions
+        if kb.has_vectors:
+            kb.mentions.index  # raises if they do not have a vector each
+    for what, (count, found) in said.items():
+        if count != found:
+            fault = f"counts {count} {what} where there are {found}"
+            yield PelError(f"{path}: {fault}", COPY_OR_BUILD)
     for number, entity in enumerate(kb._read(np.arange(kb.settings["next_number"]))):
         for hash in {name_hash(normalised(name)) for name in entity.names}:
             names += (1, hash, number, hash * (number % _MODULUS))
     if store.read(_NAMES) != [tuple(names.tolist())]:
         fault = "its table of names is not that of its records"
-        yield PelError(f"{path}: {fault}", "build the KB again")
-    if kb.has_vectors:
-        said = kb.settings["vectors"]["rows"]
-        n_rows = sum(len(part.rows_of(live)[0]) for part in kb.vectors.parts)
-        if n_rows != said:
-            yield PelError(f"{path}: counts {said} vectors where there are {n_rows}", COPY_OR_BUILD)
-    if kb.mentions:
-        n_mentions = sum(len(ids) for _, ids in kb.mentions.passages())
-        if n_mentions != sum(kb.mentions.sources.values()):
-            fault = "has another number of mentions than it says"
-            yield PelError(f"{path}: {fault}", COPY_OR_BUILD)
-        if kb.has_vectors:
-            kb.mentions.index  # raises if they do not have a vector each
+        yield PelError(f"{path}: {fault}", COPY_OR_BUILD)

@@ -179,11 +179,8 @@ class Store:
 
     def numbers(self, query: str, *parameters: object) -> np.ndarray:
         """The numbers that a query selects: int64."""
-        rows = self.read(query, *parameters)
-        found = np.array([number for (number,) in rows] or np.empty(0, np.int64))
-        if found.dtype != np.int64:
-            raise damaged(self.path, "holds something else where a number belongs")
-        return found
+        with self.reading():
+            return np.array(self.read(query, *parameters, make=stored_number), dtype=np.int64)
 
     # Records. They include those that were removed, and those added since the KB was opened.
 
@@ -196,15 +193,10 @@ class Store:
     ) -> list[T]:
         """What is made of columns of the records with these numbers; errors as of ``entities``."""
         query = (
-            f"SELECT number, {columns} FROM entity WHERE number IN (SELECT value FROM json_each(?))"
+            f"SELECT {columns} FROM json_each(?) LEFT JOIN entity ON number = value ORDER BY key"
         )
-        wanted = np.asarray(numbers, dtype=np.int64)
-        text = json.dumps(np.unique(wanted).tolist())
-        chosen = dict(self.read(query, text, make=lambda number, *row: (number, make(*row))))
-        try:
-            return [chosen[number] for number in wanted.tolist()]
-        except KeyError as error:
-            raise damaged(self.path, f"lacks the record {error}") from error
+        wanted = np.asarray(numbers, dtype=np.int64).tolist()
+        return self.read(query, json.dumps(wanted), make=make)
 
 
 def connected(path: Path, to_write: bool = False) -> sqlite3.Connection:
