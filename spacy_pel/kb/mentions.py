@@ -16,7 +16,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,7 +100,7 @@ class KnownMentions:
 
     def counts(self) -> dict[str, int]:
         """The number of mentions of each source whose entity the KB has."""
-        found = Counter(self.sources_of_rows())
+        found = Counter(self.sources_of_rows.tolist())
         return {source: found[source] for source in self.sources}
 
     def search(
@@ -165,23 +164,20 @@ class KnownMentions:
 
         return self._store.read(query, make=passage)
 
-    def vectors(self, rows: np.ndarray) -> np.ndarray:
-        """The vectors of these rows, float32 [n, dim]."""
-        return self.index.matrix.take(rows)
-
-    def sources_of_rows(self) -> list[str]:
-        """The source of each row."""
-        return [source for source, _ in self._rows[2]]
-
-    def documents(self) -> np.ndarray:
-        """A number of the document of each row, int64 [rows]; without an id it is the passage."""
-        keys = [f"{type(key)} {key}" for _, key in self._rows[2]]
-        return np.unique(keys, return_inverse=True)[1]
-
     @property
     def numbers(self) -> np.ndarray:
         """The number of the entity of each row, int64 [rows], ascending."""
         return self._rows[1]
+
+    @property
+    def sources_of_rows(self) -> np.ndarray:
+        """The source of each row: texts [rows]."""
+        return self._rows[2]
+
+    @property
+    def documents(self) -> np.ndarray:
+        """A number of the document of each row, int64 [rows]; without an id it is the passage."""
+        return self._rows[3]
 
     @cached_property
     def index(self) -> VectorIndex:
@@ -196,17 +192,19 @@ class KnownMentions:
         return VectorIndex.from_vectors(rows, self.numbers)
 
     @cached_property
-    def _rows(self) -> tuple[np.ndarray, np.ndarray, list[tuple[str, object]]]:
-        """Of each row the id in the database, the number of the entity, and the source and document."""
+    def _rows(self) -> list[np.ndarray]:
+        """Of each row the id in the database, and the number of its entity, its source and its document."""
         found = self._store.read(
-            "SELECT mention.id, number, source, iif(document = '', passage, document) "
-            f"{_JOINED} JOIN entity USING (concept_id) ORDER BY number, mention.id",
-            make=lambda id, number, source, document: (id, number, (stored_text(source), document)),
+            "SELECT mention.id, number, source, iif(document = '', passage, 'of ' || document) "
+            f"{_JOINED} JOIN entity USING (concept_id) ORDER BY number, mention.id"
         )
-        numbers = np.array([number for _, number, _ in found], dtype=np.int64)
+        columns = list(zip(*found)) or [()] * 4
+        with self._store.reading():
+            ids, numbers = (np.array(column, dtype=np.int64) for column in columns[:2])
+            sources, documents = (np.array(column, dtype=str) for column in columns[2:])
+        documents = np.unique(documents, return_inverse=True)[1]
         live = self._is_live(numbers)
-        ids = np.array([id for id, *_ in found], dtype=np.int64)
-        return ids[live], numbers[live], [of for *_, of in compress(found, live)]
+        return [column[live] for column in (ids, numbers, sources, documents)]
 
 
 def scored_pairs(
