@@ -163,7 +163,7 @@ def merge_entities(
     mapping: Mapping[str, str] | None = None,
     **source: Any,
 ) -> ChangeCounts:
-    """Joins entities with the KB's records of the same concept id (``merging.joined``), or adds them.
+    """Joins entities with the KB's records of the same concept id (``joined``), or adds them.
 
     ``mapping`` replaces concept ids of the entities (``renamed``). The rest is as of ``add_entities``.
     """
@@ -248,11 +248,8 @@ def _delete(change: Writing, source: str) -> None:
 
 def _note_mentions(change: Writing, *parts: object, **about: object) -> dict[str, int]:
     """Notes the mentions that the KB has now; returns their number by source."""
-    counts = dict(
-        change.database.execute(
-            "SELECT source, count(*) FROM mention JOIN passage ON passage.id = passage GROUP BY source"
-        )
-    )
+    query = "SELECT source, count(*) FROM mention JOIN passage ON passage.id = passage GROUP BY 1"
+    counts = dict(change.database.execute(query))
     old = change.settings["mentions"] or UNFITTED._asdict()
     new = {**old, **about, "counts": counts} if counts else None
     change.note(new, *parts, mentions=new)
@@ -285,33 +282,31 @@ def _change(
             _check_encoder(kb, encoder, "new entities")
             if encoder.row_kind != kb.row_kind:
                 problem = (
-                    f"{kb.path}: has one vector for each {kb.row_kind}, but the pipeline makes one"
+                    f"{kb.path}: has one vector for each {kb.row_kind}, not {encoder.row_kind}"
                 )
                 remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
-                raise PelError(f"{problem} for each {encoder.row_kind}", remedy)
+                raise PelError(problem, remedy)
         given = list(entities)
         new: list[Entity] = []
         gone: list[int] = []  # what leaves the KB, also because a newer record replaces it
         for entity, number in zip(given, kb.numbers_of([e.concept_id for e in given]).tolist()):
             id = entity.concept_id
             if number < 0 and kind in ("update", "remove"):
+                remedy = "check the id, or use kb change add or kb change merge to add it"
                 if id in kb:
-                    problem = f"{id!r} is an alternative id of {kb[id].concept_id!r} in {kb.path}"
-                    raise PelError(problem, "give the concept id")
-                add = "use kb change add or kb change merge to add it"
-                remedy = add if kind == "update" else "check the id"
+                    remedy = f"it is an alternative id of {kb[id].concept_id!r}: give that"
                 raise PelError(f"{id!r} is not in {kb.path}", remedy)
-            if number >= 0:
-                if kind == "add":
-                    remedy = "use kb change update to replace its record, or kb change merge to add to it"
-                    raise PelError(f"{id!r} is in {kb.path} already", remedy)
-                [present] = kb.entities([number])
-                if kind == "merge":
-                    entity = joined(present, entity)
-                if entity == present:
-                    continue
+            if number >= 0 and kind == "add":
+                remedy = (
+                    "use kb change update to replace its record, or kb change merge to add to it"
+                )
+                raise PelError(f"{id!r} is in {kb.path} already", remedy)
+            present = kb.entities([number])[0] if number >= 0 else None
+            if present and kind == "merge":
+                entity = joined(present, entity)
+            if present and present != entity:
                 gone.append(number)
-            if kind != "remove":
+            if present != entity and kind != "remove":
                 new.append(entity)
         if not new and not gone and not acronyms:
             return ChangeCounts()
@@ -327,8 +322,8 @@ def _change(
                 vectors, places = encoder.rows(new[start : start + _ENCODED])
                 rows.append((vectors, places + first + start))
         with change.transaction() as number:
-            executemany = change.database.executemany
             digest = _write(change.database, first, map(entity_row, new), types)
+            executemany = change.database.executemany
             executemany("INSERT INTO removed VALUES (?, ?)", [(n, number) for n in sorted(gone)])
             counts = Counter(old["counts"])
             counts.update(_counts(change.database, "number >= ?", first))
@@ -419,7 +414,7 @@ def _write(
         blobs = {key: np.array(numbers, POSTING).tobytes() for key, numbers in postings.items()}
         lists = [(key, first, blob) for key, blob in sorted(blobs.items())]
         database.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", lists)
-    known = set(map(SemanticType._make, database.execute("SELECT * FROM semantic_type")))
+    known = set(database.execute("SELECT * FROM semantic_type"))
     new = [type for type in dict.fromkeys(types) if type not in known]
     database.executemany("INSERT INTO semantic_type VALUES (?, ?, ?)", new)
     digest.update(json.dumps(new).encode())

@@ -21,7 +21,7 @@ from .mentions import KnownMentions
 from .name_finder import NameFinder, kept_table, name_table
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
-from .records.semantic_types import SemanticType, SemanticTypeTree, with_descendants
+from .records.semantic_types import SemanticType, SemanticTypeTree, types_meant
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .store import (
     JOURNAL,
@@ -202,26 +202,26 @@ class KnowledgeBase:
         columns, checked = "concept_id, canonical_name", self._checked(numbers)
         return self._store.records(checked, columns, lambda *row: tuple(map(stored_text, row)))
 
-    def named(self, name: str, exact: bool = False) -> list[Entity]:
+    def named(self, name: str) -> list[Entity]:
         """The entities with this name, sorted by concept id.
 
-        Unless ``exact``, case, blanks and punctuation do not count, and British spelling is tried too.
+        Case, blanks and punctuation do not count. British spelling is tried too.
         """
-        return sorted(self.entities(self.numbers_named(name, exact)))
+        return sorted(self.entities(self.numbers_named(name)))
 
-    def numbers_named(self, name: str, exact: bool = False) -> np.ndarray:
+    def numbers_named(self, name: str) -> np.ndarray:
         """The numbers of the entities that ``named`` returns: int64, ascending."""
         key = normalised(name)
         numbers = self._selected("SELECT number FROM name WHERE hash = ?", name_hash(key))
-        has_it = [
-            name in entity.names if exact else key in map(normalised, entity.names)
-            for entity in self._store.entities(numbers)
-        ]
-        if not exact and not any(has_it) and (spelled := american(key)) != key:
+        entities = self._store.entities(numbers)
+        has_it = [key in map(normalised, entity.names) for entity in entities]
+        if any(has_it):
+            return numbers[has_it]
+        if (spelled := american(key)) != key:
             return self.numbers_named(spelled)
-        if not exact and not any(has_it) and self.settings.get("in_any_order"):
+        if self.settings.get("in_any_order"):
             return self._names.owners_by_words(name).astype(np.int64)
-        return numbers[np.array(has_it, dtype=bool)]
+        return numbers[:0]
 
     @cached_property
     def _names(self) -> NameFinder:
@@ -307,7 +307,13 @@ class KnowledgeBase:
 
         "" stands for entities without a type. PelError if the KB does not have one of the types.
         """
-        names = with_descendants(filter(None, names_or_codes), self.semantic_types)
+        names: set[str] = set()
+        for wanted in filter(None, names_or_codes):
+            meant = {type.name for type in types_meant(wanted, self.semantic_types)}
+            if not meant:
+                remedy = "choose one that python -m spacy pel kb info lists"
+                raise PelError(f"no semantic type {wanted!r} in this KB", remedy)
+            names |= meant
         numbers = self._posted(_OF_TYPE, names)
         if "" in names_or_codes:
             typed = self._posted(_OF_TYPE, {type.name for type in self.semantic_types})

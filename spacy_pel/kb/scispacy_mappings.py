@@ -57,9 +57,10 @@ class IdsByName(Mapping[str, set[str]]):
         self._kb = kb
 
     def __getitem__(self, name: str) -> set[str]:
-        if entities := self._kb.named(name, exact=True):
-            return {entity.concept_id for entity in entities}
-        raise KeyError(name)
+        ids = {entity.concept_id for entity in self._kb.named(name) if name in entity.names}
+        if not ids:
+            raise KeyError(name)
+        return ids
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(name for entity in self._kb for name in entity.names))

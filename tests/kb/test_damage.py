@@ -76,7 +76,7 @@ def use(folder: Path) -> None:
         rows = kb.mentions.nearest_of(queries, np.tile(kb.numbers()[:9], (3, 1)))
         kb.mentions.described(rows[rows >= 0])
         [kb.number(id) for id in ("C1", "A9", "D1", "none")]
-        kb.named("name 8"), kb.named("Gout", exact=True), kb.found("alias"), kb.found("Name 9")
+        kb.named("name 8"), kb.found("alias"), kb.found("Name 9")
         kb.of_types("Disease"), kb.semantic_types, list(kb.semantic_type_tree.flat_nodes)
         sum(1 for _ in kb)
 

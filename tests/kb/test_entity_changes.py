@@ -73,7 +73,7 @@ def test_sources_types_and_mapped_ids_come_along(folder: Path) -> None:
     "change, fault",
     [
         (lambda kb: add_entities(kb, [*NEW, ENTITIES[0]], NameRows()), "'C3' is in .* already"),
-        (lambda kb: update_entities(kb, NEW, NameRows()), "'B1' is not in .* use kb change add"),
+        (lambda kb: update_entities(kb, NEW, NameRows()), "'B1' is not in .* or use kb change add"),
         (lambda kb: update_entities(kb, [Entity("D1", "x")], NameRows()), "alternative id of 'C1'"),
         (lambda kb: remove_entities(kb, ["C1", "C9"]), "'C9' is not in"),
         (lambda kb: remove_entities(kb, ["OMIM:1"]), "an alternative id of 'C1'"),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
-
-from ...errors import PelError
 
 
 class SemanticType(NamedTuple):
@@ -37,19 +35,6 @@ def types_meant(text: str, types: Iterable[SemanticType]) -> list[SemanticType]:
     chosen = [type for type in types if text and text in type]
     numbers = {text, *(type.tree_number for type in chosen)}
     return [t for t in types if t in chosen or any(_is_below(t.tree_number, n) for n in numbers)]
-
-
-def with_descendants(wanted: Iterable[str], types: Sequence[SemanticType]) -> set[str]:
-    """The names of the wanted types, given by name or code, and of all types below them.
-
-    PelError if one of them is not among the types of the KB.
-    """
-    meant = {text: types_meant(text, types) for text in wanted}
-    for text, found in meant.items():
-        if not found:
-            remedy = "choose one that python -m spacy pel kb info lists"
-            raise PelError(f"no semantic type {text!r} in this KB", remedy)
-    return {type.name for found in meant.values() for type in found}
 
 
 class SemanticTypeNode(NamedTuple):
