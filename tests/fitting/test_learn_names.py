@@ -1,7 +1,5 @@
 """Names that mentions have and the KB lacks, and acronyms that plain texts define."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,8 @@ from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import merge_entities, remove_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.reading.mention import GoldMention, MentionInContext
+
+from ..kb.living import execute
 
 ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
 
@@ -117,10 +117,11 @@ def test_a_kb_counts_the_texts_that_define_an_acronym(
     assert bare_kb.definitions("nothing") == {} and verify(bare_kb.path) == []
 
 
-@pytest.mark.parametrize("value", ["{}}", "[1]", '[["MS", "C01"]]', '[["MS", "C01", -1]]'])
-def test_damaged_counts_are_an_error(bare_kb: KnowledgeBase, value: str) -> None:
-    with closing(sqlite3.connect(bare_kb.path / "kb.sqlite")) as database, database:
-        database.execute("INSERT INTO setting VALUES ('acronyms of x', ?)", (value,))
+def test_damaged_counts_do_not_count(bare_kb: KnowledgeBase) -> None:
+    rows = '[1, ["MS", "C01"], ["MS", "C01", -1]]'
+    execute(bare_kb.path, f"INSERT INTO setting VALUES ('acronyms of x', '{rows}')")
+    assert KnowledgeBase.open(bare_kb.path).definitions("MS") == {}
+    execute(bare_kb.path, "INSERT INTO setting VALUES ('acronyms of y', '{}}')")
     with pytest.raises(PelError, match="cannot be read"):
         bare_kb.definitions("MS")
 
