@@ -26,7 +26,7 @@ from spacy_pel.evaluation.linking_metrics import markdown_table
 from spacy_pel.jobs.kb_rows import LinkerRows
 from spacy_pel.kb import Entity
 from spacy_pel.kb.records.names import normalised
-from spacy_pel.linking.exact_names import is_acronym
+from spacy_pel.linking.ordering import is_acronym
 from spacy_pel.pipeline.doc_mentions import mentions_in_context, read_documents
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline, read_by_upstream
 from spacy_pel.pipeline.proxy_linker import ProxyLinker

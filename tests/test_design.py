@@ -217,7 +217,7 @@ pipelines.say = say
 CliRunner().invoke(pel, ["serve", "pipeline", "--port", "0"])
 assert said[0].startswith("Starting at http://127.0.0.1:"), said
 """
-LIGHT = ["import spacy_pel.kb", "import spacy_pel.reading.marked_texts", SHOW_HELP, SERVE]
+LIGHT = ["import spacy_pel.kb", "import spacy_pel.reading.mention", SHOW_HELP, SERVE]
 
 
 @pytest.mark.parametrize("script", LIGHT)

@@ -15,8 +15,7 @@ from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.bert import Bert
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.mention import MentionInContext
-from spacy_pel.reading.text_inputs import TokenIds
-from spacy_pel.reading.word_pieces import train_tokenizer
+from spacy_pel.reading.text_inputs import TokenIds, train_tokenizer
 
 TEXTS = [
     "Multiple sclerosis (MS) is a disease of the nerves; the patient has lesions of myelin.",
@@ -82,7 +81,7 @@ def reranker(
     model = CrossEncoder(source, length, **changes)
     model.initialize(X=TEXTS)
     set_dropout(model, 0.0)
-    spread_weights(encoder_of(model.layers[0]))
+    spread_weights(encoder_of(model))
     return Reranker(model)
 
 

@@ -12,12 +12,10 @@ from .retrievers import (
     BiEncoder,
     DocumentEncoder,
     SharedEncoder,
-    architecture_of,
     make_retriever,
     pack_retriever,
     retriever_from_settings,
     saved_settings,
-    tok2vec_of,
     unpack_retriever,
 )
 from .towers import (
@@ -30,5 +28,6 @@ from .towers import (
     pack_model,
     set_dropout,
     set_gradient_caching,
+    towers_of,
     unpack_model,
 )

@@ -1,12 +1,14 @@
 """The reranker as a thinc model: one tower that scores pairs (PEL, appendix B)."""
 
+from functools import partial
+
 import numpy as np
 from thinc.api import Model
 
 from ..errors import PelError
 from ..models.encoders import PairScorer
-from ..reading.text_inputs import TextInputs
-from .towers import EncoderSource, check_length, load_encoder, make_tower, one_tower
+from ..reading.text_inputs import EncoderInputs
+from .towers import EncoderSource, check_length, load_encoder, make_tower
 
 
 def CrossEncoder(
@@ -15,10 +17,10 @@ def CrossEncoder(
     mixed_precision: bool = False,
     retriever_weight: float = 0.0,
     sure: float = 1.0,
-) -> Model[TextInputs, np.ndarray]:
+) -> Model[EncoderInputs, np.ndarray]:
     """Reranker: pairs of a mention and an entity -> scores, float32 [n, 1] (PEL, appendix B).
 
-    ``initialize(X=texts)`` fetches the weights. The model reads ``TextInputs``. The pairs may be of
+    ``initialize(X=texts)`` fetches the weights. The pairs may be of
     any number of mentions and documents. Pairs of similar length are scored together.
 
     Args:
@@ -43,11 +45,10 @@ def CrossEncoder(
             f"sure is {sure:g}, but without retriever_weight the retriever's scores do not count",
             "give retriever_weight as well, such as the alpha that the retriever was trained with",
         )
-    return Model(
+    return make_tower(
+        PairScorer(mixed_precision=mixed_precision),
         "crossencoder",
-        one_tower,
-        init=load_encoder(encoder),
-        layers=[make_tower(PairScorer(mixed_precision=mixed_precision))],
+        init=partial(load_encoder, encoder, None),
         attrs={
             "length": length,
             "mixed_precision": mixed_precision,

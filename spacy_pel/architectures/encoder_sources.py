@@ -14,8 +14,8 @@ from tokenizers import AddedToken, Tokenizer
 
 from ..errors import PelError
 from ..models.bert import build_transformer, with_layers
-from ..reading.word_pieces import MENTION_END, MENTION_START, train_tokenizer
-from .retrievers import architecture_of, unpack_retriever
+from ..reading.text_inputs import MENTION_END, MENTION_START, train_tokenizer
+from .retrievers import unpack_retriever
 from .towers import Encoders, EncoderSource, encoder_of
 
 
@@ -119,7 +119,7 @@ def _trained(path: str, texts: Iterable[str]) -> Encoders:
     retriever = unpack_retriever(linker_folder(path) / "model")
     mention, entity = (encoder_of(retriever.get_ref(side)) for side in ("mention", "entity"))
     # Where another component reads the mentions, the mention tower has no BERT.
-    source = entity if architecture_of(retriever).listens else mention
+    source = entity if retriever.attrs["architecture"].listens else mention
     return Encoders(source.transformer, entity.transformer, entity.tokenizer)
 
 

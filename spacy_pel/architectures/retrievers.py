@@ -15,15 +15,19 @@ from typing import Any
 import numpy as np
 import torch
 from spacy import registry
-from thinc.api import ArgsKwargs, Model
+from thinc.api import Model
 from thinc.util import get_torch_default_device
 
 from ..errors import PelError
 from ..models.encoders import BertEncoder, SpanEncoder, TextEncoder, WindowEncoder
 from ..models.packed_weights import Packed
-from ..reading.document_windows import WindowReader
-from ..reading.marked_texts import MarkedTextReader
-from ..reading.mention import DocumentSpans, MentionReader, SharedStatesReader
+from ..reading.mention import (
+    DocumentSpans,
+    MarkedTextReader,
+    MentionReader,
+    SharedStatesReader,
+    WindowReader,
+)
 from .towers import (
     EncoderSource,
     Tower,
@@ -35,13 +39,10 @@ from .towers import (
     no_source,
     pack_model,
     unpack_model,
-    wrapped,
 )
 
 # From the documents of spaCy to the states of the tokens of each, [t, w].
 Tok2Vec = Model
-
-_ARCHITECTURE = "architecture"
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def make_retriever(
     if shared and mention_layers is not None:
         raise PelError("mention_layers needs two towers, and they are one", 'set "shared" to false')
     towers = [make_tower(make_encoder()) for _ in range(1 if shared else 2)]
-    return _retriever(architecture, towers, load_encoder(source, mention_layers))
+    return _retriever(architecture, towers, partial(load_encoder, source, mention_layers))
 
 
 def _retriever(
@@ -106,8 +107,9 @@ def _retriever(
         _refuse_forward,
         init=init,
         layers=towers,
+        # "tok2vec" reads the documents, if the retriever listens and it is there; else None.
         refs={"mention": towers[0], "entity": towers[-1], "tok2vec": tok2vec},
-        attrs={_ARCHITECTURE: architecture},
+        attrs={"architecture": architecture},
     )
 
 
@@ -119,18 +121,9 @@ def _refuse_forward(model: Model, X, is_train: bool):
 # What the package asks a retriever
 
 
-def architecture_of(retriever: Model) -> Architecture:
-    return retriever.attrs[_ARCHITECTURE]
-
-
-def tok2vec_of(retriever: Model) -> Tok2Vec | None:
-    """What reads the documents of a retriever that listens; None of others, or where it is missing."""
-    return retriever.maybe_get_ref("tok2vec")
-
-
 def saved_settings(retriever: Model) -> dict[str, Any]:
     """What is saved of a retriever apart from its weights, as plain data."""
-    own = architecture_of(retriever)
+    own: Architecture = retriever.attrs["architecture"]
     given = ["tok2vec", "encoder"] if own.listens else ["encoder"]  # each time when it is made
     return {**own.settings, "architecture": own.name, "given": given}
 
@@ -183,7 +176,7 @@ def BiEncoder(
 ) -> Model:
     """Retriever: a mention tower and an entity tower (PEL, section 5.2).
 
-    ``initialize(X=texts)`` fetches the weights. Both towers read ``TextInputs``.
+    ``initialize(X=texts)`` fetches the weights.
 
     Args:
         encoder: Where the weights come from at initialisation.
@@ -240,14 +233,14 @@ def DocumentEncoder(
     """Retriever whose mention tower reads documents in windows, each once for all its mentions.
 
     BERT's segment embedding marks all mentions at once. The vector of a mention is pooled from its
-    own tokens. The mention tower reads ``WindowInputs``. The entity tower is that of ``BiEncoder``.
+    own tokens. The entity tower is that of ``BiEncoder``.
 
     Arguments that are not named here, and errors, are those of ``BiEncoder``.
 
     Args:
         pooling: The vector of a mention is the "mean" of its tokens, its "start" or its "end".
         entity_pooling: The pooling of entities, as ``pooling`` of ``BiEncoder``.
-        window: The most tokens of a window (``document_windows``).
+        window: The most tokens of a window (``WindowReader``).
     """
     check_choice("pooling", pooling, "mean", "start", "end")
     check_length("window", window, 16)
@@ -319,31 +312,34 @@ def SharedEncoder(
     normalize = similarity == "cosine"
     spans = SpanEncoder(pooling=pooling, normalize=normalize, mixed_precision=mixed_precision)
     # The listener is a layer of the tower, so that spaCy finds it.
-    layers = [wrapped(spans, _states_to_torch)] + ([tok2vec] if tok2vec else [])
-    mention = Model("states-tower", _pooled_states, layers=layers)
+    layers = [tok2vec] if tok2vec else []
+    mention = make_tower(spans, "states-tower", _pooled_states, layers=layers)
     entity = make_tower(TextEncoder(**_of_texts(of_entities, mixed_precision)))
 
     def init(model: Model, X: Iterable[str], Y=None) -> Model:
+        nodes = tok2vec.walk() if tok2vec else ()
+        width = next((node.get_dim("nO") for node in nodes if node.has_dim("nO")), None)
+        if width is None:
+            raise PelError(
+                "the linker shares what another component reads, but there is none that it listens to",
+                'put a "transformer" or "tok2vec" into the pipeline, as its upstream',
+            )
         encoders = encoder(X)
         encoder_of(entity).load(encoders.entity, encoders.tokenizer)
         own = layer(X).mention if layer else None
-        spans.load(_width_of(tok2vec), encoder_of(entity).n_outputs, own)
+        spans.load(width, encoder_of(entity).n_outputs, own)
         for tower in model.layers:
             encoder_of(tower).to(get_torch_default_device())
         return model
 
     architecture = Architecture(
-        "spacy-pel.SharedEncoder.v1", settings, of_entities, _states_reader, True, surface
+        "spacy-pel.SharedEncoder.v1", settings, of_entities, SharedStatesReader, True, surface
     )
     return _retriever(architecture, [mention, entity], init, tok2vec)
 
 
 def _text_reader(kind: type, length: int, entity: BertEncoder) -> MentionReader:
     return kind(entity.tokenizer, length, entity.position_limit)
-
-
-def _states_reader(entity: BertEncoder) -> MentionReader:
-    return SharedStatesReader()
 
 
 def _entity_settings(
@@ -376,17 +372,6 @@ def _of_texts(of_entities: dict[str, Any], mixed_precision: bool) -> dict[str, A
     }
 
 
-def _width_of(tok2vec: Tok2Vec | None) -> int:
-    """The length of the states. Raises PelError if no component makes any."""
-    for node in tok2vec.walk() if tok2vec else ():
-        if node.has_dim("nO"):
-            return node.get_dim("nO")
-    raise PelError(
-        "the linker shares what another component reads, but there is none that it listens to",
-        'put a "transformer" or "tok2vec" into the pipeline, as its upstream',
-    )
-
-
 def _pooled_states(
     model: Tower, documents: Sequence[DocumentSpans], is_train: bool
 ) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
@@ -394,28 +379,26 @@ def _pooled_states(
 
     The callback adds the gradient with respect to the states to that of their documents.
     """
+    encoder = encoder_of(model)
     if not documents:
-        return np.empty((0, encoder_of(model).n_outputs), dtype=np.float32), lambda _: []
-    firsts = np.cumsum([0, *(len(document.tokens.states) for document in documents)])
-    states = np.concatenate([document.tokens.states for document in documents])
+        return np.empty((0, encoder.n_outputs), dtype=np.float32), lambda _: []
+    firsts = np.cumsum([0, *(len(each.document.states) for each in documents)])
+    states = np.concatenate([each.document.states for each in documents])
     spans = np.concatenate([d.spans + first for d, first in zip(documents, firsts)])
     order = np.concatenate([document.mentions for document in documents])
-    vectors, backprop_vectors = model.layers[0]((states, spans, np.diff(firsts)), is_train)
-    outputs = np.empty_like(vectors)
-    outputs[order] = vectors
+    device = next(encoder.parameters()).device
+    given = [torch.as_tensor(array, device=device) for array in (states, spans, np.diff(firsts))]
+    encoder.train(is_train)
+    with torch.inference_mode(not is_train):
+        vectors = encoder(given[0].requires_grad_(is_train), *given[1:])
+    outputs = np.empty(vectors.shape, dtype=np.float32)
+    outputs[order] = vectors.detach().cpu().numpy()
 
     def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
-        d_states = np.split(backprop_vectors(d_outputs[order]), firsts[1:-1])
-        for document, d_own in zip(documents, d_states):
-            gradient = document.tokens.gradient
-            gradient += d_own
+        vectors.backward(torch.as_tensor(d_outputs[order], device=device))
+        d_states = np.split(given[0].grad.cpu().numpy(), firsts[1:-1])
+        for each, d_own in zip(documents, d_states):
+            each.document.gradient += d_own
         return []
 
     return outputs, backprop
-
-
-def _states_to_torch(model: Model, batch: tuple[np.ndarray, ...], is_train: bool):
-    device = model.shims[0].device
-    states, *others = (torch.as_tensor(array, device=device) for array in batch)
-    states.requires_grad_(is_train)
-    return ArgsKwargs(args=(states, *others), kwargs={}), lambda d: d.args[0].cpu().numpy()

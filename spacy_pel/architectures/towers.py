@@ -15,17 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from thinc.api import ArgsKwargs, Model, PyTorchWrapper_v3
+from thinc.api import Model, PyTorchShim
 from thinc.util import get_torch_default_device
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import nn
 
 from ..errors import PelError
 from ..models.bert import LEAST_ROWS, with_layers
 from ..models.encoders import BertEncoder
 from ..models.packed_weights import Packed, pack, unpack
-from ..reading.text_inputs import Batch, EncoderInputs, groups_by_length
-from ..reading.word_pieces import PAD
+from ..reading.text_inputs import PAD, EncoderInputs, groups_by_length
 
 # The most tokens of a pass, padding included: enough to keep a GPU busy. On a CPU, more than 1,024 are
 # no faster and hold more padding: a step of the demo's training then takes 15 % longer. In inference
@@ -33,7 +32,7 @@ from ..reading.word_pieces import PAD
 BATCH_TOKENS = 4096
 CPU_TOKENS = 1024
 
-# A tower around a BERT reads ``EncoderInputs``. A tower of another kind may read something else.
+# See ``make_tower``.
 Tower = Model[Any, np.ndarray]
 
 
@@ -59,33 +58,19 @@ def no_source(texts: Iterable[str]):
     )
 
 
-def make_tower(encoder: BertEncoder) -> Tower:
+def make_tower(
+    encoder: nn.Module, name: str = "tower", forward: Callable | None = None, **of_model: Any
+) -> Tower:
     """A tower around a torch module.
 
     It reads ``EncoderInputs`` and gives float32 [n, ``encoder.n_outputs``], in the order of the
     outputs. The callback of its training takes the gradient of these. It gives the gradient with
-    respect to the perturbation of each input, or [] without perturbations.
+    respect to the perturbation of each input, or [] without perturbations. One with a ``forward`` of its
+    own may read something else. ``of_model`` are arguments of thinc's ``Model``: a tower may be a whole
+    model.
     """
-    return Model("tower", _tower_forward, layers=[wrapped(encoder, _to_torch)])
-
-
-def one_tower(model: Model, inputs: EncoderInputs, is_train: bool):
-    """The ``forward`` of a model that is a single tower."""
-    return model.layers[0](inputs, is_train)
-
-
-def wrapped(encoder: nn.Module, convert_inputs: Callable) -> Model:
-    """A torch module that gives one tensor, as a thinc layer that gives a numpy array.
-
-    ``convert_inputs`` is that of ``PyTorchWrapper_v3``.
-    """
-    return PyTorchWrapper_v3(
-        encoder,
-        convert_inputs=convert_inputs,
-        convert_outputs=_to_numpy,
-        serialize_model=_to_bytes,
-        deserialize_model=_from_bytes,
-    )
+    shim = PyTorchShim(encoder, serialize_model=_to_bytes, deserialize_model=_from_bytes)
+    return Model(name, forward or _tower_forward, shims=[shim], **of_model)
 
 
 def _to_bytes(encoder: nn.Module) -> bytes:
@@ -99,24 +84,25 @@ def _from_bytes(encoder: nn.Module, packed: bytes, device: torch.device) -> nn.M
 
 def encoder_of(tower: Tower) -> BertEncoder:
     """The torch module inside a tower."""
-    return tower.layers[0].shims[0]._model
+    return tower.shims[0]._model
 
 
-def load_encoder(source: EncoderSource, mention_layers: int | None = None) -> Callable[..., Model]:
-    """The ``init`` of a model whose layers are towers: each gets weights of its own from one source.
+def towers_of(model: Model) -> list[Tower]:
+    """The towers of a model: those of a retriever, or the model itself."""
+    return [model] if model.shims else model.layers
+
+
+def load_encoder(
+    source: EncoderSource, mention_layers: int | None, model: Model, X: Iterable[str], Y=None
+) -> Model:
+    """The ``init`` of a model: each of its towers gets weights of its own from one source.
 
     ``mention_layers`` is the number of layers that the first tower takes; None for all.
     """
-    return partial(_load_encoder, source, mention_layers)
-
-
-def _load_encoder(
-    source: EncoderSource, mention_layers: int | None, model: Model, X: Iterable[str], Y=None
-) -> Model:
     encoders = source(X)
-    for tower, transformer in zip(model.layers, (encoders.mention, encoders.entity)):
+    for tower, transformer in zip(towers_of(model), (encoders.mention, encoders.entity)):
         own = deepcopy(transformer)
-        if tower is model.layers[0] and mention_layers is not None:
+        if tower is towers_of(model)[0] and mention_layers is not None:
             own = with_layers(own, mention_layers, spread=True)
         encoder_of(tower).load(own, encoders.tokenizer)
         encoder_of(tower).to(get_torch_default_device())
@@ -124,9 +110,9 @@ def _load_encoder(
 
 
 def pack_model(model: Model, settings: dict[str, Any] | None = None) -> bytes:
-    """The weights of a model whose layers are towers, and the settings (its attributes) of ``make``."""
+    """The weights of a model, and the settings (its attributes) of ``make``."""
     settings = dict(model.attrs) if settings is None else settings
-    return pack([encoder_of(tower) for tower in model.layers], settings)
+    return pack([encoder_of(tower) for tower in towers_of(model)], settings)
 
 
 def unpack_model(packed: Packed, make: Callable[..., Model]) -> Model:
@@ -136,24 +122,24 @@ def unpack_model(packed: Packed, make: Callable[..., Model]) -> Model:
     """
     contents = unpack(packed)
     model = make(no_source, **contents.settings)
-    contents.fill([encoder_of(tower) for tower in model.layers], get_torch_default_device())
+    contents.fill([encoder_of(tower) for tower in towers_of(model)], get_torch_default_device())
     return model
 
 
 def is_initialized(model: Model) -> bool:
     """Whether the towers of the model have weights."""
-    return encoder_of(model.layers[-1]).transformer is not None
+    return encoder_of(towers_of(model)[-1]).transformer is not None
 
 
 def set_dropout(model: Model, rate: float) -> None:
     """Set the dropout of torch, which thinc's ``set_dropout_rate`` does not reach."""
-    for tower in model.layers:
+    for tower in towers_of(model):
         encoder_of(tower).set_dropout(rate)
 
 
 def set_gradient_caching(model: Model, cached: bool) -> None:
     """Set whether training keeps nothing but the inputs, and computes the rest twice (``BertEncoder``)."""
-    for tower in model.layers:
+    for tower in towers_of(model):
         encoder_of(tower).gradient_caching = cached
 
 
@@ -178,83 +164,50 @@ def _tower_forward(
     In inference on a CPU each core has batches of its own: kernels that share a batch wait for each
     other after every layer.
     """
-    encoder, lengths = encoder_of(model), inputs.lengths()
-    n_outputs = len(inputs.outputs_of(np.arange(len(lengths))))
+    encoder, windows = encoder_of(model), inputs.windows
+    lengths = np.array([len(window.ids) for window in windows], dtype=np.int64)
+    n_outputs = sum(len(window.outputs) for window in windows)
     outputs = np.empty((n_outputs, encoder.n_outputs), dtype=np.float32)
     device = next(encoder.parameters()).device
     on_cpu = device.type == "cpu"
+    n_threads = torch.get_num_threads() if on_cpu and not is_train else 1
     most = (CPU_TOKENS if is_train else inputs.core_tokens) if on_cpu else BATCH_TOKENS
     groups = groups_by_length(lengths, most)
-    if not is_train:
-        n_threads = torch.get_num_threads() if on_cpu else 1
-
-        def fill(group: np.ndarray) -> None:
-            # thinc's wrapper is left out: it puts the module into training after each batch.
-            arguments = _arguments(_padded(encoder, inputs, group), device)
-            with torch.inference_mode():
-                outputs[inputs.outputs_of(group)] = encoder(**arguments).cpu().numpy()
-
-        encoder.eval()
-        try:
-            if encoder.computed_by is not None:
-                torch.set_num_threads(1)  # others would only spin beside ONNX Runtime
-            if n_threads == 1 or len(groups) < 2:
-                for group in groups:
-                    fill(group)
-            else:
-                # Kernels are too small to use several threads well. The threads end here: after a fork,
-                # a process would wait for them forever.
-                alone = partial(torch.set_num_threads, 1)
-                with ThreadPoolExecutor(min(n_threads, len(groups)), initializer=alone) as pool:
-                    list(pool.map(fill, groups))
-        finally:
-            if n_threads > 1:
-                torch.set_num_threads(n_threads)
-        return outputs, lambda d_outputs: []
     passes = []
-    for group in groups:
-        places = inputs.outputs_of(group)
-        outputs[places], callback = model.layers[0](_padded(encoder, inputs, group), is_train)
-        passes.append((group, places, callback))
+
+    def encode(group: np.ndarray) -> None:
+        padded = inputs.padded(group, encoder.tokenizer.token_to_id(PAD), LEAST_ROWS)
+        arrays = {"perturbation": np.zeros((1, 1, 1), dtype=np.float32), **padded}
+        arguments = {name: torch.as_tensor(x, device=device) for name, x in arrays.items()}
+        arguments["perturbation"].requires_grad_(is_train and "perturbation" in padded)
+        places = np.concatenate([windows[i].outputs for i in group])
+        with torch.inference_mode(not is_train):
+            found = encoder(**arguments)
+        outputs[places] = found.detach().cpu().numpy()
+        if is_train:
+            passes.append((group, places, found, arguments["perturbation"]))
+
+    encoder.train(is_train)
+    try:
+        if encoder.computed_by is not None:
+            torch.set_num_threads(1)  # others would only spin beside ONNX Runtime
+        if n_threads == 1 or len(groups) < 2:
+            for group in groups:
+                encode(group)
+        else:  # the threads end with the call: after a fork, a process would wait for them forever
+            begin = partial(torch.set_num_threads, 1)
+            with ThreadPoolExecutor(min(n_threads, len(groups)), initializer=begin) as pool:
+                list(pool.map(encode, groups))
+    finally:
+        if n_threads > 1:
+            torch.set_num_threads(n_threads)
 
     def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
         d_perturbations: dict[int, np.ndarray] = {}
-        for group, places, callback in passes:
-            d_added = callback(d_outputs[places])
-            if d_added is not None:
-                d_perturbations.update(zip(group.tolist(), d_added))
+        for group, places, found, added in passes:
+            found.backward(torch.as_tensor(d_outputs[places], device=device))
+            if added.requires_grad:
+                d_perturbations.update(zip(group.tolist(), added.grad.float().cpu().numpy()))
         return [d_perturbations[i][: lengths[i]] for i in sorted(d_perturbations)]
 
     return outputs, backprop
-
-
-def _padded(encoder: BertEncoder, inputs: EncoderInputs, group: np.ndarray) -> Batch:
-    """A group of the inputs as the encoder reads them."""
-    return inputs.padded(group, encoder.tokenizer.token_to_id(PAD), LEAST_ROWS)
-
-
-def _to_torch(model: Model, padded: Batch, is_train: bool):
-    arguments = _arguments(padded, model.shims[0].device)
-    is_perturbed = "perturbation" in padded
-    arguments["perturbation"].requires_grad_(is_train and is_perturbed)
-
-    def gradient_of_perturbation(gradients: ArgsKwargs) -> np.ndarray | None:
-        return gradients.kwargs["perturbation"].float().cpu().numpy() if is_perturbed else None
-
-    return ArgsKwargs(args=(), kwargs=arguments), gradient_of_perturbation
-
-
-def _arguments(padded: Batch, device: torch.device) -> dict[str, Tensor]:
-    """The arguments of an encoder's ``forward``."""
-    arrays = {"perturbation": np.zeros((1, 1, 1), dtype=np.float32), **padded}
-    return {name: torch.as_tensor(array, device=device) for name, array in arrays.items()}
-
-
-def _to_numpy(model: Model, inputs_outputs, is_train: bool):
-    _, outputs = inputs_outputs
-
-    def gradient_to_torch(d_outputs: np.ndarray) -> ArgsKwargs:
-        gradient = torch.as_tensor(d_outputs, device=outputs.device)
-        return ArgsKwargs(args=([outputs],), kwargs={"grad_tensors": [gradient]})
-
-    return outputs.detach().cpu().numpy(), gradient_to_torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,10 +16,9 @@ from spacy.training import Example
 from ..errors import PelError
 from ..evaluation.calibration import expected_calibration_error
 from ..evaluation.nil_metrics import best_nil_threshold, nil_metrics
-from ..linking.exact_names import sole_owners
 from ..linking.nil import is_nil
+from ..linking.ordering import Found, Ordered, sole_owners
 from ..linking.ranking import TOP, Features, Ranking, features_of, learnt_priors
-from ..linking.reranking import Found, Ordered
 from ..models.ranker import fitted_ranker
 from ..pipeline.fitted import Fitted
 from ..pipeline.pipelines import linker_of, load_pipeline
@@ -229,10 +228,8 @@ class _Recorder:
 
     def __init__(self, reranked: int) -> None:
         self.reranked = reranked
+        self.labels, self.fitted_on = {}, ""  # none, so nobody is warned of others
         self.looked_at: list[tuple[Features, np.ndarray, np.ndarray]] = []
-
-    def unknown(self, labels: Iterable[str]) -> list[str]:
-        return []
 
     def ordered(self, kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Ordered:
         numbers = found.candidates.numbers

@@ -13,7 +13,7 @@ from spacy.training import Example
 from ..errors import PelError
 from ..evaluation.calibration import platt_fit
 from ..jobs.joint_linking import numbered_ids, with_settings
-from ..pipeline.joint_answers import CorpusMention, take_mentions
+from ..pipeline.annotations import CorpusMention, take_mentions
 from ..spans import gold_ids, mention_spans
 from .gold_examples import Bars, link_examples
 

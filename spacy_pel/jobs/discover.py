@@ -18,7 +18,7 @@ import numpy as np
 from ..documents import open_documents
 from ..documents.docs import DEFAULT_LABEL
 from ..errors import PelError
-from ..pipeline.joint_answers import VIA, CorpusMention
+from ..pipeline.annotations import VIA, CorpusMention
 from ..spans import mention_spans
 from ..system.whole_files import whole_file
 from .document_blocks import LinkedCounts, NoBar

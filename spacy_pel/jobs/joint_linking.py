@@ -28,7 +28,7 @@ from ..linking.joint import (
     joint_clusters,
     mention_neighbours,
 )
-from ..pipeline.joint_answers import CorpusMention, JointLink, take_mentions, write_joint_links
+from ..pipeline.annotations import CorpusMention, JointLink, take_mentions, write_joint_links
 from ..spans import mention_spans
 
 if TYPE_CHECKING:

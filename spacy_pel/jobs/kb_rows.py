@@ -64,10 +64,9 @@ class LinkerRows:
 
     def _read(self, texts: Sequence[str]) -> list[DocumentContext]:
         """The contexts of texts, with the states that the linker listens to."""
-        from ..architectures import tok2vec_of  # here: torch takes seconds
         from ..pipeline.doc_mentions import read_documents
 
-        if tok2vec_of(self.linker.model) is None:
+        if self.linker.model.maybe_get_ref("tok2vec") is None:
             return [DocumentContext() for _ in texts]
         if self._nlp is None:
             raise PelError("the linker shares what another component reads", "give its pipeline")

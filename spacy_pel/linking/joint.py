@@ -49,11 +49,6 @@ class JointSettings(NamedTuple):
     # The number of candidates that were reranked when it was fitted, as in ``Calibration``.
     reranked: int = 0
 
-    def log_odds(self, scores: np.ndarray) -> np.ndarray:
-        """The log-odds, float32, that mentions with these scores mean the same."""
-        odds = self.slope * np.asarray(scores, dtype=np.float64) + self.intercept
-        return odds.astype(np.float32)
-
 
 def log_odds_of(probabilities: np.ndarray) -> np.ndarray:
     """The log-odds of probabilities, float32; inf for 1 and -inf for 0."""
@@ -98,7 +93,9 @@ def joint_clusters(
         settings: How scores are read.
         counted: The neighbours that count.
     """
-    odds = settings.log_odds(neighbours.scores)
-    graph = MentionGraph(neighbours.numbers, odds, entities, log_odds_of(probabilities))
+    odds = settings.slope * neighbours.scores.astype(np.float64) + settings.intercept
+    graph = MentionGraph(
+        neighbours.numbers, odds.astype(np.float32), entities, log_odds_of(probabilities)
+    )
     of_counted = graph.without(counted.k, float(log_odds_of(np.float64(counted.least))))
     return (directed_clusters if counted.directed else undirected_clusters)(of_counted)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from ..kb.knowledge_base import SearchFilter
+from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.mentions import KnownMentions
 from ..kb.vectors.index import Candidates
 from ..reading.mention import MentionInContext
 from .nil import Sure, is_nil
-from .reranking import Found, Ordered, Reranking, group_means, in_order, reranked_candidates
+from .ordering import Found, Ordered, Reranking, group_means, reranked_candidates
 from .retriever import Retriever
 
 # The number of candidates searched for a mention, at least, where exact names count and in
@@ -22,14 +22,6 @@ SEARCH_DEPTH = 64
 _EXPLAINED = 8
 
 
-class Searchable(Protocol):
-    """A knowledge base, or an index in memory."""
-
-    def search(
-        self, vectors: np.ndarray, k: int, only: SearchFilter | None = None
-    ) -> Candidates: ...
-
-
 # Orders the candidates that were found.
 Ordering = Callable[[Found], Ordered]
 
@@ -37,9 +29,8 @@ Ordering = Callable[[Found], Ordered]
 class Links(NamedTuple):
     """What linking says of n mentions."""
 
-    numbers: (
-        np.ndarray
-    )  # int64 [n, k], the entity numbers of the candidates, best first; -1 for none
+    # int64 [n, k], the entity numbers of the candidates, best first; -1 for none
+    numbers: np.ndarray
     scores: np.ndarray  # float32 [n, k], the retriever's scores; -inf for no candidate
     nil: np.ndarray  # bool [n], whether the KB lacks the mention's entity (``linking.nil``)
     # float32 [n], what the NIL threshold is compared with: the retriever's best score, or with a
@@ -56,15 +47,10 @@ class Links(NamedTuple):
     # (``KnownMentions.nearest_of``), -1 for none. None if no mentions were given.
     mention_rows: np.ndarray | None = None
 
-    @property
-    def probabilities(self) -> np.ndarray | None:
-        """The probability that the best candidate is right, float32 [n]; None without a ranking."""
-        return None if self.chances is None else self.chances[:, 0]
-
 
 def link(
     retriever: Retriever,
-    index: Searchable,
+    index: KnowledgeBase,
     mentions: Sequence[MentionInContext],
     k: int,
     *,
@@ -80,7 +66,7 @@ def link(
 
     Args:
         retriever: Encodes the mentions.
-        index: What is searched: the KB, or an index in memory.
+        index: The KB, or what searches as it does, such as an index in memory.
         mentions: The n mentions.
         k: The number of candidates returned for each mention.
         nil_threshold: A mention whose ``Links.decisive`` is below it is NIL. None: no mention is NIL
@@ -108,9 +94,9 @@ def link(
     if ordering is not None:
         looked_at = Found(mentions, found, rerank_scores, groups, vectors)
         order, chances, in_kb = ordering(looked_at)
-        found = Candidates(*in_order(order, *found))
+        found = Candidates(*(np.take_along_axis(column, order, axis=1) for column in found))
         if rerank_scores is not None:
-            (rerank_scores,) = in_order(order, rerank_scores)
+            rerank_scores = np.take_along_axis(rerank_scores, order, axis=1)
         if in_kb is not None:
             decisive = np.where(np.isfinite(decisive), in_kb, decisive)
     nil = is_nil(decisive, nil_threshold)
@@ -133,7 +119,7 @@ def link(
 
 
 def nearest(
-    index: Searchable,
+    index: KnowledgeBase,
     vectors: np.ndarray,
     k: int,
     filters: Sequence[SearchFilter | None] | None = None,
@@ -147,10 +133,10 @@ def nearest(
     """
     if groups is not None:
         _, first, members = np.unique(groups, return_index=True, return_inverse=True)
-        of_groups = None if filters is None else [filters[mention] for mention in first]
+        of_groups = filters and [filters[mention] for mention in first]
         found = nearest(index, group_means(vectors, groups)[first], k, of_groups)
         return Candidates(found.numbers[members], found.scores[members])
-    if filters is None:
+    if not filters:
         return index.search(vectors, k)
     numbers = np.empty((len(vectors), k), dtype=np.int64)
     scores = np.empty((len(vectors), k), dtype=np.float32)
@@ -158,17 +144,3 @@ def nearest(
         places = [place for place, other in enumerate(filters) if other == own]
         numbers[places], scores[places] = index.search(vectors[places], k, own)
     return Candidates(numbers, scores)
-
-
-def without_candidates(links: Links, rows: np.ndarray, nil_threshold: float | None) -> Links:
-    """The links, made with this threshold, in which some mentions, bool [n], have no candidate."""
-    none = {"numbers": -1, "scores": -np.inf, "decisive": -np.inf, "mention_rows": -1}
-    none |= {"rerank_scores": np.nan, "chances": np.nan}
-    columns = {name: getattr(links, name) for name in none}
-    emptied = {
-        name: np.where(rows.reshape(-1, *[1] * (column.ndim - 1)), none[name], column)
-        for name, column in columns.items()
-        if column is not None
-    }
-    nil = np.where(rows, is_nil(emptied["decisive"], nil_threshold), links.nil)
-    return links._replace(nil=nil, **emptied)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..reading.mention import MentionInContext
-from .exact_names import sole_owners
+from .ordering import sole_owners
 
 
 class Sure(NamedTuple):

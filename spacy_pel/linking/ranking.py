@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import log, log1p
 from string import punctuation
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,8 +14,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.records.names import american, normalised
 from ..reading.mention import MentionInContext
-from .exact_names import is_acronym
-from .reranking import Found, Ordered, group_means, in_order
+from .ordering import Found, Ordered, group_means, is_acronym
 
 if TYPE_CHECKING:
     from ..models.ranker import Ranker
@@ -29,8 +28,6 @@ _OWNERS = 5  # of a name; more are as many
 _ELSEWHERE = 4  # mentions of a document that mean a candidate; more are as many
 _PRIOR = 20  # gold mentions that the KB as a whole counts for, where a label's types are learnt
 _MOST = 3.0  # the largest log-ratio of a type
-
-
 _SHOWN = 10  # labels in a message
 
 
@@ -55,22 +52,11 @@ class Ranking(NamedTuple):
         chances = np.full(found.candidates.scores.shape, np.nan, dtype=np.float32)
         chances[:, : given.shape[1] - 1] = given[:, :-1]
         order = np.argsort(-np.nan_to_num(chances, nan=-1.0), kind="stable", axis=1)
-        (chances,) = in_order(order, chances)
-        return Ordered(order, chances, 1 - given[:, -1])
+        return Ordered(order, np.take_along_axis(chances, order, axis=1), 1 - given[:, -1])
 
     def probabilities(self, features: Features) -> np.ndarray:
         """The probability of each candidate and, last, that none is right: float32 [n, k + 1]."""
         return self.ranker.probabilities(*features.with_priors(self.priors))
-
-    def unknown(self, labels: Iterable[str]) -> list[str]:
-        """Those of the labels that no mention had that it was fitted on, ignoring case, sorted.
-
-        None if it knows none of the labels: then they are named in another way.
-        """
-        known = {label.casefold() for label in self.labels}
-        labels = set(labels)
-        unknown = {label for label in labels if label.casefold() not in known}
-        return sorted(unknown) if unknown != labels else []
 
     @property
     def fitted_on(self) -> str:
@@ -107,15 +93,23 @@ class Features(NamedTuple):
     types: Sequence[Sequence[tuple[str, ...]]]  # of the candidates, n lists of k
 
     def with_priors(self, priors: LabelPriors) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The inputs of ``models.ranker.Ranker``: one more feature of each, by what labels say."""
-        known = {
-            (label, types): priors.affinity(label, types)
-            for label, row in zip(self.labels, self.types)
-            for types in row
-        }
-        affinities = [[known[label, t] for t in row] for label, row in zip(self.labels, self.types)]
+        """The inputs of ``models.ranker.Ranker``: one more feature of each, by what labels say.
+
+        That of a candidate is how well its types fit to the label; 0 for a label that is not known.
+        """
+        labels = [label.casefold() for label in self.labels]
+        known: dict[tuple[str, tuple[str, ...]], float] = {}
+        for label, row in zip(labels, self.types):
+            of_label, others = priors.types.get(label), priors.others.get(label)
+            for types in row:
+                if of_label is None:
+                    known[label, types] = 0.0
+                elif (label, types) not in known:
+                    known[label, types] = max(of_label.get(t, others) for t in types or ("",))
+        affinities = [[known[label, t] for t in row] for label, row in zip(labels, self.types)]
         affinities = np.array(affinities, np.float32).reshape(*self.there.shape, 1)
-        none = np.array([[priors.log_odds_of_none(label)] for label in self.labels], np.float32)
+        none = [[priors.none.get(label, priors.none[""])] for label in labels]
+        none = np.array(none, np.float32)
         candidates = np.concatenate([self.candidates, affinities * self.there[..., None]], axis=2)
         return candidates, np.concatenate([self.mentions, none], axis=1), self.there
 
@@ -128,17 +122,6 @@ class LabelPriors(NamedTuple):
     types: Mapping[str, Mapping[str, float]]
     others: Mapping[str, float]  # the same for a type that none of its gold entities has
     none: Mapping[str, float]  # the log-odds that the KB lacks the entity; "" for any other label
-
-    def affinity(self, label: str, types: Collection[str]) -> float:
-        """How well types fit to a label; 0 for a label that is not known."""
-        label = label.casefold()
-        if label not in self.types:
-            return 0.0
-        return max(self.types[label].get(type, self.others[label]) for type in types or ("",))
-
-    def log_odds_of_none(self, label: str) -> float:
-        """The log-odds that the KB lacks the entity of a mention with this label."""
-        return self.none.get(label.casefold(), self.none[""])
 
 
 def learnt_priors(
@@ -212,7 +195,13 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
     of_record = [of_entities.get(n, (0.0, 0.0)) for n in numbers.ravel().tolist()]
     of_record = np.array(of_record).reshape(*numbers.shape, 2)
     prior, n_texts = _senses([m.surface for m in mentions], numbers, owners, kb)
-    by_first = _first_rows(kb, found.vectors, numbers)
+    # By canonical names alone: senses of an acronym may have one vector by this name, and have others
+    # by their own names.
+    by_first = np.zeros(numbers.shape, np.float32)
+    if found.vectors is not None:
+        lines, _ = np.nonzero(there)
+        own = kb.vectors.name_scores(found.vectors, lines, numbers[there], first=True)
+        by_first[there] = np.where(np.isfinite(own), own, 0.0)
     again = np.full(numbers.shape, np.nan)
     if found.rerank_scores is not None:
         again = found.rerank_scores[:, :TOP]
@@ -275,19 +264,6 @@ def _senses(
             shares[place] = [log((counts.get(number, 0) + 0.5) / total) for number in row]
             n_texts[place] = log1p(sum(counts.values()))
     return np.minimum(shares, 0.0), n_texts
-
-
-def _first_rows(kb: KnowledgeBase, vectors: np.ndarray | None, numbers: np.ndarray) -> np.ndarray:
-    """The scores of the candidates by the vectors of their canonical names alone; 0 without: [n, k].
-
-    Senses of an acronym may have one vector by this name, and have others by their own names.
-    """
-    scores = np.zeros(numbers.shape, np.float32)
-    if vectors is not None and kb.has_vectors:
-        there = np.nonzero(numbers >= 0)
-        found = kb.vectors.name_scores(vectors, there[0], numbers[there], first=True)
-        scores[there] = np.where(np.isfinite(found), found, 0.0)
-    return scores
 
 
 def trigram_likeness(

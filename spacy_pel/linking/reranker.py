@@ -11,9 +11,8 @@ from ..architectures import encoder_of
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..reading.entity_texts import EntityText, proxy_texts
-from ..reading.marked_texts import PairReader
-from ..reading.mention import MentionInContext
-from ..reading.text_inputs import TextInputs, TokenIds
+from ..reading.mention import MentionInContext, PairReader
+from ..reading.text_inputs import TokenIds, text_inputs
 
 # The number of mentions whose pairs are made and held at a time: enough to sort pairs by length.
 CHUNK = 256
@@ -25,7 +24,7 @@ class Reranker:
     def __init__(self, model: Model):
         self.model = model
         # Makes the token ids of a mention and an entity that are read together.
-        encoder = encoder_of(model.layers[0])
+        encoder = encoder_of(model)
         length = model.attrs["length"]
         self.reader = PairReader(encoder.tokenizer, length, encoder.position_limit)
         # What the retriever's score is multiplied by before it is added to the cross-encoder's.
@@ -63,7 +62,7 @@ class Reranker:
         for first in range(0, len(unsure), CHUNK):
             chunk = unsure[first : first + CHUNK]
             pairs, cells = self.pairs([mentions[i] for i in chunk], numbers[chunk], kb)
-            outputs = self.model.predict(TextInputs(pairs))[:, 0]
+            outputs = self.model.predict(text_inputs(pairs))[:, 0]
             if not np.isfinite(outputs).all():
                 raise PelError("the reranker gives NaN or infinity", "check its weights")
             scores[chunk] = np.where(cells < 0, np.float32(-np.inf), outputs[cells])

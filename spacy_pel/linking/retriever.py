@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from thinc.api import Model
 
-from ..architectures import Tower, architecture_of, encoder_of
+from ..architectures import Architecture, Tower, encoder_of
 from ..reading.entity_texts import EntityReader, EntityText
 from ..reading.mention import MentionInContext
-from ..reading.text_inputs import TextInputs, TokenIds
+from ..reading.text_inputs import text_inputs
 
 
 class Retriever:
@@ -23,46 +23,40 @@ class Retriever:
         self.model = model  # what a function of ``architectures`` made, with weights
         self.mention_tower: Tower = model.get_ref("mention")
         self.entity_tower: Tower = model.get_ref("entity")
-        architecture, encoder = architecture_of(model), encoder_of(self.entity_tower)
-        self._mention_reader = architecture.make_reader(encoder)
-        length = architecture.entity_settings["entity_length"]
-        self._entity_reader = EntityReader(encoder.tokenizer, length, encoder.position_limit)
+        self.architecture: Architecture = model.attrs["architecture"]
+        encoder = encoder_of(self.entity_tower)
+        mention_reader = self.architecture.make_reader(encoder)
+        # Gives what the mention tower reads of mentions; the architecture decides its type.
+        self.mention_inputs: Callable[[Sequence[MentionInContext]], Any] = mention_reader.inputs
+        length = self.architecture.entity_settings["entity_length"]
+        # Gives the token ids of each entity.
+        self.entity_tokens = EntityReader(encoder.tokenizer, length, encoder.position_limit).tokens
         self.width: int = encoder.n_outputs  # the length of the vectors
         # Whether a document is read once for all its mentions (``MentionReader``).
-        self.reads_documents: bool = self._mention_reader.reads_documents
-        # Whether the words of a mention are also read as a name (``Architecture.surface``).
-        self.reads_names: bool = architecture.surface
-
-    def mention_inputs(self, mentions: Sequence[MentionInContext]) -> Any:
-        """What the mention tower reads; the architecture decides its type."""
-        return self._mention_reader.inputs(mentions)
-
-    def entity_tokens(self, entities: Sequence[EntityText]) -> list[TokenIds]:
-        """The token ids of each entity."""
-        return self._entity_reader.tokens(entities)
+        self.reads_documents: bool = mention_reader.reads_documents
 
     def mention_vectors(self, mentions: Sequence[MentionInContext]) -> np.ndarray:
         """The vectors of mentions, float32 [n, d], in the order given."""
-        vectors = self.mention_tower.predict(self._mention_reader.inputs(mentions))
-        if not self.reads_names or not len(vectors):
+        vectors = self.mention_tower.predict(self.mention_inputs(mentions))
+        if not self.architecture.surface or not len(vectors):
             return vectors
-        places = {mention.surface: None for mention in mentions}
-        names = self.entity_vectors([EntityText(surface) for surface in places])
-        places = {surface: place for place, surface in enumerate(places)}
+        surfaces = dict.fromkeys(mention.surface for mention in mentions)
+        names = self.entity_vectors([EntityText(surface) for surface in surfaces])
+        places = {surface: place for place, surface in enumerate(surfaces)}
         vectors += names[[places[mention.surface] for mention in mentions]]
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     def entity_vectors(self, entities: Sequence[EntityText]) -> np.ndarray:
         """The vectors of entities, float32 [n, d], in the order given."""
-        return self.entity_tower.predict(TextInputs(self.entity_tokens(entities)))
+        return self.entity_tower.predict(text_inputs(self.entity_tokens(entities)))
 
     def fingerprint(self) -> str:
         """A digest of all that decides the vectors: weights, configuration, tokenizer, settings."""
-        return _digest(architecture_of(self.model).settings, self.model.layers)
+        return _digest(self.architecture.settings, self.model.layers)
 
     def entity_fingerprint(self) -> str:
         """A digest of all that decides the vectors of entities. A KB fits if it has the same one."""
-        return _digest(architecture_of(self.model).entity_settings, [self.entity_tower])
+        return _digest(self.architecture.entity_settings, [self.entity_tower])
 
 
 def _digest(settings: dict[str, Any], towers: Sequence[Tower]) -> str:

@@ -13,7 +13,6 @@ from spacy.language import Language
 from ..architectures import (
     PretrainedEncoder,
     TrainedEncoder,
-    architecture_of,
     encoder_of,
     load_encoder,
     pipeline_folder,
@@ -22,7 +21,7 @@ from ..architectures import (
 )
 from ..errors import PelError
 from ..pipeline.pipelines import linker_of
-from ..reading.word_pieces import MENTION_END, MENTION_START
+from ..reading.text_inputs import MENTION_END, MENTION_START
 
 
 def average_weights(
@@ -44,7 +43,7 @@ def average_weights(
     """
     linker = linker_of(nlp, component)
     retriever = linker.model
-    if architecture_of(retriever).listens:
+    if retriever.attrs["architecture"].listens:
         problem = (
             "the linker reads documents with another component, whose weights are not averaged"
         )
@@ -57,7 +56,7 @@ def average_weights(
         layers = encoder_of(retriever.layers[-1]).transformer.config.num_hidden_layers
         source = PretrainedEncoder(encoder, layers)
     settings = saved_settings(retriever)
-    before = load_encoder(source, settings["mention_layers"])(retriever_from_settings(settings), ())
+    before = load_encoder(source, settings["mention_layers"], retriever_from_settings(settings), ())
     for towers in zip(retriever.layers, before.layers):
         own, other = map(encoder_of, towers)
         if own.description() != other.description():

@@ -12,13 +12,15 @@ from spacy.training import Example
 from spacy.util import filter_spans
 from thinc.api import Model
 
-from ..architectures import tok2vec_of
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..reading.acronyms import at_long_forms, defined_acronyms, expanded
 from ..reading.coordination import coordinated
-from ..reading.mention import DocumentContext, GoldMention, MentionInContext, TokenStates
+from ..reading.mention import DocumentContext, GoldMention, MentionInContext
 from ..spans import gold_ids, mention_spans
+
+# What a blank mention finds: no name of an entity is blank.
+_NOTHING = SearchFilter(ids=("",))
 
 
 def read_documents(
@@ -34,11 +36,11 @@ def read_documents(
     Raises:
         PelError: The retriever listens to a component before it, and none has read a doc.
     """
-    tok2vec = tok2vec_of(retriever)
+    tok2vec = retriever.maybe_get_ref("tok2vec")
     if tok2vec is None:
         return [DocumentContext() for _ in docs], lambda: None
     all_states, backprop = tok2vec(list(docs), is_train)
-    tokens = []
+    contexts = []
     for doc, states in zip(docs, all_states):
         values = np.ascontiguousarray(tok2vec.ops.to_numpy(states), dtype=np.float32)
         if not values.any() and doc.text.strip():  # blanks have no states
@@ -47,12 +49,12 @@ def read_documents(
                 "run the pipeline with it, and when training freeze it only as one of the "
                 "annotating_components",
             )
-        tokens.append(TokenStates(values, token_offsets(doc), np.zeros_like(values)))
+        contexts.append(DocumentContext(values, token_offsets(doc), np.zeros_like(values)))
 
     def finish() -> object:
-        return backprop([tok2vec.ops.asarray(own.gradient) for own in tokens])
+        return backprop([tok2vec.ops.asarray(own.gradient) for own in contexts])
 
-    return [DocumentContext(own) for own in tokens], finish
+    return contexts, finish
 
 
 def token_offsets(doc: Doc) -> np.ndarray:
@@ -73,12 +75,12 @@ def mentions_in_context(
     offsets = [(span.start_char, span.end_char) for span in spans]
     text = doc.text  # spaCy joins the tokens each time
     acronyms = long_forms(doc, text) if resolve_abbreviations and spans else {}
-    read = expanded if document.token_states is None else at_long_forms
+    read = expanded if document.states is None else at_long_forms
     mentions = read(text, offsets, acronyms, document)
     for place, (span, mention) in enumerate(zip(spans, mentions)):
         if words := span._.read_as:
             mention = mention._replace(read_as=words)
-            if document.token_states is None:
+            if document.states is None:
                 before, after = mention.text[: mention.start], mention.text[mention.end :]
                 end = mention.start + len(words)
                 mention = mention._replace(text=f"{before}{words}{after}", end=end)
@@ -119,36 +121,22 @@ def long_forms(doc: Doc, text: str) -> Mapping[str, str]:
 
 
 def search_filters(
-    spans: Sequence[Sequence[Span]],
+    mentions: Sequence[MentionInContext],
+    labels: Sequence[str],
     types: Sequence[str] | None,
     sources: Sequence[str] | None,
     label_types: Mapping[str, Sequence[str]] | None,
 ) -> list[SearchFilter | None] | None:
     """What the search for each mention is confined to; None: nothing. None alone if no mention is."""
-    if not (types or sources or label_types):
-        return None
     for_all = SearchFilter(tuple(types or ()), tuple(sources or ()))
     of_label = {
         label: for_all._replace(types=tuple(own)) for label, own in (label_types or {}).items()
     }
-    found = [of_label.get(span.label_, for_all) for own in spans for span in own]
-    return [each if any(each) else None for each in found]
-
-
-def agreeing(
-    spans: Sequence[Sequence[Span]],
-    mentions: Sequence[MentionInContext],
-    filters: Sequence[SearchFilter | None] | None,
-) -> np.ndarray:
-    """The group of each mention, int64 [n]: those of a doc that have the same words, ignoring case.
-
-    They also have the same filter (``search_filters``). The spans are by doc, the mentions are not.
-    """
-    doc_numbers = (number for number, own in enumerate(spans) for _ in own)
-    surfaces = (mention.surface.casefold() for mention in mentions)
-    numbers: dict[tuple, int] = {}
-    keys = zip(doc_numbers, surfaces, filters or repeat(None))
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+    found = [
+        of_label.get(label, for_all) if mention.surface.strip() else _NOTHING
+        for mention, label in zip(mentions, labels)
+    ]
+    return [each if any(each) else None for each in found] if any(map(any, found)) else None
 
 
 # Gold mentions, which training learns from

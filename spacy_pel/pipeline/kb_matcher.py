@@ -12,7 +12,7 @@ from ..errors import PelError
 from ..kb.name_finder import NameFinder
 from ..kb.pieces import Pieces
 from ..kb.records.entity import Entity
-from ..linking.exact_names import sole_owner
+from ..linking.ordering import sole_owner
 from ..spans import add_ents
 from .doc_mentions import with_parts
 from .kb_component import KBComponent
@@ -26,7 +26,7 @@ class KBMatcher(KBComponent, Pipe):
     """Marks the names of a KB's entities as mentions, for pipelines without a trained "ner".
 
     It says where a name is, and ``proxy_linker`` says which entity is meant: "MS" is marked once. A
-    name that only one entity has gets its id at once (``linking.exact_names.sole_owner``). A name
+    name that only one entity has gets its id at once (``linking.ordering.sole_owner``). A name
     begins and ends at the edge of a token. Of "palmar and plantar pits" both names are marked
     (``reading.coordination``). If names overlap, only one is marked; see
     ``kb.name_finder.NameFinder``, which also says what a name is. It is its own factory, and opens
@@ -77,19 +77,16 @@ class KBMatcher(KBComponent, Pipe):
 
     def read_names(
         self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
-    ) -> NameFinder:
+    ) -> tuple[NameFinder, np.ndarray, dict[str, Entity | None]]:
         """Open the names of the KB at the first call. Without a call, the first doc does it.
 
         The names are in a file in the KB's folder, which is made if it is not there: in 3 s for the
         280,000 names of MeSH, for which it has 6 MB. Then it is only mapped. ``progress`` wraps the
         entities whose names are read. PelError: there is no KB, or it lacks one of the types.
-        """
-        return self._names(progress)[0]
 
-    def _names(
-        self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
-    ) -> tuple[NameFinder, np.ndarray, dict[str, Entity | None]]:
-        """What finds the names, which entities they may be of, and the owners of those found last."""
+        Returns:
+            What finds the names, which entities they may be of, and the owners of those found last.
+        """
 
         def make() -> tuple[NameFinder, np.ndarray, dict[str, Entity | None]]:
             numbers = self.kb.numbers()
@@ -125,7 +122,7 @@ class KBMatcher(KBComponent, Pipe):
 
     def _mark(self, docs: Sequence[Doc]) -> None:
         pieces = Pieces([doc.text for doc in docs])
-        finder, is_wanted, owners = self._names()
+        finder, is_wanted, owners = self.read_names()
         first, last, _ = finder.found_in(pieces, self.nested)
         places = pieces.texts[first], pieces.starts[first], pieces.ends[last]
         found: list[list[Span]] = [[] for _ in docs]

@@ -103,7 +103,7 @@ def note_trained(linker: TrainablePipe, numbers: set[int]) -> None:
 
 def check_listens(retriever: Model) -> None:
     """PelError for a retriever that listens by a reader of its own, which nobody trains or saves."""
-    tok2vec = architectures.tok2vec_of(retriever)
+    tok2vec = retriever.maybe_get_ref("tok2vec")
     if tok2vec is not None and not any(hasattr(node, "upstream_name") for node in tok2vec.walk()):
         raise PelError(
             "a linker that shares what another component reads cannot read by itself",
@@ -135,7 +135,7 @@ def _check_candidates(linker: TrainablePipe) -> None:
             f'"rerank" of "{linker.name}" is {linker.rerank}',
             "to train a reranker it must be 2 or more (the paper: 16)",
         )
-    if architectures.architecture_of(linker.model).listens:
+    if linker.model.attrs["architecture"].listens:
         raise PelError(
             f'the retriever of "{linker.name}" shares what another component reads, and a '
             "reranker is trained before that runs",

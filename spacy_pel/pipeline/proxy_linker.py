@@ -3,8 +3,9 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from thinc.api import Model, Optimizer
 
 from ..architectures import (
     Tower,
+    check_choice,
     is_initialized,
     linker_folder,
     pack_model,
@@ -23,34 +25,35 @@ from ..architectures import (
     pipeline_folder,
     set_dropout,
     set_gradient_caching,
-    tok2vec_of,
     unpack_model,
     unpack_retriever,
 )
 from ..architectures.crossencoder import CrossEncoder
 from ..errors import PelError
-from ..linking.exact_names import sole_owners_first
-from ..linking.link import Ordering, Searchable, link, without_candidates
+from ..kb.knowledge_base import KnowledgeBase
+from ..linking.link import Links, link
 from ..linking.nil import Sure
+from ..linking.ordering import Reranking, sole_owners_first
+from ..linking.ranking import Ranking
 from ..linking.reranker import Reranker
-from ..linking.reranking import Reranking
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import MentionPairLoss, ScoreLoss
-from ..reading.entity_texts import check_row_kind
+from ..reading.entity_texts import ROW_KINDS
 from ..spans import mention_spans
 from ..training.gold_edges import Arborescence
 from ..training.mention_views import MaskAndReplace
 from ..training.negatives import Sampler
 from ..training.optimizer import apply_gradients
+from ..training.pool import Pool
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from . import learning
-from .annotations import LinkedSpans, answers, write_answers
-from .doc_mentions import agreeing, mentions_in_context, read_documents, search_filters
+from .annotations import answers, write_answers
+from .doc_mentions import mentions_in_context, read_documents, search_filters
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
-from .own_reader import OwnReader, packed_reader, reader_beside, unpacked_reader
+from .recogniser import OwnReader, packed_reader, reader_beside, unpacked_reader
 from .runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -142,6 +145,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 raise PelError(f"proxy_linker has no {setting}={value!r}", SCISPACYS[setting])
         if rerank < 0:
             raise PelError(f'"rerank" of "{name}" is {rerank}', "set it to 0 for no reranking")
+        check_choice("row_kind", row_kind, *ROW_KINDS)
         self.vocab = nlp.vocab
         self.name = name
         self.scorer = scorer
@@ -180,7 +184,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.model = model
         self.reranker_model = self._configured_reranker = reranker
         self.cfg: dict[str, Any] = {
-            "row_kind": check_row_kind(row_kind),
+            "row_kind": row_kind,
             "trained_entities": [],
             # What the loss took from the first batch: the bias of the proxy-based loss.
             "loss": {},
@@ -226,58 +230,65 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
     # Linking
 
-    def predict(self, docs: Iterable[Doc]) -> LinkedSpans | None:
+    def predict(self, docs: Iterable[Doc]) -> tuple[list[list[Span]], Links] | None:
         """Link the mentions of docs; changes nothing on the docs.
 
         Returns:
-            The mentions and their results; None if there is no mention.
+            The mentions of each doc, and the results for all of them; None if there is no mention.
 
         Raises:
             PelError: There is no KB, or there are no weights, or they do not fit.
         """
-        docs, fitted = list(docs), self.fitted
+        docs = list(docs)
         spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
+        retriever, index = self.retriever, self.index
         documents, _ = read_documents(self.model, docs)
         mentions = [
             mention
             for each in zip(docs, spans, documents)
             for mention in mentions_in_context(*each, self.resolve_abbreviations)
         ]
-        filters = search_filters(spans, self.types, self.sources, self.label_types)
-        groups = agreeing(spans, mentions, filters) if self.agree else None
-        reranking = Reranking(self.reranker, self.kb, self.reranked) if self.reranked else None
+        labels = [span.label_ for own in spans for span in own]
+        filters = search_filters(mentions, labels, self.types, self.sources, self.label_types)
+        more: dict[str, Any] = {"filters": filters}
+        if self.agree:
+            # One answer for those of a doc with the same words, ignoring case, and the same filter.
+            owners = (number for number, own in enumerate(spans) for _ in own)
+            words = (mention.surface.casefold() for mention in mentions)
+            groups: dict[tuple, int] = {}
+            keys = zip(owners, words, filters or repeat(None))
+            more["groups"] = np.array([groups.setdefault(key, len(groups)) for key in keys])
+        if self.reranked:
+            more["reranking"] = Reranking(self.reranker, self.kb, self.reranked)
+        towers: list[Tower] = []
         # In a training session weights change, and only torch follows them. Evaluations show what
         # the encoder has learnt, not what names know.
-        training = self.trainer is not None
-        with self.runtime.computes([] if training else self.towers):
-            links = link(
-                self.retriever,
-                self.index,
-                mentions,
-                self.candidates,
-                nil_threshold=fitted.nil_threshold,
-                sure=None
-                if training
-                else Sure(self.kb, self.sure_probability, self.least_probability),
-                reranking=reranking,
-                ordering=None if training else self.ordering(spans),
-                filters=filters,
-                groups=groups,
-                known=None if training else self.kb.mentions,
+        if self.trainer is None:
+            towers = self.towers
+            more["sure"] = Sure(self.kb, self.sure_probability, self.least_probability)
+            more["known"] = self.kb.mentions if self.kb.settings["mentions"] else None
+            # What was fitted goes before the default. A reranker decides by itself.
+            if ranking := self.fitting(self.ranking):
+                more["ordering"] = partial(ranking.ordered, self.kb, labels)
+            elif self.sole_owners_first and not self.reranked:
+                more["ordering"] = partial(sole_owners_first, self.kb)
+        with self.runtime.computes(towers):
+            threshold = self.fitted.nil_threshold
+            return spans, link(
+                retriever, index, mentions, self.candidates, nil_threshold=threshold, **more
             )
-        blank = np.array([not mention.surface.strip() for mention in mentions])
-        if blank.any():  # no name of an entity is blank
-            links = without_candidates(links, blank, fitted.nil_threshold)
-        return LinkedSpans(spans, links)
 
-    def set_annotations(self, docs: Iterable[Doc], linked: LinkedSpans | None) -> None:
+    def set_annotations(
+        self, docs: Iterable[Doc], linked: tuple[list[list[Span]], Links] | None
+    ) -> None:
         """Write ids, scores, probabilities and candidates on the mentions that ``predict`` linked."""
         if linked is None:
             return
         spans, links = linked
-        self._warn_of_labels({span.label_ for own in spans for span in own})
+        if ranking := self.fitting(self.ranking):
+            self._warn_of_labels(ranking, {span.label_ for own in spans for span in own})
         write_answers(docs, spans, answers(links, self.kb, self), self.spans_key, self.overwrite)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
@@ -286,7 +297,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         return super().score(examples, kb=self.kb, **own, **kwargs) if self.scorer else {}
 
     @property
-    def index(self) -> Searchable:
+    def index(self) -> KnowledgeBase | Pool:
         """What is searched: the KB, or the proxies under training, encoded by the present weights.
 
         PelError: the KB has no vectors, or those of another encoder.
@@ -304,34 +315,23 @@ class ProxyLinker(KBComponent, TrainablePipe):
     @property
     def towers(self) -> list[Tower]:
         """What computes when mentions are linked: the retriever's towers, and the reranker's."""
-        return [*self.model.layers, *(self.reranker.model.layers if self.reranked else ())]
+        return [*self.model.layers, *([self.reranker.model] if self.reranked else ())]
 
     @property
     def reranked(self) -> int:
         """The number of candidates of a mention that are ranked again; 0 without a reranker."""
         return 0 if self.reranker_model is None else self.rerank
 
-    def ordering(self, spans: Sequence[Sequence[Span]]) -> Ordering | None:
-        """What orders the candidates of the mentions of docs; None: their scores alone.
-
-        What was fitted goes before the default. A reranker decides by itself.
-        """
-        if ranking := self.fitting(self.ranking):
-            labels = [span.label_ for own in spans for span in own]
-            return partial(ranking.ordered, self.kb, labels)
-        if self.reranked:
-            return None
-        return partial(sole_owners_first, self.kb) if self.sole_owners_first else None
-
     def fitting(self, fitted: FittedScore | None) -> FittedScore | None:
         """What was fitted, if it still applies: the linker reranks as many candidates as then."""
         return fitted if fitted and fitted.reranked == self.reranked else None
 
-    def _warn_of_labels(self, labels: set[str]) -> None:
+    def _warn_of_labels(self, ranking: Ranking, labels: set[str]) -> None:
         """Warn, once for each label, if the probabilities were fitted on other labels alone."""
-        if (ranking := self.fitting(self.ranking)) is None:
+        known = {label.casefold() for label in ranking.labels}
+        unknown = {(ranking.fitted_on, x) for x in labels if x.casefold() not in known}
+        if len(unknown) == len(labels):  # all: then they are named in another way
             return
-        unknown = {(ranking.fitted_on, label) for label in ranking.unknown(labels)}
         if new := sorted(unknown - self._warned_of):
             self._warned_of |= unknown
             logger.warning(
@@ -472,7 +472,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         exclude = ("vocab",) if self.reranker_model is None else ("vocab", "reranker")
         configured = self.configured_kb  # the other linker's config had its own
         folder = linker_folder(path)
-        if tok2vec_of(self.model) is None:
+        if self.model.maybe_get_ref("tok2vec") is None:
             self.reader = reader_beside(folder, self)
         self.from_disk(folder, exclude=exclude)
         self.configured_kb = configured
@@ -523,7 +523,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
     def _load_retriever(self, saved: Saved) -> None:
         # What it listens to, if it does, is in the pipeline's config.
-        self.model = unpack_retriever(saved, self.reader or tok2vec_of(self.model))
+        self.model = unpack_retriever(saved, self.reader or self.model.maybe_get_ref("tok2vec"))
         self.forget_weights()
 
     def _load_reranker(self, saved: Saved | None) -> None:

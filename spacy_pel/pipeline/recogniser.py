@@ -2,37 +2,37 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
+import spacy
+import srsly
 from scipy.sparse import csr_array
 from spacy.language import Language
 from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.util import filter_spans
-from spacy.vocab import Vocab
-from thinc.api import Model, Optimizer
+from thinc.api import Config, Model, Optimizer
 
-from ..architectures import is_initialized, pack_model, set_dropout, unpack_model
-from ..architectures.tagger import WordTagger, n_tags, word_reader
+from ..architectures import encoder_of, pack_model, set_dropout, unpack_model
+from ..architectures.tagger import WordTagger
 from ..errors import PelError
 from ..kb.name_finder import FoundNames, NameFinder
 from ..kb.pieces import Pieces
 from ..kb.records.semantic_types import types_meant
-from ..linking.exact_names import is_acronym
+from ..linking.ordering import is_acronym
 from ..models.tagger import summed_loss
-from ..reading.text_inputs import WindowInputs
+from ..reading.text_inputs import EncoderInputs
 from ..reading.words import (
     Tagged,
+    WordReader,
     allowed_tags,
-    shares_in_tokens,
     tagged_mentions,
     without_labels,
-    words_of,
 )
 from ..spans import add_ents
 from ..training.optimizer import apply_gradients
@@ -85,7 +85,6 @@ class KBRecogniser(KBComponent, Tok2Vec):
         only: The labels of the mentions that are marked; None: all that were learnt.
         grad_factor: How much the gradients of components that listen count beside its own.
         runtime: What computes the encoder (``Runtime``).
-        stop_words: Names that are not looked at, ignoring case.
 
     Attributes:
         cfg: ``annotated``: the labels that each source of the training corpus uses.
@@ -95,28 +94,27 @@ class KBRecogniser(KBComponent, Tok2Vec):
 
     def __init__(
         self,
-        vocab: Vocab,
-        model: Model,
+        nlp: Language,
         name: str = "kb_ner",
         *,
+        model: Model,
         kb: str | None,
-        types: Mapping[str, Sequence[str]],
+        types: dict[str, list[str]],
         add_names: bool,
-        only: Sequence[str] | None,
+        only: list[str] | None,
         grad_factor: float,
         runtime: str,
-        stop_words: Collection[str],
         scorer: Callable | None,
     ):
-        self.vocab = vocab
+        self.vocab = nlp.vocab
         self.model = model
         self.name = name
-        self.types = dict(types)
+        self.types = types
         self.add_names = add_names
         self.only = only
         self.grad_factor = grad_factor
         self.runtime = Runtime(runtime)
-        self.stop_words = stop_words
+        self.stop_words = nlp.Defaults.stop_words  # names that are not looked at, ignoring case
         self.scorer = scorer
         self.cfg: dict[str, Any] = {"annotated": {}}
         self.listener_map: dict[str, list[Tok2VecListener]] = {}
@@ -135,32 +133,39 @@ class KBRecogniser(KBComponent, Tok2Vec):
         Raises:
             PelError: The component is not trained, or there is no KB.
         """
-        if not is_initialized(self.model):
+        if encoder_of(self.model).transformer is None:
             raise PelError(
                 f'"{self.name}" is not trained',
                 "train it with spacy train, or load a pipeline that has it",
             )
         docs = list(docs)
-        words, inputs, sure = self._read([doc.text for doc in docs])
-        outputs = self._outputs(inputs)
-        scores, states = np.split(outputs, [n_tags(self.model)], axis=1)
+        words, sure, scores, states = self._outputs(docs)
         marked = np.array([self.only is None or label in self.only for label in self.labels])
-        scores = without_labels(scores, ~marked)
-        found = tagged_mentions(words, scores) if inputs.windows else [[] for _ in words]
+        if not marked.all():
+            scores = without_labels(scores, ~marked)
+        found = tagged_mentions(words, scores)
         for own, names in zip(found, sure if self.add_names else ()):
-            names = [name for name in names if marked[name[2]]]
-            own += [name for name in names if not any(_overlap(name, other) for other in own)]
+            own += [
+                name
+                for name in names
+                if marked[name[2]]
+                and not any(name[0] < end and start < name[1] for start, end, _ in own)
+            ]
         return Found(found, _of_tokens(_shares(words, docs), states) if self.listeners else None)
 
     def token_states(self, docs: Sequence[Doc]) -> list[np.ndarray]:
         """The states of the tokens of each doc, float32 [t, d], without any look at the mentions."""
-        words, inputs, _ = self._read([doc.text for doc in docs])
-        states = self._outputs(inputs)[:, n_tags(self.model) :]
+        words, _, _, states = self._outputs(docs)
         return _of_tokens(_shares(words, docs), states)
 
-    def _outputs(self, inputs: WindowInputs) -> np.ndarray:
-        with self.runtime.computes(self.model.layers):
-            return self.model.predict(inputs)
+    def _outputs(
+        self, docs: Sequence[Doc]
+    ) -> tuple[list[np.ndarray], list[list[Tagged]], np.ndarray, np.ndarray]:
+        """The words of docs and their sure names (``_read``); the scores and states of all words."""
+        words, inputs, sure = self._read([doc.text for doc in docs])
+        with self.runtime.computes([self.model]):
+            outputs = self.model.predict(inputs)
+        return words, sure, *np.split(outputs, [encoder_of(self.model).n_tags], axis=1)
 
     def set_annotations(self, docs: Iterable[Doc], found: Found) -> None:
         """Add the mentions to ``doc.ents``. What other components put there stays.
@@ -236,7 +241,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         set_dropout(self.model, drop)
         outputs, backprop = self.model.begin_update(inputs)
         allowed = [self._allowed(*both) for both in zip(examples, words)]
-        gradient, first = np.zeros_like(outputs), n_tags(self.model)
+        gradient, first = np.zeros_like(outputs), encoder_of(self.model).n_tags
         if inputs.windows:
             scores = np.ascontiguousarray(outputs[:, :first])
             loss, gradient[:, :first] = summed_loss(scores, np.concatenate(allowed))
@@ -307,14 +312,14 @@ class KBRecogniser(KBComponent, Tok2Vec):
 
     def _read(
         self, texts: Sequence[str], hidden: float = 0.0
-    ) -> tuple[list[np.ndarray], WindowInputs, list[list[Tagged]]]:
+    ) -> tuple[list[np.ndarray], EncoderInputs, list[list[Tagged]]]:
         """Read texts; a share of the names is hidden.
 
         Returns:
             The words of each text, what the model reads, and the names in each text that one entity
             alone has, if this belongs to one label.
         """
-        finder, entity_labels = self.made_of_kb(self._names)
+        finder, entity_labels, reader = self.made_of_kb(self._tools)
         pieces = Pieces(texts)
         names = finder.found_in(pieces)
         if hidden:
@@ -333,22 +338,37 @@ class KBRecogniser(KBComponent, Tok2Vec):
                 text, start, end = pieces.texts[first], pieces.starts[first], pieces.ends[last]
                 if not is_acronym(texts[text][start:end]):
                     sure[text].append((int(start), int(end), int(own.argmax())))
-        inputs = word_reader(self.model).inputs(pieces, features.reshape(len(features), -1))
-        return list(words_of(pieces)), inputs, sure
+        return *reader.inputs(pieces, features.reshape(len(features), -1)), sure
 
-    def _names(self) -> tuple[NameFinder, np.ndarray]:
-        """What finds the names of the KB, and the labels of its entities: bool [entities, labels]."""
+    def _tools(self) -> tuple[NameFinder, np.ndarray, WordReader]:
+        """What finds the KB's names, its entities' labels, bool [entities, labels], and what reads words."""
         labels = np.zeros((self.kb.numbers().max(initial=-1) + 1, len(self.labels)), dtype=bool)
         named = chain.from_iterable(self.types.values())
         is_other = not any(types_meant(name, self.kb.semantic_types) for name in named)
         for label, types in () if is_other else self.types.items():
             labels[self.kb.of_types(*types), self.labels.index(label)] = True
-        return self.kb.name_finder(stop_words=self.stop_words), labels
+        encoder = encoder_of(self.model)
+        length = min(self.model.attrs["length"], encoder.position_limit)
+        reader = WordReader(encoder.tokenizer, length)
+        return self.kb.name_finder(stop_words=self.stop_words), labels, reader
 
 
 def _shares(words: Sequence[np.ndarray], docs: Sequence[Doc]) -> list[csr_array]:
-    """For each doc what share of its tokens its words are."""
-    return [shares_in_tokens(own, token_offsets(doc)) for own, doc in zip(words, docs)]
+    """For each doc what share of a token each word is: float32 [t, w]; times values of words, means.
+
+    A token that touches no word, such as blanks, has shares of 0.
+    """
+    shares = []
+    for own, doc in zip(words, docs):
+        tokens = token_offsets(doc)
+        first = np.searchsorted(own[:, 1], tokens[:, 0], side="right")
+        counts = np.searchsorted(own[:, 0], tokens[:, 1], side="left") - first
+        counts = np.maximum(counts, 0)
+        bounds = np.concatenate([[0], counts.cumsum()])
+        touched = np.arange(bounds[-1]) + np.repeat(first - bounds[:-1], counts)
+        each = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
+        shares.append(csr_array((each, touched, bounds), shape=(len(tokens), len(own))))
+    return shares
 
 
 def _of_tokens(shares: Sequence[csr_array], of_words: np.ndarray) -> list[np.ndarray]:
@@ -357,17 +377,14 @@ def _of_tokens(shares: Sequence[csr_array], of_words: np.ndarray) -> list[np.nda
     return [own @ values for own, values in zip(shares, np.split(of_words, ends))]
 
 
-def _overlap(mention: Tagged, other: Tagged) -> bool:
-    return mention[0] < other[1] and other[0] < mention[1]
-
-
 def _source(example: Example) -> str:
     """The corpus file that an example is of, with its folder; "" if its corpus does not say."""
     return "/".join(PurePath(example.reference.user_data.get("source", "")).parts[-2:])
 
 
-@Language.factory(
+make_kb_ner = Language.factory(
     "kb_ner",
+    func=KBRecogniser,
     assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
     default_config={
         "model": DEFAULT_MODEL,
@@ -381,29 +398,52 @@ def _source(example: Example) -> str:
     },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
-def make_kb_ner(
-    nlp: Language,
-    name: str,
-    model: Model,
-    kb: str | None,
-    types: dict[str, list[str]],
-    add_names: bool,
-    only: list[str] | None,
-    grad_factor: float,
-    runtime: str,
-    scorer: Callable | None,
-) -> KBRecogniser:
-    """Construct the component; the arguments are those of ``KBRecogniser``."""
-    return KBRecogniser(
-        nlp.vocab,
-        model,
-        name,
-        kb=kb,
-        types=types,
-        add_names=add_names,
-        only=only,
-        grad_factor=grad_factor,
-        runtime=runtime,
-        stop_words=nlp.Defaults.stop_words,
-        scorer=scorer,
-    )
+
+
+# A linker that listens to a recogniser, in a pipeline without it, has a copy and reads by itself
+
+# From docs to the states of their tokens. It takes the place of spaCy's listener, and learns nothing.
+OwnReader = Model[list[Doc], list[np.ndarray]]
+_PIPELINE, _LINKER = "pipeline", "linker"
+
+
+def reader_beside(folder: Path, linker: KBComponent) -> OwnReader | None:
+    """A copy of the recogniser that a saved linker listens to; None if it listens to none.
+
+    folder: of the saved linker in its pipeline. The copy gets the KB of the linker that is given.
+    """
+    file = folder.parent / "config.cfg"
+    if not file.is_file():
+        return None
+    components = Config().from_disk(file, interpolate=False)["components"]
+    model = components.get(folder.name, {}).get("model", {})
+    upstream = (model.get("tok2vec") or {}).get("upstream")
+    if components.get(upstream, {}).get("factory") != KBRecogniser.factory:
+        return None
+    others = [name for name in components if name != upstream]
+    return _reading(spacy.load(folder.parent, exclude=others), linker)
+
+
+def packed_reader(reader: OwnReader) -> bytes:
+    """A reader as bytes."""
+    nlp = reader.attrs[_PIPELINE]
+    return srsly.msgpack_dumps({"config": nlp.config.to_str(), "data": nlp.to_bytes()})
+
+
+def unpacked_reader(packed: bytes, linker: KBComponent) -> OwnReader:
+    """The reader that ``packed_reader`` packed, for a linker."""
+    saved = srsly.msgpack_loads(packed)
+    nlp = spacy.util.load_model_from_config(Config().from_str(saved["config"]))
+    return _reading(nlp.from_bytes(saved["data"]), linker)
+
+
+def _reading(nlp: spacy.Language, linker: KBComponent) -> OwnReader:
+    return Model("own-reader", _forward, attrs={_PIPELINE: nlp, _LINKER: linker})
+
+
+def _forward(
+    model: OwnReader, docs: Sequence[Doc], is_train: bool
+) -> tuple[list[np.ndarray], Callable[[object], list]]:
+    [(_, recogniser)] = model.attrs[_PIPELINE].pipeline
+    recogniser.use_kb(model.attrs[_LINKER].kb)
+    return recogniser.token_states(docs), lambda gradients: []

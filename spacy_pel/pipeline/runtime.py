@@ -47,7 +47,8 @@ class Runtime:
     @contextmanager
     def computes(self, towers: Iterable[Tower]) -> Iterator[None]:
         """Within the block, this runtime computes the states of those towers that have a BERT."""
-        use_one_thread_in_a_worker()
+        if multiprocessing.parent_process() is not None:
+            _use_one_thread()
         if self.name == "torch":
             yield
             return
@@ -79,14 +80,12 @@ class Runtime:
         self._made = {k: states for k, states in self._made.items() if k[0] != os.getpid()}
 
 
-def use_one_thread_in_a_worker() -> None:
-    """In a worker process, set torch and FAISS to one thread. Elsewhere, do nothing.
+def _use_one_thread() -> None:
+    """Set torch and FAISS to one thread, in a worker process.
 
     A forked process inherits the thread pools of torch, FAISS and tokenizers without their threads,
     and would wait for them for ever. More threads would also make the workers compete for cores.
     """
-    if multiprocessing.parent_process() is None:
-        return
     import faiss
     import torch
 

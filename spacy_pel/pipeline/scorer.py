@@ -77,7 +77,9 @@ def linking_scores(
     scores["nel_nil_f"] = scores["nil"]["f1"] or 0.0
     scores["nel_accuracy"] = scores["nil"]["recall@1"] or 0.0
     scores["concepts"] = concept_scores(_concepts(e, kb, spans_key) for e in examples)
-    probable = [(m.probability, m.right) for m in mentions if m.probability is not None]
+    probable = [
+        (m.probability, r == 1) for m, r in zip(mentions, ranks) if m.probability is not None
+    ]
     if probable:
         scores["expected_calibration_error"] = expected_calibration_error(*zip(*probable))
     if spans_key is None:
@@ -96,13 +98,8 @@ class ScoredMention(NamedTuple):
     # candidate, inf if the linker did not see the mention.
     score: float
     said_nil: bool  # whether the answer was NIL
-    # That the first candidate is right; None before the linker is calibrated.
+    # That the first candidate is right, even if it was rejected; None before the linker is calibrated.
     probability: float | None
-
-    @property
-    def right(self) -> bool:
-        """Whether the best candidate is right, even if it was rejected."""
-        return bool(self.candidates) and self.candidates[0] in self.golds
 
 
 def scored_mentions(

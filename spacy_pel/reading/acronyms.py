@@ -158,7 +158,14 @@ def expanded(
         for mention in plain
     ]
     read = [offsets for offsets, is_definition in zip(mentions, defines) if not is_definition]
-    places = _within(_whole_words(text, find(text)), read)
+    begun = sorted(read)
+    starts = [start for start, _ in begun]
+    reached = [-1, *accumulate((end for _, end in begun), max)]  # by the first n of them
+    places = [
+        place
+        for place in _whole_words(text, find(text))
+        if place[1] <= reached[bisect_right(starts, place[0])]
+    ]
     if not places:
         return plain
     new, moved = _replaced(text, places, [long_forms[text[start:end]] for start, end in places])
@@ -210,14 +217,6 @@ def _whole_words(text: str, found: Iterable[tuple[str, int, int]]) -> Iterator[O
         if start >= reached:
             yield start, end
             reached = end
-
-
-def _within(places: Iterable[Offsets], mentions: Sequence[Offsets]) -> list[Offsets]:
-    """The places that lie in a mention."""
-    begun = sorted(mentions)
-    starts = [start for start, _ in begun]
-    reached = [-1, *accumulate((end for _, end in begun), max)]  # by the first n of them
-    return [place for place in places if place[1] <= reached[bisect_right(starts, place[0])]]
 
 
 def _replaced(

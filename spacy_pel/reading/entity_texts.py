@@ -24,11 +24,9 @@ from typing import NamedTuple
 import numpy as np
 from tokenizers import Tokenizer
 
-from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
-from .text_inputs import TokenIds
-from .word_pieces import WordPieces
+from .text_inputs import TokenIds, WordPieces
 
 ROW_KINDS = ("entity", "title", "name", "described-name")
 # The row kinds of which an entity has one row; of the others it has a row for each of its names.
@@ -74,13 +72,6 @@ class EntityReader:
             end = min(1 + len(parts[0]), self.length - 1)
             inputs.append(TokenIds(np.array(ids, dtype=np.int32), 1, end))
         return inputs
-
-
-def check_row_kind(row_kind: str) -> str:
-    """The row kind; PelError if there is no such kind."""
-    if row_kind not in ROW_KINDS:
-        raise PelError(f'unknown row kind "{row_kind}"', f"choose one of {', '.join(ROW_KINDS)}")
-    return row_kind
 
 
 def proxy_texts(entity: Entity, row_kind: str) -> list[EntityText]:

@@ -1,128 +1,170 @@
-"""Inputs of the encoders: token ids in batches, whatever is read."""
+"""Inputs of the encoders: the word pieces of texts, and token ids in batches, whatever is read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from tokenizers import Tokenizer
 
-# The inputs of one pass, by the names of the arguments of the encoder's ``forward``: "ids", int64
-# [n, t], "mask", bool [n, t], true where there is a token, and others. "perturbation", float32
-# [n, t, d], is added to the input embeddings; it may be missing.
-Batch = dict[str, np.ndarray]
+from ..errors import PelError
+
+CLS, SEP, PAD, UNK = "[CLS]", "[SEP]", "[PAD]", "[UNK]"
+MASK = "[MASK]"
+MENTION_START, MENTION_END = "[Ms]", "[Me]"
 
 
-class EncoderInputs(Protocol):
-    """Inputs of a tower around a BERT. Each is one sequence of tokens, with one output or several."""
+# The most tokens of a pass over texts where each core has passes of its own. The last bits of a vector
+# depend on what else is in its pass, so it is the same for any number of threads.
+CORE_TOKENS = 1024
 
-    # The most tokens of a pass where each core has passes of its own. A longer input has its own.
-    core_tokens: int
 
-    def lengths(self) -> np.ndarray:
-        """The number of tokens of each input, int64 [n]."""
-        ...
+class TokenizedText(NamedTuple):
+    """A text that was tokenised in pieces."""
 
-    def outputs_of(self, group: np.ndarray) -> np.ndarray:
-        """The places of the outputs, int64 [m], that the inputs at the places of a group give."""
-        ...
+    ids: np.ndarray  # int32 [t]
+    token_at: dict[int, int]  # from each offset of a split to the number of tokens before it
 
-    def padded(self, group: np.ndarray, pad_id: int, least: int) -> Batch:
-        """The inputs of a group in one length, with at least so many tokens, padding included."""
-        ...
+
+class WordPieces:
+    """A BERT tokenizer, and the ids of its special tokens, [Ms] and [Me] too; PelError if it lacks one."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        # "[Me]" in a text (a methyl group, say) is no marker.
+        tokenizer.encode_special_tokens = True
+        self._tokenizer = tokenizer
+        ids = {t: tokenizer.token_to_id(t) for t in (CLS, SEP, PAD, MENTION_START, MENTION_END)}
+        for token, id in ids.items():
+            if id is None:
+                problem = f"the encoder's tokenizer has no {token} token"
+                raise PelError(problem, "choose an encoder of BERT architecture")
+        self.cls, self.sep, self.pad, self.mention_start, self.mention_end = ids.values()
+        self.unknown = tokenizer.token_to_id(UNK)
+        mask = tokenizer.token_to_id(MASK)
+        self.mask = self.unknown if mask is None else mask  # an encoder from scratch has none
+
+    def tokenize(self, texts: Iterable[str]) -> Iterator[list[int]]:
+        """The token ids of each text, without special tokens."""
+        encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return (text.ids for text in encoded)
+
+    def tokenize_split(
+        self, texts: Mapping[Hashable, tuple[str, Iterable[int]]]
+    ) -> dict[Hashable, TokenizedText]:
+        """Tokenise texts, by keys of any kind, each of which is split at some character offsets."""
+        cuts = {key: sorted({0, len(text), *places}) for key, (text, places) in texts.items()}
+        pieces = [texts[key][0][a:b] for key, cut in cuts.items() for a, b in zip(cut, cut[1:])]
+        tokenized = self.tokenize(pieces)
+        result = {}
+        for key, cut in cuts.items():
+            ids: list[int] = []
+            token_at = {0: 0}
+            for offset in cut[1:]:
+                ids.extend(next(tokenized))
+                token_at[offset] = len(ids)
+            result[key] = TokenizedText(np.array(ids, dtype=np.int32), token_at)
+        return result
+
+
+def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+    """Learn a lower-casing WordPiece tokenizer with the special tokens, the same in any process.
+
+    It has at most ``vocab_size`` word pieces, unless the alphabet alone has more.
+    """
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+    normalizer = normalizers.BertNormalizer(lowercase=True)
+    pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    words: Counter[str] = Counter()
+    for text in texts:
+        normalized = normalizer.normalize_str(text)
+        words.update(word for word, _ in pre_tokenizer.pre_tokenize_str(normalized))
+    special = [PAD, UNK, CLS, SEP, MENTION_START, MENTION_END]
+    # The trainer numbers the inner letters in the order of a hash map, which differs from process to
+    # process, and breaks ties by number. As special tokens they keep their places.
+    inner = sorted({f"##{letter}" for word in words for letter in word[1:]})
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size, special_tokens=[*special, *inner], show_progress=False
+    )
+    draft = Tokenizer(models.WordPiece(unk_token=UNK))
+    draft.train_from_iterator(words.elements(), trainer)
+
+    tokenizer = Tokenizer(models.WordPiece(draft.get_vocab(), unk_token=UNK))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(special)
+    return tokenizer
 
 
 class TokenIds(NamedTuple):
-    """One input."""
+    """The tokens of a text."""
 
     ids: np.ndarray  # int32 [t]
     start: int  # the first token of the mention, of the title, or of the entity's side of a pair
     end: int  # the token after its last
 
 
-class TextInputs(NamedTuple):
-    """Inputs of one output each (``EncoderInputs``)."""
-
-    tokens: Sequence[TokenIds]
-    # None, or for each input a float32 [t, d] that is added to its input embeddings. Then the
-    # backward pass gives the gradient with respect to each.
-    perturbations: Sequence[np.ndarray] | None = None
-    # In inference on a CPU each core has passes of its own. The last bits of a vector depend on what
-    # else is in its pass, so it is the same for any number of threads.
-    core_tokens = 1024
-
-    def lengths(self) -> np.ndarray:
-        return np.array([len(x.ids) for x in self.tokens], dtype=np.int64)
-
-    def outputs_of(self, group: np.ndarray) -> np.ndarray:
-        return group
-
-    def padded(self, group: np.ndarray, pad_id: int, least: int) -> Batch:
-        """As of ``EncoderInputs``. "focus" is from start to end, or on all if that is empty."""
-        own = [self.tokens[i] for i in group]
-        ids, mask = pad_ids([x.ids for x in own], pad_id, least)
-        position = np.arange(mask.shape[1])
-        starts, ends = np.array([(x.start, x.end) for x in own]).T
-        focus = (position >= starts[:, None]) & (position < ends[:, None])
-        focus[starts == ends] = mask[starts == ends]
-        batch = {"ids": ids, "mask": mask, "focus": focus}
-        if self.perturbations is not None:
-            own = [self.perturbations[i] for i in group]
-            batch["perturbation"] = _spread(own, batch["mask"])
-        return batch
-
-
 class Window(NamedTuple):
-    """A piece of a document that is read at once, with an output for each of its mentions or words."""
+    """What is read at once: a text with one output, or a piece of a document with several."""
 
     ids: np.ndarray  # int32 [t]
     outputs: np.ndarray  # int64 [m], the places of its outputs among those of all windows
-    known: Mapping[str, np.ndarray]  # what is known of each token, [t, ...], as in a ``Batch``
-    # int64 [m, 2], the first token of each mention and the one after its last; None for words.
+    # What is known of each token, [t, ...], by the names of the arguments of the encoder's ``forward``.
+    # "perturbation", float32 [t, d], is added to the input embeddings.
+    known: Mapping[str, np.ndarray]
+    # int64 [m, 2], the first token of each mention and the one after its last, if there is an output
+    # for each mention; else None.
     spans: np.ndarray | None = None
 
 
-class WindowInputs(NamedTuple):
-    """Windows (``EncoderInputs``)."""
+class EncoderInputs(NamedTuple):
+    """What a tower around a BERT reads."""
 
     windows: Sequence[Window]
-    # A window gets a pass of its own: its outputs are the same whatever other documents are read.
-    core_tokens = 1
+    # The most tokens of a pass in inference on a CPU, where each core has passes of its own. A longer
+    # window has its own. With 1 all have: the outputs are the same whatever other documents are read.
+    core_tokens: int = 1
 
-    def lengths(self) -> np.ndarray:
-        return np.array([len(window.ids) for window in self.windows], dtype=np.int64)
+    def padded(self, group: np.ndarray, pad_id: int, least: int) -> dict[str, np.ndarray]:
+        """The windows at the places of a group in one length, with ``least`` tokens together.
 
-    def outputs_of(self, group: np.ndarray) -> np.ndarray:
-        none = np.empty(0, dtype=np.int64)
-        return np.concatenate([none, *(self.windows[i].outputs for i in group)])
-
-    def padded(self, group: np.ndarray, pad_id: int, least: int) -> Batch:
-        """As of ``EncoderInputs``. Tokens of spans are counted through all rows, with padding."""
+        They are given by the names of the encoder's arguments: "ids", int64 [n, t], "mask", bool [n, t],
+        true where there is a token, what is known of each token, [n, t, ...], 0 where there is none, and
+        "spans", counted through the padded windows one after the other.
+        """
         windows = [self.windows[i] for i in group]
-        ids, mask = pad_ids([window.ids for window in windows], pad_id, least)
-        batch = {"ids": ids, "mask": mask}
+        lengths = np.array([len(window.ids) for window in windows])
+        mask = np.arange(max(lengths.max(), -(-least // len(windows)))) < lengths[:, None]
+        batch = {"ids": np.full(mask.shape, pad_id, dtype=np.int64), "mask": mask}
+        batch["ids"][mask] = np.concatenate([window.ids for window in windows])
         for name in windows[0].known:
-            batch[name] = _spread([window.known[name] for window in windows], mask)
+            known = np.concatenate([window.known[name] for window in windows])
+            batch[name] = np.zeros((*mask.shape, *known.shape[1:]), dtype=known.dtype)
+            batch[name][mask] = known
         if windows[0].spans is not None:
             spans = [row * mask.shape[1] + window.spans for row, window in enumerate(windows)]
             batch["spans"] = np.concatenate(spans)
         return batch
 
 
-def pad_ids(ids: Sequence[np.ndarray], pad_id: int, least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Token ids in one length, int64 [n, t], ``least`` together, and where there is a token, bool."""
-    lengths = np.array([len(x) for x in ids])
-    mask = np.arange(max(lengths.max(), -(-least // len(ids)))) < lengths[:, None]
-    padded = np.full(mask.shape, pad_id, dtype=np.int64)
-    padded[mask] = np.concatenate(ids)
-    return padded, mask
+def text_inputs(
+    tokens: Sequence[TokenIds], perturbations: Sequence[np.ndarray] | None = None
+) -> EncoderInputs:
+    """Texts of one output each. "focus" is on the tokens from start to end, or on all if there are none.
 
-
-def _spread(values: Sequence[np.ndarray], mask: np.ndarray) -> np.ndarray:
-    """The values of tokens, each [t, ...], where the mask has the tokens, and zeros elsewhere."""
-    spread = np.zeros((*mask.shape, *values[0].shape[1:]), dtype=values[0].dtype)
-    spread[mask] = np.concatenate(values)
-    return spread
+    With perturbations the backward pass gives the gradient with respect to each.
+    """
+    windows = []
+    for place, text in enumerate(tokens):
+        known = {"focus": np.zeros(len(text.ids), dtype=bool)}
+        known["focus"][slice(*text[1:]) if text.start < text.end else slice(None)] = True
+        if perturbations is not None:
+            known["perturbation"] = perturbations[place]
+        windows.append(Window(text.ids, np.array([place]), known))
+    return EncoderInputs(windows, CORE_TOKENS)
 
 
 def groups_by_length(lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:

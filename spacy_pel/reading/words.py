@@ -11,12 +11,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
-from scipy.sparse import csr_array
 from tokenizers import Tokenizer
 
 from ..kb.pieces import Pieces
-from .text_inputs import Window, WindowInputs
-from .word_pieces import WordPieces
+from .text_inputs import EncoderInputs, Window, WordPieces
 
 # What a word looks like, from the most telling: the first that matches the whole word is its shape.
 _SHAPES = [
@@ -36,13 +34,6 @@ Tagged = tuple[int, int, int]
 OUTSIDE = 0
 
 
-def words_of(pieces: Pieces) -> Iterator[np.ndarray]:
-    """The words of each text: int64 [w, 2], the first character of each and the one after its last."""
-    for first, after in pairwise(pieces.first.tolist()):
-        own = slice(first, after - 1)  # without the piece behind the text
-        yield np.stack([pieces.starts[own], pieces.ends[own]], axis=1)
-
-
 def shape_of(word: str) -> int:
     """What a word looks like, as one of N_SHAPES numbers."""
     return next(number for number, shape in enumerate(_SHAPES) if shape.fullmatch(word))
@@ -55,30 +46,44 @@ class WordReader:
         self._pieces = WordPieces(tokenizer)
         self._room = length - 2
 
-    def inputs(self, pieces: Pieces, features: np.ndarray) -> WindowInputs:
+    def inputs(
+        self, pieces: Pieces, features: np.ndarray
+    ) -> tuple[list[np.ndarray], EncoderInputs]:
         """Cut documents into windows, where a sentence ends if one does. They do not overlap.
 
         ``features`` are what is known of each of the n pieces, bool [n, f]. Their shapes are added.
+
+        Returns:
+            The words of each document, int64 [w, 2]: the first character of each and the one after its
+            last. And windows with an output for each word: "firsts" is on its first piece, "features" on
+            all its pieces.
         """
         distinct = sorted(set(pieces.words) - {""})
-        ids = dict(zip(distinct, map(self._ids, self._pieces.tokenize(distinct))))
+        ids = {
+            word: own[: self._room] or [self._pieces.unknown]  # a control character has no piece
+            for word, own in zip(distinct, self._pieces.tokenize(distinct))
+        }
         shapes = {word: shape_of(word) for word in distinct}
-        windows, n_words = [], 0
+        words, windows, n_words = [], [], 0
         for first, after in pairwise(pieces.first.tolist()):
-            words = pieces.words[first : after - 1]
-            shown = np.eye(N_SHAPES, dtype=bool)[[shapes[word] for word in words]]
-            known = np.concatenate([features[first : after - 1], shown], axis=1)
-            lengths = np.array([len(ids[word]) for word in words], dtype=np.int64)
-            for start, end in self._bounds(words, lengths):
-                read = np.arange(n_words + start, n_words + end)
-                tokens = [ids[word] for word in words[start:end]]
-                windows.append(self._window(tokens, known[start:end], read))
-            n_words += len(words)
-        return WindowInputs(windows)
-
-    def _ids(self, ids: list[int]) -> list[int]:
-        """The pieces of a word. A word without any (a control character) is read as unknown."""
-        return ids[: self._room] or [self._pieces.unknown]
+            own = slice(first, after - 1)  # without the piece behind the text
+            words.append(np.stack([pieces.starts[own], pieces.ends[own]], axis=1))
+            texts = pieces.words[own]
+            shown = np.eye(N_SHAPES, dtype=bool)[[shapes[text] for text in texts]]
+            known = np.concatenate([features[own], shown], axis=1)
+            lengths = np.array([len(ids[text]) for text in texts], dtype=np.int64)
+            for start, end in self._bounds(texts, lengths):
+                tokens, counts = [ids[text] for text in texts[start:end]], lengths[start:end]
+                framed = np.concatenate([[self._pieces.cls], *tokens, [self._pieces.sep]])
+                firsts = np.zeros(len(framed), dtype=bool)
+                firsts[counts.cumsum() - counts + 1] = True
+                spread = np.zeros((len(framed), known.shape[1]), dtype=np.float32)
+                spread[1:-1] = known[start:end].repeat(counts, axis=0)
+                read = {"firsts": firsts, "features": spread}
+                places = np.arange(n_words + start, n_words + end)
+                windows.append(Window(framed.astype(np.int32), places, read))
+            n_words += len(texts)
+        return words, EncoderInputs(windows)
 
     def _bounds(self, words: Sequence[str], lengths: np.ndarray) -> Iterator[tuple[int, int]]:
         """The first word of each window and the one after its last."""
@@ -93,16 +98,6 @@ class WordReader:
                     last = stop
             yield first, last
             first = last
-
-    def _window(self, pieces: list[list[int]], features: np.ndarray, words: np.ndarray) -> Window:
-        """A window of words: "firsts" is on the first piece of each, "features" on all its pieces."""
-        lengths = np.array([len(own) for own in pieces])
-        ids = np.concatenate([[self._pieces.cls], *pieces, [self._pieces.sep]]).astype(np.int32)
-        firsts = np.zeros(len(ids), dtype=bool)
-        firsts[lengths.cumsum() - lengths + 1] = True
-        spread = np.zeros((len(ids), features.shape[1]), dtype=np.float32)
-        spread[1:-1] = features.repeat(lengths, axis=0)
-        return Window(ids, words, {"firsts": firsts, "features": spread})
 
 
 def allowed_tags(
@@ -124,21 +119,6 @@ def allowed_tags(
         allowed[first : first + 1, 1 + 2 * label] = True
         allowed[first + 1 : last, 2 + 2 * label] = True
     return allowed
-
-
-def shares_in_tokens(words: np.ndarray, tokens: np.ndarray) -> csr_array:
-    """What share of a token each word is: float32 [t, w]; times values of words, the tokens' means.
-
-    The arguments are the characters of both, int64 [w, 2] and [t, 2], ascending. A token that
-    touches no word, such as blanks, has shares of 0.
-    """
-    first = np.searchsorted(words[:, 1], tokens[:, 0], side="right")
-    counts = np.searchsorted(words[:, 0], tokens[:, 1], side="left") - first
-    counts = np.maximum(counts, 0)
-    bounds = np.concatenate([[0], counts.cumsum()])
-    touched = np.arange(bounds[-1]) + np.repeat(first - bounds[:-1], counts)
-    shares = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
-    return csr_array((shares, touched, bounds), shape=(len(tokens), len(words)))
 
 
 def without_labels(scores: np.ndarray, left_out: np.ndarray) -> np.ndarray:
@@ -178,15 +158,13 @@ def tagged_mentions(words: Sequence[np.ndarray], scores: np.ndarray) -> list[lis
     for place in range(longest - 1, -1, -1):
         tags[:, place] = tag
         tag = before[place][np.arange(len(words)), tag]
-    return [_mentions(own, row[: len(own)]) for own, row in zip(words, tags)]
-
-
-def _mentions(words: np.ndarray, tags: np.ndarray) -> list[Tagged]:
-    found: list[Tagged] = []
-    begins = np.flatnonzero((tags > OUTSIDE) & (tags % 2 == 1))
-    for first in begins.tolist():
-        last = first
-        while last + 1 < len(tags) and tags[last + 1] == tags[first] + 1:
-            last += 1
-        found.append((int(words[first, 0]), int(words[last, 1]), int(tags[first] - 1) // 2))
+    found: list[list[Tagged]] = []
+    for own, row in zip(words, tags):
+        found.append([])
+        bounds, row = own.tolist(), row[: len(own)].tolist()
+        for first in (place for place, tag in enumerate(row) if tag % 2 == 1):
+            last = first
+            while row[last + 1 : last + 2] == [row[first] + 1]:
+                last += 1
+            found[-1].append((bounds[first][0], bounds[last][1], (row[first] - 1) // 2))
     return found

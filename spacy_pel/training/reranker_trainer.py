@@ -111,7 +111,7 @@ class RerankerTrainer(Trainer):
         self.counts.mention_inputs += len(mentions)
         self.counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
         return self.loss_of_pairs(
-            self.model.layers[0],
+            self.model,
             pairs,
             # Where there is no candidate there is no negative, so any pair may stand there.
             np.where(cells < 0, cells[:, :1], cells),

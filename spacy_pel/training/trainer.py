@@ -17,7 +17,7 @@ from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import ScoreLoss, Targets
 from ..reading.mention import GoldMention
-from ..reading.text_inputs import TextInputs, TokenIds
+from ..reading.text_inputs import TokenIds, text_inputs
 from .mention_views import MaskAndReplace
 
 # The number of tokens that go through the encoder together. Memory grows with it.
@@ -135,7 +135,7 @@ class Trainer:
         """
 
         def one_pass(perturbations: list[np.ndarray] | None, weight: float):
-            outputs, backprop = tower.begin_update(TextInputs(tokens, perturbations))
+            outputs, backprop = tower.begin_update(text_inputs(tokens, perturbations))
             loss, d_outputs = objective(outputs, weight)
             return loss, backprop(d_outputs)
 

@@ -26,7 +26,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.linking.reranker import Reranker
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.entity_texts import EntityText
-from spacy_pel.reading.text_inputs import TextInputs
+from spacy_pel.reading.text_inputs import text_inputs
 
 from ..towers import MENTIONS, save_bert
 
@@ -73,10 +73,10 @@ def test_an_encoder_from_a_folder(tmp_path: Path, no_network: None) -> None:
     assert encoder.transformer.config.vocab_size == len(own) + 2
     with torch.no_grad():
         expected = saved(input_ids=torch.tensor(tokens[0].ids[None])).last_hidden_state.mean(1)
-    vector = model.get_ref("entity").predict(TextInputs(tokens))
+    vector = model.get_ref("entity").predict(text_inputs(tokens))
     np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5)
 
-    marked = Retriever(model).mention_inputs(MENTIONS).tokens[0].ids.tolist()
+    marked = Retriever(model).mention_inputs(MENTIONS).windows[0].ids.tolist()
     markers = [encoder.tokenizer.token_to_id(t) for t in ("[Ms]", "[Me]")]
     assert markers == [len(own), len(own) + 1]
     assert [marked.count(marker) for marker in markers] == [1, 1]
@@ -128,7 +128,7 @@ def test_the_encoder_of_a_trained_linker(tiny_folder: Path, component: str) -> N
     source = encoder_of(linker.model.get_ref("mention"))
     model = CrossEncoder(TrainedEncoder(str(tiny_folder / component)), length=40)
     model.initialize(X=[])
-    taken = encoder_of(model.layers[0])
+    taken = encoder_of(model)
     assert taken.tokenizer.to_str() == source.tokenizer.to_str()
     expected = source.transformer.state_dict()
     assert all(torch.equal(w, expected[k]) for k, w in taken.transformer.state_dict().items())

@@ -14,15 +14,15 @@ from spacy_pel.architectures import (
     DocumentEncoder,
     ScratchEncoder,
     SharedEncoder,
-    architecture_of,
     encoder_of,
     pack_retriever,
     saved_settings,
     unpack_retriever,
 )
+from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.reading.text_inputs import TextInputs
+from spacy_pel.reading.text_inputs import text_inputs
 
 from ..towers import ENTITIES, MENTIONS, TEXTS
 
@@ -39,6 +39,7 @@ MODELS = {
         LISTENER, SOURCE, pooling="end", **{**COSINES, **changes}
     ),
 }
+MAKERS = {**MODELS, "CrossEncoder": lambda **changes: CrossEncoder(SOURCE, **changes)}
 every_architecture = pytest.mark.parametrize(("name", "make"), MODELS.items())
 both_architectures = pytest.mark.parametrize("name", ["BiEncoder", "DocumentEncoder"])
 
@@ -49,7 +50,7 @@ def initialised(make: Callable[..., Model], **changes) -> Model:
 
 
 def train_one_side(model: Model, side: str) -> None:
-    inputs = TextInputs(Retriever(model).entity_tokens(ENTITIES))
+    inputs = text_inputs(Retriever(model).entity_tokens(ENTITIES))
     output, backprop = model.get_ref(side).begin_update(inputs)
     backprop(np.random.default_rng(0).normal(size=output.shape).astype(np.float32))
     model.finish_update(Adam(0.01))
@@ -73,7 +74,7 @@ def test_two_towers_start_alike_and_share_nothing_unless_told(shared: bool) -> N
 @every_architecture
 def test_a_file_opens_with_the_same_fingerprints_and_vectors(name: str, make) -> None:
     model = initialised(make, n_numbers=8)
-    architecture = architecture_of(model)
+    architecture = model.attrs["architecture"]
     given = ["tok2vec", "encoder"] if name == "SharedEncoder" else ["encoder"]
     named = {"architecture": f"spacy-pel.{name}.v1", "given": given}
     assert saved_settings(model) == {**architecture.settings, **named}
@@ -81,7 +82,7 @@ def test_a_file_opens_with_the_same_fingerprints_and_vectors(name: str, make) ->
     assert pack_retriever(unpack_retriever(packed)) == packed
     loaded = unpack_retriever(packed, LISTENER)
     one, other = Retriever(model), Retriever(loaded)
-    assert architecture_of(loaded).name == f"spacy-pel.{name}.v1" and other.width == 8
+    assert loaded.attrs["architecture"].name == f"spacy-pel.{name}.v1" and other.width == 8
     assert other.fingerprint() == one.fingerprint()
     assert other.entity_fingerprint() == one.entity_fingerprint()
     np.testing.assert_array_equal(other.entity_vectors(ENTITIES), one.entity_vectors(ENTITIES))
@@ -115,11 +116,15 @@ NOUNS = 'choose "mean", "focus", "both" or "cls"'
         ("DocumentEncoder", {"entity_length": 3}, "entity_length is 3 tokens; set it to 4 or"),
         ("SharedEncoder", {"entity_pooling": "x"}, 'unknown entity_pooling "x"'),
         ("BiEncoder", {"shared": True, "mention_layers": 2}, 'they are one; set "shared" to false'),
+        ("CrossEncoder", {"length": 15}, "length is 15 tokens; set it to 16 or more"),
+        ("CrossEncoder", {"retriever_weight": 32, "sure": 0.0}, "sure is 0; it is a probability"),
+        ("CrossEncoder", {"retriever_weight": 32, "sure": 1.5}, "it is a probability: give more"),
+        ("CrossEncoder", {"sure": 0.8}, "scores do not count; give retriever_weight as well"),
     ],
 )
 def test_wrong_settings(name: str, change: dict, message: str) -> None:
     with pytest.raises(PelError, match=message):
-        MODELS[name](**change)
+        MAKERS[name](**change)
 
 
 # Mention towers of fewer layers than their source

@@ -20,7 +20,7 @@ from spacy_pel.architectures import (
 )
 from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.reading.mention import DocumentContext, MentionInContext, TokenStates
+from spacy_pel.reading.mention import DocumentContext, MentionInContext
 
 from ..towers import TEXTS
 
@@ -49,8 +49,7 @@ def mentions(width: int = WIDTH) -> list[MentionInContext]:
         ends = np.array([i for i, letter in enumerate(text) if letter == " "])
         offsets = np.stack([np.concatenate([[0], ends[:-1] + 1]), ends], axis=1)
         states = random.normal(size=(len(offsets), width)).astype(np.float32)
-        tokens = TokenStates(states, offsets, np.zeros_like(states))
-        documents.append((text, DocumentContext(tokens)))
+        documents.append((text, DocumentContext(states, offsets, np.zeros_like(states))))
     (one, document), (other, other_document) = documents
     return [
         MentionInContext(other, 0, 17, other_document),
@@ -61,7 +60,7 @@ def mentions(width: int = WIDTH) -> list[MentionInContext]:
 
 def naive(linker: Retriever, mention: MentionInContext, pooling: str, states: torch.Tensor):
     """One mention's vector by torch alone."""
-    offsets = mention.document.token_states.offsets
+    offsets = mention.document.offsets
     own = encoder_of(linker.mention_tower)
     if own.layer is not None:
         layer = hugging_face_layer(own.layer.state_dict())
@@ -84,9 +83,7 @@ def hugging_face_layer(weights) -> BertLayer:
 def test_vectors_and_gradients(pooling: str, layer) -> None:
     linker, given = shared(pooling=pooling, layer=layer), mentions()
     weight = torch.randn(3, 32)
-    states = {
-        m.document: torch.tensor(m.document.token_states.states, requires_grad=True) for m in given
-    }
+    states = {m.document: torch.tensor(m.document.states, requires_grad=True) for m in given}
     expected = torch.stack([naive(linker, m, pooling, states[m.document]) for m in given])
     np.testing.assert_allclose(linker.mention_vectors(given), expected.detach().numpy(), atol=1e-6)
     map = encoder_of(linker.mention_tower).map
@@ -99,7 +96,7 @@ def test_vectors_and_gradients(pooling: str, layer) -> None:
     assert backprop(weight.numpy()) == []
     torch.testing.assert_close(map.weight.grad, d_map)
     for mention in given:
-        gradient = mention.document.token_states.gradient
+        gradient = mention.document.gradient
         expected_gradient = states[mention.document].grad.numpy()
         np.testing.assert_allclose(gradient, expected_gradient, atol=1e-6)
 
@@ -108,8 +105,8 @@ def test_where_both_sides_are_as_wide_it_begins_with_the_states() -> None:
     linker, given = shared(32), mentions(32)
     found = linker.mention_vectors(given)[1]
     assert linker.mention_vectors([]).shape == (0, 32)
-    document = linker.mention_inputs(given)[1]
-    states = document.tokens.states[slice(*document.spans[0])].mean(0)
+    read = linker.mention_inputs(given)[1]
+    states = read.document.states[slice(*read.spans[0])].mean(0)
     np.testing.assert_allclose(found, states / np.linalg.norm(states), atol=1e-6)
 
 

@@ -14,8 +14,9 @@ from spacy_pel.architectures import (
     towers,
 )
 from spacy_pel.linking.retriever import Retriever
+from spacy_pel.reading import text_inputs as reading
 from spacy_pel.reading.entity_texts import EntityText
-from spacy_pel.reading.text_inputs import TextInputs
+from spacy_pel.reading.text_inputs import text_inputs
 
 from ..towers import ENTITIES, TEXTS, bert_vector, biencoder
 
@@ -27,17 +28,17 @@ def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyP
     words = " ".join(TEXTS).split()
     texts = [EntityText(" ".join(rng.choice(words, n))) for n in rng.permutation(np.arange(1, 20))]
     tokens = reader.entity_tokens(texts)
-    together = tower.predict(TextInputs(tokens))
+    together = tower.predict(text_inputs(tokens))
     assert together.shape == (19, 32) and together.dtype == np.float32
-    alone = np.concatenate([tower.predict(TextInputs([t])) for t in tokens])
+    alone = np.concatenate([tower.predict(text_inputs([t])) for t in tokens])
     np.testing.assert_allclose(together, alone, atol=1e-5)
-    monkeypatch.setattr(TextInputs, "core_tokens", 30)  # many groups
+    monkeypatch.setattr(reading, "CORE_TOKENS", 30)  # many groups
     order = rng.permutation(len(tokens))
-    shuffled = tower.predict(TextInputs([tokens[i] for i in order]))
+    shuffled = tower.predict(text_inputs([tokens[i] for i in order]))
     np.testing.assert_allclose(shuffled, together[order], atol=1e-5)
     expected = bert_vector(encoder_of(tower).eval(), tokens[7]).detach().numpy()
     np.testing.assert_allclose(together[7], expected, atol=1e-5)
-    assert tower.predict(TextInputs([])).shape == (0, 32)
+    assert tower.predict(text_inputs([])).shape == (0, 32)
 
 
 def test_threads_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,15 +46,15 @@ def test_threads_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     set_dropout(model, 0.5)  # which inference has none of
     tower, reader = model.get_ref("entity"), Retriever(model)
     tokens = reader.entity_tokens([EntityText(" ".join(TEXTS[: i % 3 + 1])) for i in range(30)])
-    monkeypatch.setattr(TextInputs, "core_tokens", 40)  # many groups
-    alone = tower.predict(TextInputs(tokens))
+    monkeypatch.setattr(reading, "CORE_TOKENS", 40)  # many groups
+    alone = tower.predict(text_inputs(tokens))
     torch.set_num_threads(3)
     try:
-        np.testing.assert_array_equal(tower.predict(TextInputs(tokens)), alone)
+        np.testing.assert_array_equal(tower.predict(text_inputs(tokens)), alone)
         assert torch.get_num_threads() == 3
         monkeypatch.setattr(towers, "ThreadPoolExecutor", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            tower.predict(TextInputs(tokens))
+            tower.predict(text_inputs(tokens))
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(1)
@@ -63,7 +64,7 @@ def begun(model: Model, perturbed: bool = True):
     """The output and the callback of a step of the entity tower."""
     tokens = Retriever(model).entity_tokens(ENTITIES)
     zeros = [np.zeros((len(t.ids), 32), np.float32) for t in tokens] if perturbed else None
-    return model.get_ref("entity").begin_update(TextInputs(tokens, zeros))
+    return model.get_ref("entity").begin_update(text_inputs(tokens, zeros))
 
 
 D_OUTPUT = np.random.default_rng(0).normal(size=(len(ENTITIES), 32)).astype(np.float32)
@@ -94,7 +95,7 @@ def test_gradients_of_perturbations_come_back_in_order(monkeypatch: pytest.Monke
     model = biencoder()
     tower, tokens = model.get_ref("entity"), Retriever(model).entity_tokens(ENTITIES)
     output, backprop = begun(model)
-    np.testing.assert_allclose(output, tower.predict(TextInputs(tokens)), atol=1e-5)
+    np.testing.assert_allclose(output, tower.predict(text_inputs(tokens)), atol=1e-5)
     for inputs, d_vector, gradient in zip(tokens, D_OUTPUT, backprop(D_OUTPUT), strict=True):
         embeddings = torch.zeros(len(inputs.ids), 32, requires_grad=True)
         (bert_vector(encoder_of(tower), inputs, embeddings) @ torch.tensor(d_vector)).backward()

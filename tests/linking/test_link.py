@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from spacy_pel.kb import KnowledgeBase, SearchFilter
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
-from spacy_pel.linking.exact_names import is_acronym, sole_owners_first
-from spacy_pel.linking.link import link, without_candidates
+from spacy_pel.linking.link import link
 from spacy_pel.linking.nil import Sure, is_nil
-from spacy_pel.linking.reranking import Ordered, Reranking
+from spacy_pel.linking.ordering import Ordered, Reranking, is_acronym, sole_owners_first
 from spacy_pel.reading.mention import MentionInContext
 
 from ..conftest import ENTITIES
@@ -80,15 +79,6 @@ def decided(best, k=2, **settings):
     scores = [[score, score - 1] for score in best]
     index = FixedCandidates([[0, 1]] * len(scores), scores)
     return link(Encoder(), index, [None] * len(scores), k, **settings)
-
-
-@pytest.mark.parametrize("threshold", [None, 0.5])
-def test_mentions_that_lose_their_candidates(threshold: float | None) -> None:
-    links = decided([1.0, 1.0], nil_threshold=threshold)
-    left = without_candidates(links, np.array([False, True]), threshold)
-    assert left.numbers.tolist() == [[0, 1], [-1, -1]]
-    assert left.scores.tolist() == [[1, 0], [-math.inf, -math.inf]]
-    assert left.nil.tolist() == [False, threshold is not None]
 
 
 # Names and filters
@@ -158,7 +148,7 @@ def test_an_ordering_decides_on_order_probability_and_nil(kb, scores) -> None:
         )
         assert links.numbers.tolist() == plain.numbers[:, :-3:-1].tolist()
         assert links.scores.tolist() == plain.scores[:, :-3:-1].tolist()
-        assert links.probabilities.tolist() == [np.float32(0.3)] * 5
+        assert links.chances[:, 0].tolist() == [np.float32(0.3)] * 5
         assert links.nil.tolist() == [threshold > 0.5] * 5
 
 

@@ -11,8 +11,8 @@ from spacy_pel.fitting.learn_names import learn_acronyms
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.vector_writing import write_vectors
 from spacy_pel.kb.vectors.index import Candidates
-from spacy_pel.linking.ranking import Ranking, features_of, learnt_priors
-from spacy_pel.linking.reranking import Found
+from spacy_pel.linking.ordering import Found
+from spacy_pel.linking.ranking import Features, Ranking, features_of, learnt_priors
 from spacy_pel.models.ranker import fitted_ranker
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
 
@@ -134,14 +134,17 @@ def test_a_label_says_which_types_fit_and_how_often_the_kb_lacks_it() -> None:
     labels = ["Disease"] * 50 + ["Drug"] * 50
     types = [("T1",)] * 50 + [("T2",)] * 25 + [None] * 25
     priors = learnt_priors(labels, types, {("T1",): 500, ("T2",): 400, (): 100})
-    assert priors.affinity("DISEASE", ("T1",)) > 0 > priors.affinity("Disease", ("T2",))
-    assert priors.affinity("Drug", ("T1", "T2")) == priors.affinity("Drug", ("T2",)) > 0
-    assert priors.affinity("Drug", ()) < 0 == priors.affinity("Gene", ("T1",))
-    odds = [priors.log_odds_of_none(label) for label in ("Disease", "Gene", "drug")]
-    assert odds == sorted(odds)
+    asked = ["DISEASE", "Disease", "Drug", "Drug", "Drug", "Gene"]
+    types = [("T1",), ("T2",), ("T1", "T2"), ("T2",), (), ("T1",)]
+    empty, there = np.zeros((6, 1, 0), np.float32), np.ones((6, 1), bool)
+    looked = Features(empty, empty[:, 0], there, asked, [[own] for own in types])
+    fits, none, _ = looked.with_priors(priors)
+    right, wrong, several, one, without, unknown = fits.ravel()
+    assert right > 0 > wrong and several == one > 0 and without < 0 == unknown
+    assert none[0] < none[5] < none[2]
 
 
 def test_a_ranking_is_plain_data(kb: KnowledgeBase) -> None:
     ranking = ranking_by_score(labels={"A": 3})
     again = Ranking.of(ranking.as_data())
-    assert again.as_data() == ranking.as_data() and again.unknown(["a", "B"]) == ["B"]
+    assert again.as_data() == ranking.as_data()

@@ -37,7 +37,7 @@ def naive(ranker, mention, number: int) -> float:
     if number < 0:
         return -np.inf
     left, right = ranker.reader.mentions([mention]), ranker.reader.entities([TEXTS[number]])
-    encoder = encoder_of(ranker.model.layers[0]).eval()
+    encoder = encoder_of(ranker.model).eval()
     return pair_score(encoder, ranker.reader.pair(left[0], right[0])).item()
 
 

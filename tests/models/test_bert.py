@@ -16,7 +16,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.models.bert import Bert, architecture, build_transformer, last_hidden_states
 from spacy_pel.models.encoders import TextEncoder
 from spacy_pel.models.packed_weights import pack
-from spacy_pel.reading.word_pieces import train_tokenizer
+from spacy_pel.reading.text_inputs import train_tokenizer
 
 from ..towers import spread_weights
 

@@ -10,7 +10,7 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.models.bert import build_transformer, has_fast_bfloat16
 from spacy_pel.models.encoders import PairScorer, TextEncoder
-from spacy_pel.reading.text_inputs import TextInputs, TokenIds
+from spacy_pel.reading.text_inputs import TokenIds, text_inputs
 
 from ..towers import (
     bert_states,
@@ -32,7 +32,7 @@ def encoder(**changes) -> TextEncoder:
 
 
 def batch(tokens: list[TokenIds]) -> list[torch.Tensor]:
-    padded = TextInputs(tokens).padded(np.arange(len(tokens)), 0, 0)
+    padded = text_inputs(tokens).padded(np.arange(len(tokens)), 0, 0)
     return [torch.as_tensor(array) for array in padded.values()]
 
 
@@ -99,7 +99,7 @@ PAIRS = [
 
 
 def scorer() -> PairScorer:
-    return encoder_of(reranker(layers=2).model.layers[0]).eval()
+    return encoder_of(reranker(layers=2).model).eval()
 
 
 def scored(encoder: PairScorer, pairs, perturbation=NO_PERTURBATION) -> torch.Tensor:

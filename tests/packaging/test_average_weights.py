@@ -12,7 +12,7 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.packaging.average_weights import average_weights
 from spacy_pel.packaging.start import _UNTRAINED, untrained_pipeline
-from spacy_pel.reading.word_pieces import MENTION_END, MENTION_START
+from spacy_pel.reading.text_inputs import MENTION_END, MENTION_START
 
 from ..rankings import ranking_by_score
 

@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_pel.kb import SearchFilter
 from spacy_pel.pipeline.doc_mentions import long_forms, mentions_in_context, search_filters
-from spacy_pel.reading.mention import DocumentContext, TokenStates
+from spacy_pel.reading.mention import DocumentContext, MentionInContext
 
 TEXT = "Multiple sclerosis (MS) is rare. Lesions of MS were seen."
 
@@ -37,7 +37,7 @@ def test_acronyms_are_read_as_long_forms_if_that_is_asked(doc: Doc) -> None:
     """In a text that another component has read, a mention stands at the long form."""
     states = np.zeros((len(doc), 3), np.float32)
     offsets = np.array([(token.idx, token.idx + len(token)) for token in doc])
-    read = DocumentContext(TokenStates(states, offsets, states))
+    read = DocumentContext(states, offsets, states)
     for resolve, start in ((True, 0), (False, 44)):
         _, acronym = mentions_in_context(doc, doc.ents, None, resolve)
         assert acronym.surface == ("Multiple sclerosis" if resolve else "MS")
@@ -59,8 +59,13 @@ def test_what_scispacys_detector_has_found_goes_first(doc: Doc) -> None:
     assert long_forms(doc, doc.text) == {"MS": "one"}
 
 
-def test_a_label_has_types_of_its_own_within_the_sources_of_all(doc: Doc) -> None:
-    found = search_filters([doc.ents], ["Gene"], ["MSH"], {"TERM": ["Disease"]})
-    assert found == [SearchFilter(("Disease",), ("MSH",))] * 2
-    assert search_filters([doc.ents], None, None, {"OTHER": ["Disease"]}) == [None, None]
-    assert search_filters([doc.ents], None, None, None) is None
+def test_a_label_has_types_of_its_own_within_the_sources_of_all() -> None:
+    mentions = [MentionInContext("A b", 0, 1), MentionInContext("A b", 2, 3)]
+    labels = ["TERM", "OTHER"]
+    found = search_filters(mentions, labels, ["Gene"], ["MSH"], {"TERM": ["Disease"]})
+    assert found == [SearchFilter((kind,), ("MSH",)) for kind in ("Disease", "Gene")]
+    found = search_filters(mentions, labels, None, None, {"TERM": ["Disease"]})
+    assert found == [SearchFilter(("Disease",)), None]
+    assert search_filters(mentions, labels, None, None, None) is None
+    blank = MentionInContext("A b", 1, 2)  # finds nothing
+    assert search_filters([blank], labels, None, None, None) == [SearchFilter(ids=("",))]

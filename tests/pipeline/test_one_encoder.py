@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,7 +82,8 @@ def test_the_words_alone_can_be_added(nlp: Language, monkeypatch) -> None:
     mentions = mentions_in_context(doc, doc.ents, read_documents(linker.model, [doc])[0][0], True)
     in_text = linker.retriever.mention_vectors(mentions)
     alone = linker.retriever.entity_vectors([EntityText(ent.text) for ent in doc.ents])
-    monkeypatch.setattr(linker.retriever, "reads_names", True)
+    own = replace(linker.retriever.architecture, surface=True)
+    monkeypatch.setattr(linker.retriever, "architecture", own)
     both = linker.retriever.mention_vectors(mentions)
     expected = [(a + b) / np.linalg.norm(a + b) for a, b in zip(in_text, alone)]
     np.testing.assert_allclose(both, expected, atol=1e-6)

@@ -9,7 +9,7 @@ from spacy.tokens import Span
 from spacy.training import Example
 
 from spacy_pel.errors import PelError
-from spacy_pel.linking.exact_names import is_acronym
+from spacy_pel.linking.ordering import is_acronym
 from spacy_pel.reading.mention import MentionInContext
 
 from ..rankings import ranking_by_score

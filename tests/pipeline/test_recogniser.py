@@ -87,7 +87,7 @@ def test_a_kb_of_other_types_shows_its_names(nlp: Language, tmp_path: Path) -> N
     recogniser = nlp.get_pipe("kb_ner")
     before = recogniser.kb.path
     recogniser.set_kb(other.path)
-    _, entity_labels = recogniser.made_of_kb(recogniser._names)
+    _, entity_labels, _ = recogniser.made_of_kb(recogniser._tools)
     assert not entity_labels.any()
     found(nlp, "A patient with zebra fever")
     recogniser.set_kb(before)

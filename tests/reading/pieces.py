@@ -2,8 +2,7 @@
 
 from tokenizers import Tokenizer
 
-from spacy_pel.reading.text_inputs import TokenIds
-from spacy_pel.reading.word_pieces import train_tokenizer
+from spacy_pel.reading.text_inputs import TokenIds, train_tokenizer
 
 TEXTS = [
     "the patient had hepatotoxicity and severe pain after aspirin",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.reading.acronyms import (
@@ -89,13 +89,6 @@ def walk(text: str, long_forms: dict[str, str], mentions: list[tuple[int, int]])
 
 def is_word(letter: str) -> bool:
     return letter.isalnum()
-
-
-@settings(max_examples=30)
-@given(st.text(max_size=60) | st.text("MS (multiplescro); -", max_size=60))
-def test_any_text_has_definitions(text: str) -> None:
-    for short, long in defined_acronyms(text).items():
-        assert short and short not in long
 
 
 def test_in_a_text_that_stays_an_acronym_stands_where_its_long_form_does() -> None:

@@ -2,8 +2,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.reading.document_windows import Window, WindowReader, window_bounds
-from spacy_pel.reading.mention import DocumentContext, MentionInContext
+from spacy_pel.reading.mention import (
+    DocumentContext,
+    MentionInContext,
+    WindowReader,
+    window_bounds,
+)
 
 from .pieces import TEXTS, TOKENIZER, as_pieces, pieces
 
@@ -20,20 +24,6 @@ def mentions_of(
     return [MentionInContext(text, a, a + len(s), document) for a, s in zip(starts, surfaces)]
 
 
-def read(window: Window) -> list[list[str]]:
-    """The word pieces that each of its mentions is read from."""
-    return [as_pieces(window)[first:last] for first, last in window.spans]
-
-
-def marked(window: Window) -> list[str]:
-    return [as_pieces(window)[i] for i in np.flatnonzero(window.known["focus"])]
-
-
-def owned(windows: list[Window]) -> dict[int, tuple[Window, int]]:
-    """The window of each mention, and its place among that one's."""
-    return {i: (w, n) for w in windows for n, i in enumerate(w.outputs.tolist())}
-
-
 def test_documents_and_texts_are_apart() -> None:
     text, document = TEXTS[0], DocumentContext()
     first, second = mentions_of(text, "pain", "aspirin", document=document)
@@ -42,7 +32,8 @@ def test_documents_and_texts_are_apart() -> None:
     windows = reader().inputs([first, equal, second, replaced]).windows
     assert [w.outputs.tolist() for w in windows] == [[0, 2], [1], [3]]
     read = [pieces("pain", "aspirin"), pieces("severe"), pieces("severe", "pain")]
-    assert [marked(window) for window in windows] == read
+    marked = [[as_pieces(w)[i] for i in np.flatnonzero(w.known["focus"])] for w in windows]
+    assert marked == read
     assert not reader().inputs([]).windows
 
 
@@ -75,14 +66,15 @@ def test_any_mention_is_read_once_and_whole(
     longest = min(length, limit)
     for window in windows:
         assert len(window.ids) == len(window.known["focus"]) <= longest and len(window.outputs)
-    for i, (window, place) in owned(windows).items():
+    owned = [(i, w, place) for w in windows for place, i in enumerate(w.outputs.tolist())]
+    for i, window, place in owned:
         first = at[mentions[i].start]
         last = min(at[mentions[i].end], first + longest - 2)
         inner = as_pieces(window)[1:-1]
         if first == last:
             assert window.spans[place].tolist() == [0, len(window.ids)]
             continue
-        assert read(window)[place] == whole[first:last]
+        assert as_pieces(window)[slice(*window.spans[place])] == whole[first:last]
         begin = first - int(window.spans[place, 0]) + 1  # of the window in the document
         assert inner == whole[begin : begin + len(inner)]
         expected = [begin + n in in_mentions for n in range(len(inner))]

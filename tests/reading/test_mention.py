@@ -10,7 +10,6 @@ from spacy_pel.reading.mention import (
     DocumentContext,
     MentionInContext,
     SharedStatesReader,
-    TokenStates,
 )
 
 
@@ -22,7 +21,7 @@ def document(gaps_and_lengths: list[tuple[int, int]]) -> tuple[str, DocumentCont
         offsets.append((len(text), len(text) + length))
         text += "x" * length
     states = np.zeros((len(offsets), 3), np.float32)
-    return text, DocumentContext(TokenStates(states, np.array(offsets), np.zeros_like(states)))
+    return text, DocumentContext(states, np.array(offsets), np.zeros_like(states))
 
 
 TOKENS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), min_size=1, max_size=8)
@@ -37,8 +36,8 @@ def test_a_mention_has_the_tokens_that_it_touches(tokens, data) -> None:
         end = data.draw(st.integers(start + 1, len(text)))
         mentions.append(MentionInContext(text, start, end, context))
     (found,) = SharedStatesReader().inputs(mentions)
-    assert found.tokens is context.token_states and found.mentions.tolist() == [0, 1, 2]
-    offsets = context.token_states.offsets
+    assert found.document is context and found.mentions.tolist() == [0, 1, 2]
+    offsets = context.offsets
     for (_, start, end, *_), (first, last) in zip(mentions, found.spans):
         touched = [i for i, (a, b) in enumerate(offsets) if a < end and start < b]
         assert touched == list(range(first, last)) or (not touched and last == first + 1)
@@ -52,7 +51,7 @@ def test_mentions_are_gathered_by_document() -> None:
     found = SharedStatesReader().inputs(mentions)
     assert [each.mentions.tolist() for each in found] == [[0, 2], [1]]
     assert [each.spans.tolist() for each in found] == [[[0, 1], [1, 2]], [[1, 2]]]
-    assert [each.tokens for each in found] == [one.token_states, other.token_states]
+    assert [each.document for each in found] == [one, other]
     for context in (None, DocumentContext()):
         with pytest.raises(PelError, match="load the whole pipeline"):
             SharedStatesReader().inputs([MentionInContext("a text", 0, 1, context)])

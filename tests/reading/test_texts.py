@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.reading.entity_texts import EntityReader, EntityText
-from spacy_pel.reading.marked_texts import MarkedTextReader, PairReader
-from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.kb import Entity
+from spacy_pel.reading.entity_texts import EntityReader, EntityText, proxy_texts
+from spacy_pel.reading.mention import MarkedTextReader, MentionInContext, PairReader
 
 from .pieces import TEXTS, TOKENIZER, as_pieces, pieces
 
@@ -90,6 +90,24 @@ def test_many_mentions_of_a_document_equal_one_at_a_time(
 
 
 # Entities
+
+MS = Entity("C1", "Multiple sclerosis", ("MS", "Sclerosis"), ("Disease", "Finding"), "Of nerves.")
+
+
+def test_the_rows_of_an_entity() -> None:
+    types, bare = "Disease, Finding", MS._replace(definition=None)
+    whole = EntityText(MS[1], types, "MS; Sclerosis. Of nerves.")
+    assert proxy_texts(MS, "entity") == [whole]
+    assert proxy_texts(bare, "entity") == [whole._replace(description="MS; Sclerosis")]
+    # The text of the paper (PEL, appendix A): title, types and description.
+    assert proxy_texts(MS, "title") == [EntityText(MS[1], types, "Of nerves.")]
+    names = [EntityText(MS[1], types), *(EntityText(n, types, MS[1]) for n in MS.aliases)]
+    assert proxy_texts(MS, "name") == names
+    described = [text.description for text in proxy_texts(MS, "described-name")]
+    assert described == ["Of nerves.", *["Multiple sclerosis. Of nerves."] * 2]
+    repeated = MS._replace(aliases=("MS", MS[1], "MS"))
+    assert [text.title for text in proxy_texts(repeated, "name")] == [MS[1], "MS"]
+    assert proxy_texts(Entity("C2", "Aspirin"), "name") == [EntityText("Aspirin")]
 
 
 @given(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.kb.pieces import Pieces
-from spacy_pel.reading.word_pieces import CLS, SEP, train_tokenizer
+from spacy_pel.reading.text_inputs import CLS, SEP, train_tokenizer
 from spacy_pel.reading.words import (
     N_SHAPES,
     WordReader,
@@ -16,17 +16,10 @@ from spacy_pel.reading.words import (
     shape_of,
     tagged_mentions,
     without_labels,
-    words_of,
 )
 
 TEXTS = ["Aspirin (ASA) eases pain. It thins blood", "", "pain " * 9]
 TOKENIZER = train_tokenizer(TEXTS, 60)
-
-
-def test_words_are_runs_of_letters_and_digits_and_single_other_characters() -> None:
-    found = [[text[a:b] for a, b in own] for text, own in zip(TEXTS, words_of(Pieces(TEXTS)))]
-    assert found[0] == "Aspirin ( ASA ) eases pain . It thins blood".split()
-    assert found[1:] == [[], ["pain"] * 9]
 
 
 def test_a_window_ends_where_a_sentence_does_and_each_word_is_read_once() -> None:
@@ -34,7 +27,9 @@ def test_a_window_ends_where_a_sentence_does_and_each_word_is_read_once() -> Non
     features = np.zeros((len(pieces.words), 2), dtype=bool)
     features[0, 1] = True  # of "Aspirin"
     length = 2 + sum(len(TOKENIZER.encode(word).ids) for word in pieces.words[:8])
-    windows = WordReader(TOKENIZER, length).inputs(pieces, features).windows
+    words, (windows, _) = WordReader(TOKENIZER, length).inputs(pieces, features)
+    found = [[text[a:b] for a, b in own] for text, own in zip(TEXTS, words)]
+    assert found == ["Aspirin ( ASA ) eases pain . It thins blood".split(), [], ["pain"] * 9]
     assert [window.outputs.tolist() for window in windows[:2]] == [[*range(7)], [7, 8, 9]]
     assert np.concatenate([window.outputs for window in windows]).tolist() == list(range(19))
     assert all(len(window.ids) <= length for window in windows)

@@ -10,7 +10,7 @@ import torch
 from thinc.api import Model
 from torch import Tensor
 
-from spacy_pel.architectures import encoder_of
+from spacy_pel.architectures import encoder_of, towers_of
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.entity_texts import encode_rows, proxy_texts
@@ -89,7 +89,7 @@ def gradients(model: Model) -> dict[str, Tensor]:
     """By the name of the weight and the place of its tower; zeros where there is none."""
     return {
         f"{place}.{name}": torch.zeros_like(weight) if weight.grad is None else weight.grad
-        for place, tower in enumerate(model.layers)
+        for place, tower in enumerate(towers_of(model))
         for name, weight in encoder_of(tower).named_parameters()
     }
 

@@ -81,7 +81,7 @@ def trainer(kb: KnowledgeBase, fgsm: FGSM | None = None, seed: int = 0, views=No
 
 
 def encoder(ranker: Reranker):
-    return encoder_of(ranker.model.layers[0])
+    return encoder_of(ranker.model)
 
 
 def naive_step(ranker: Reranker, kb: KnowledgeBase, fgsm: FGSM | None) -> StepLoss:

@@ -87,7 +87,7 @@ def naive_step(linker: Retriever, naive, fgsm: FGSM | None) -> StepLoss:
     mention_encoder = encoder_of(linker.mention_tower).eval()
     entity_encoder = encoder_of(linker.entity_tower).eval()
     tokens = linker.entity_tokens(ENTITIES)
-    mentions = [bert_vector(mention_encoder, t) for t in linker.mention_inputs(MENTIONS).tokens]
+    mentions = [bert_vector(mention_encoder, t) for t in linker.mention_inputs(MENTIONS).windows]
     per_pair = fgsm is not None and fgsm.per_pair
     pairs = [(i, c) for i in range(4) for c in range(5)]
     keys = {(i, c): (i, c) if per_pair else c for i, c in pairs}
@@ -177,7 +177,7 @@ BATCH = [CLUSTERED[place] for place in (0, 2, 5, 7, 9)]
 def naive_step_of_edges(linker: Retriever, naive) -> float:
     """A step on BATCH with everything searched by brute force; leaves gradients on the weights."""
     mentions, entities = (encoder_of(t).eval() for t in (linker.mention_tower, linker.entity_tower))
-    inputs = linker.mention_inputs([m.context for m in CLUSTERED]).tokens
+    inputs = linker.mention_inputs([m.context for m in CLUSTERED]).windows
     of_mentions = [bert_vector(mentions, tokens) for tokens in inputs]
     texts = [proxy_texts(entity, "entity")[0] for entity in kbs.ENTITIES]
     of_entities = [bert_vector(entities, tokens) for tokens in linker.entity_tokens(texts)]

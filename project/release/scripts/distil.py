@@ -27,7 +27,7 @@ from spacy_pel.documents.document import Document
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.entity_texts import EntityText, proxy_texts
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
-from spacy_pel.reading.text_inputs import TextInputs
+from spacy_pel.reading.text_inputs import text_inputs
 from spacy_pel.training.optimizer import AdamW, apply_gradients
 
 BATCH = 256  # names of a step
@@ -137,7 +137,7 @@ def taught(
     alone = [MentionInContext(text.title, 0, len(text.title)) for text in texts]
     words = [mention.surface for mention in (*alone, *mentions)]
     goals = teacher.entity_vectors([EntityText(name) for name in words])
-    rows = TextInputs(student.entity_tokens(texts))
+    rows = text_inputs(student.entity_tokens(texts))
     distances = []
     for tower, inputs, wanted in (
         (student.entity_tower, rows, goals[: len(texts)]),

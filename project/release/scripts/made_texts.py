@@ -18,7 +18,7 @@ from spacy_pel.documents.document import Document, mention_at
 from spacy_pel.documents.open_documents import open_documents
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.linking.exact_names import is_acronym
+from spacy_pel.linking.ordering import is_acronym
 from spacy_pel.system.whole_files import whole_file
 
 NAMES_OF_TEXT = 32

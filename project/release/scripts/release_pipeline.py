@@ -9,7 +9,7 @@ import spacy
 import typer
 from spacy.util import compile_infix_regex
 
-from spacy_pel.architectures import encoder_of
+from spacy_pel.architectures import encoder_of, towers_of
 
 # A mention may begin or end at any hyphen or bracket, so a token does.
 SPLITS = [r"[^\w\s]"]
@@ -34,7 +34,7 @@ def main(trained: Path, kb: Path, output: Path) -> None:
         pipe = nlp.add_pipe(config.pop("factory"), name, config={**config, "kb": str(kb)})
         pipe.from_disk(trained / name)
         pipe.set_kb(kb)
-        for tower in pipe.model.layers:
+        for tower in towers_of(pipe.model):
             encoder = encoder_of(tower)
             weights = encoder.weights().items()
             step = STEPS[name]

@@ -14,7 +14,7 @@ from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.joint_linking import clusters_of, with_settings
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.linking.clusters import Clusters
-from spacy_pel.pipeline.joint_answers import CorpusMention
+from spacy_pel.pipeline.annotations import CorpusMention
 
 from ...conftest import ENTITIES
 from ...fitting.calibration_corpus import write_repeated_corpus

@@ -1,4 +1,7 @@
-"""The second look: the best candidates of each mention, ordered again by a reranker's scores."""
+"""What orders the candidates that were found: exact names, and a reranker's second look.
+
+A name is exact if it equals the mention, ignoring case, blanks and punctuation.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ from ..reading.mention import MentionInContext
 
 if TYPE_CHECKING:
     from .reranker import Reranker
+
+# The largest number of letters of an acronym.
+_ACRONYM = 5
 
 
 class Reranking(NamedTuple):
@@ -47,6 +53,48 @@ class Ordered(NamedTuple):
     in_kb: np.ndarray | None = None
 
 
+def sole_owners_first(kb: KnowledgeBase, found: Found) -> Ordered:
+    """The entity that alone has the mention as a name first, then the others as they were.
+
+    It orders candidates where nothing was fitted. Of mentions in abstracts that a knowledge base calls
+    by one name alone, 97 to 98 % mean its owner. Of acronyms fewer do, so for these the context
+    decides, as for names with several owners.
+    """
+    owns = sole_owners(kb, found.mentions, found.candidates.numbers)
+    return Ordered(np.argsort(~owns, kind="stable"))
+
+
+def sole_owners(
+    kb: KnowledgeBase, mentions: Sequence[MentionInContext], numbers: np.ndarray
+) -> np.ndarray:
+    """Tell which candidates of n mentions alone have the mention as a name, bool [n, k].
+
+    ``numbers``, int64 [n, k], are those of the candidates in the KB; -1 for no candidate. Each name
+    is looked up once.
+    """
+    owners = {surface: sole_owner(kb, surface) for surface in {m.surface for m in mentions}}
+    # No number equals None.
+    matches = [row == owners[mention.surface] for mention, row in zip(mentions, numbers)]
+    return np.array(matches, dtype=bool).reshape(numbers.shape)
+
+
+def sole_owner(kb: KnowledgeBase, name: str) -> int | None:
+    """The number of the one entity that has a name; None if none has it, or several have.
+
+    An acronym has no sole owner: that the knowledge base knows one meaning does not make it right.
+    """
+    owners = [] if is_acronym(name) else kb.numbers_named(name)
+    return int(owners[0]) if len(owners) == 1 else None
+
+
+def is_acronym(text: str) -> bool:
+    """Whether a text is one word of at most five letters, two of them capitals at least."""
+    letters = [character for character in text if character.isalpha()]
+    return (
+        len(letters) <= _ACRONYM and sum(map(str.isupper, letters)) >= 2 and len(text.split()) == 1
+    )
+
+
 def reranked_candidates(
     found: Candidates,
     mentions: Sequence[MentionInContext],
@@ -74,8 +122,8 @@ def reranked_candidates(
     for columns, row, candidates in zip(order, rerank_scores, numbers):
         keys = [(-row[i], ids[n]) for i, n in enumerate(candidates.tolist()) if n >= 0]
         columns[: len(keys)] = sorted(range(len(keys)), key=keys.__getitem__)
-    candidates = Candidates(*in_order(order, *found))
-    (rerank_scores,) = in_order(order, rerank_scores)
+    candidates = Candidates(*(np.take_along_axis(column, order, axis=1) for column in found))
+    rerank_scores = np.take_along_axis(rerank_scores, order, axis=1)
     return candidates, np.where(candidates.numbers < 0, np.float32(np.nan), rerank_scores)
 
 
@@ -85,11 +133,6 @@ def group_means(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
     together = rows[np.argsort(members, kind="stable")]
     sums = np.add.reduceat(together, counts.cumsum() - counts, dtype=np.float64)
     return (sums / counts[:, None]).astype(rows.dtype)[members]
-
-
-def in_order(order: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
-    """Each of the arrays [n, k] with its columns in the given order, int64 [n, k]."""
-    return [np.take_along_axis(array, order, axis=1) for array in arrays]
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:
