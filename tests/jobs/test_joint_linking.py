@@ -80,7 +80,7 @@ def searched(nlp: Language, ent) -> float:
     linker = nlp.get_pipe("proxy_linker")
     doc = nlp.make_doc(ent.doc.text)
     doc.ents = [doc.char_span(ent.start_char, ent.end_char, label="TERM")]
-    found = linker.kb.search(linker.predict([doc]).links.vectors, len(linker.kb))
+    found = linker.kb.search(linker.predict([doc])[1].vectors, len(linker.kb))
     (place,) = np.flatnonzero(found.numbers[0] == linker.kb.number(ent.kb_id_))
     return float(found.scores[0, place])
 
