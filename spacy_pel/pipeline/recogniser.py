@@ -186,7 +186,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
 
     def _is_name(self, words: str) -> bool:
         """Whether an entity that belongs to a label has a name, or as a plural."""
-        _, labels = self.made_of_kb(self._names)
+        _, labels, _ = self.made_of_kb(self._tools)
         forms = {words, words.removesuffix("s")}
         return any(labels[self.kb.numbers_named(form)].any() for form in forms)
 
