@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 import spacy
 from spacy.language import Language
+from spacy.util import fix_random_seed
 
 from ..architectures import pipeline_folder
 from ..errors import PelError
@@ -20,8 +20,6 @@ from ..jobs.embed import embed_kb
 from ..kb import Entity, KnowledgeBase
 from ..kb.change import remove_entities
 from ..kb.readers.build_from_sources import build_from_sources
-from ..kb.store import KB_FILE
-from ..system.whole_files import whole_file
 from .assemble import assemble, check_replaceable
 
 # The pipeline that the project's workflow "release" makes.
@@ -70,19 +68,10 @@ def start(
     check_replaceable(out, force=force)
     config = _encoder_config(encoder)
     parts = out.with_name(f"{out.name}.parts")  # what is unfinished
-    kb, made_of = parts / "kb", parts / "made_of.json"
-    states = [[_state(source) for source in sources], sorted(below)]
-    try:
-        is_built = json.loads(made_of.read_text("utf8")) == states and (kb / KB_FILE).is_file()
-    except (OSError, ValueError):
-        is_built = False
-    if not is_built:
-        shutil.rmtree(parts, ignore_errors=True)
-        built = build_from_sources(sources, kb, in_any_order=True, progress=reading)
-        if below:
-            remove_entities(kb, _not_below(built, below))
-        with whole_file(made_of) as file:
-            json.dump(states, file)
+    kb = parts / "kb"  # the same sources give the same KB, whose vectors go on where they were
+    built = build_from_sources(sources, kb, in_any_order=True, progress=reading)
+    if below:
+        remove_entities(kb, _not_below(built, below))
     nlp = untrained_pipeline(kb, config)
     linker = nlp.get_pipe("proxy_linker")
     embed_kb(kb, linker, progress=encoding)
@@ -100,6 +89,7 @@ def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
     nlp.add_pipe("kb_matcher", config={"kb": str(kb)})
     nlp.add_pipe("proxy_linker", config={**config, "kb": str(kb)})
     if "model" in config:
+        fix_random_seed(0)  # the same encoder gives the same weights, whatever is added to it
         nlp.initialize()
     return nlp
 
@@ -134,10 +124,3 @@ def _encoder_config(encoder: str | None) -> dict[str, Any]:
         return {"path": encoder}
     source = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": encoder}
     return {"model": {**_UNTRAINED, "encoder": source}}
-
-
-def _state(source: Path) -> list:
-    """A source and what shows that it has changed: each file with its size and time."""
-    files = sorted(source.rglob("*")) if source.is_dir() else [source] * source.exists()
-    states = [(file, file.stat()) for file in files]
-    return [str(source.absolute()), [[str(f), s.st_size, s.st_mtime_ns] for f, s in states]]

@@ -6,6 +6,7 @@ import pytest
 import spacy
 
 from spacy_pel.errors import PelError
+from spacy_pel.jobs.document_blocks import NoBar
 from spacy_pel.packaging import start as task
 from spacy_pel.packaging.start import start
 
@@ -28,7 +29,6 @@ def links(pipeline: Path) -> list[tuple[str, str]]:
 def test_it_links(obo: Path, bert: Path, tmp_path: Path) -> None:
     made = start([obo], tmp_path / "out", encoder=str(bert))
     assert len(made) == 2 and made.row_kind == "name"
-    assert not (tmp_path / "out.parts").exists()
     moved = (tmp_path / "out").rename(tmp_path / "moved")
     obo.unlink()
     assert links(moved) == [("multiple sclerosis", "T:1"), ("MS", "T:1"), ("cephalgia", "T:2")]
@@ -57,25 +57,21 @@ def test_it_links_to_a_part_of_an_ontology(obo: Path, bert: Path, tmp_path: Path
         start([obo], tmp_path / "other", encoder=str(bert), below=["T:9"])
 
 
-def test_an_interrupted_one_goes_on(obo: Path, bert: Path, tmp_path: Path, monkeypatch) -> None:
-    built = []
-    build = task.build_from_sources
-    monkeypatch.setattr(
-        task, "build_from_sources", lambda *a, **k: built.append(a[0]) or build(*a, **k)
-    )
+def test_an_interrupted_one_goes_on(
+    obo: Path, bert: Path, tmp_path: Path, monkeypatch, caplog
+) -> None:
+    class Stopping(NoBar):
+        def update(self, n: int) -> None:
+            raise KeyboardInterrupt
 
-    def stop(**_: object) -> None:
-        raise KeyboardInterrupt
-
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            start([obo], tmp_path / "out", encoder=str(bert), encoding=stop)
-        assert not (tmp_path / "out").exists()
-    assert len(built) == 1
-    obo.write_text(OBO.replace("cephalgia", "head pain"))
+    caplog.set_level("INFO", "spacy_pel.jobs")
+    monkeypatch.setattr("spacy_pel.reading.entity_texts.CHUNK", 1)
+    with pytest.raises(KeyboardInterrupt):
+        start([obo], tmp_path / "out", encoder=str(bert), encoding=Stopping)
+    assert not (tmp_path / "out").exists()
     start([obo], tmp_path / "out", encoder=str(bert))
-    assert len(built) == 2
-    assert links(tmp_path / "out") == [("multiple sclerosis", "T:1"), ("MS", "T:1")]
+    assert caplog.messages == ["resuming: 1 of 2 blocks done"]
+    assert not (tmp_path / "out.parts").exists()
 
 
 def test_without_an_encoder_it_says_what_to_give(obo: Path, tmp_path: Path, monkeypatch) -> None:
