@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PelError
-from .format import LONGEST, BoundedFile, Format, Input, NumberedDocs, whole
+from .format import LONGEST, BoundedFile, Format, Input, NumberedDocs
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, DocBin
 
+MOST_HELD = 2**30  # bytes of a file, which is held in memory
 # Documents that people write unpack to ten to twenty times the size of their file.
 MOST_BYTES, MOST_TIMES = 2**30, 50
 MOST_DOCUMENTS = 1_000_000
@@ -31,7 +32,12 @@ def _split(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     from spacy.vocab import Vocab
 
     try:
-        docs = _limited(whole(file))
+        data = file.file.read(MOST_HELD + 1)
+        if len(data) > MOST_HELD:
+            raise PelError(
+                f"longer than {MOST_HELD:,} bytes, and it would be held in memory", _SPLIT
+            )
+        docs = _limited(data)
         # Each on its own, with its strings: in a memory zone, those of an earlier one are forgotten.
         for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
             # A DocBin holds each word once, so that a small file can give an endless text.

@@ -143,22 +143,22 @@ def linked_document(doc: Doc, spans_key: str | None) -> dict[str, Any]:
 
 def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
     """The mentions of a Doc as plain data; "xrefs" and "via" are there if they were written."""
-    return [_linked_mention(span) for span in mention_spans(doc, spans_key)]
-
-
-def _linked_mention(span: Span) -> dict[str, Any]:
-    candidates, xrefs, via = span._.kb_candidates, span._.kb_xrefs, span._.kb_via
-    return {
-        "start": span.start_char,
-        "end": span.end_char,
-        "text": span.text,
-        "label": span.label_,
-        "id": span.kb_id_,
-        "name": next((c["name"] for c in candidates if c["id"] == span.kb_id_), None),
-        "types": span._.kb_types,
-        **({} if xrefs is None else {"xrefs": xrefs}),
-        "score": span._.kb_score,
-        "probability": span._.kb_probability,
-        "candidates": candidates,
-        **({} if via is None else {"via": via}),
-    }
+    mentions = []
+    for span in mention_spans(doc, spans_key):
+        candidates, xrefs, via = span._.kb_candidates, span._.kb_xrefs, span._.kb_via
+        mention = {
+            "start": span.start_char,
+            "end": span.end_char,
+            "text": span.text,
+            "label": span.label_,
+            "id": span.kb_id_,
+            "name": next((c["name"] for c in candidates if c["id"] == span.kb_id_), None),
+            "types": span._.kb_types,
+            **({} if xrefs is None else {"xrefs": xrefs}),
+            "score": span._.kb_score,
+            "probability": span._.kb_probability,
+            "candidates": candidates,
+            **({} if via is None else {"via": via}),
+        }
+        mentions.append(mention)
+    return mentions

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 LONGEST = 64 * 2**20  # bytes between the ends of two documents
 MOST_MENTIONS = 100_000  # of a document: one every ten characters, at the length that spaCy reads
-_MOST_HELD = 2**30  # bytes of a file that is held in memory
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Where a document begins in its file: the number of its line, or words such as "document 3".
 Place = int | str
@@ -138,15 +137,6 @@ def filled_lines(file: BoundedFile) -> Iterator[tuple[int, bytes]]:
     for number, line in enumerate(file, start=1):
         if line.strip():
             yield number, line.rstrip(b"\r\n")
-
-
-def whole(file: BoundedFile) -> bytes:
-    """All bytes of a file that only makes sense as a whole; PelError if there are more than 1 GB."""
-    data = file.file.read(_MOST_HELD + 1)
-    if len(data) > _MOST_HELD:
-        problem = f"longer than {_MOST_HELD:,} bytes, and it would be held in memory"
-        raise PelError(problem, "split it into several files, and give their folder")
-    return data
 
 
 def place_text(place: Place) -> str:

@@ -83,16 +83,6 @@ def _document_of_line(line: bytes) -> Document:
 
 
 def _records(file: BoundedFile) -> Iterator[tuple[str, Any]]:
-    from ijson import JSONError
-
-    try:
-        for number, record in enumerate(_items(file), start=1):
-            yield f"document {number}", record
-    except (JSONError, UnicodeDecodeError, OverflowError) as error:
-        raise PelError(f"bad JSON ({str(error).splitlines()[0]})", "correct it") from error
-
-
-def _items(file: BoundedFile) -> Iterator[Any]:
     """The items of the list that a file holds, or has under "documents"; else what it holds."""
     import ijson
 
@@ -107,12 +97,17 @@ def _items(file: BoundedFile) -> Iterator[Any]:
             yield prefix, event, value
 
     events = shallow()
-    for prefix, event, value in events:
-        if event == "start_array" and (depth == 1 or (depth, prefix) == (2, "documents")):
-            yield from ijson.items(events, f"{prefix}.item".lstrip("."))
-            return
-        whole.event(event, value)
-    yield whole.value
+    try:
+        for prefix, event, value in events:
+            if event == "start_array" and (depth == 1 or (depth, prefix) == (2, "documents")):
+                items = ijson.items(events, f"{prefix}.item".lstrip("."))
+                for number, record in enumerate(items, start=1):
+                    yield f"document {number}", record
+                return
+            whole.event(event, value)
+    except (ijson.JSONError, UnicodeDecodeError, OverflowError) as error:
+        raise PelError(f"bad JSON ({str(error).splitlines()[0]})", "correct it") from error
+    yield "document 1", whole.value
 
 
 def _document_of_record(record: Any) -> Document:

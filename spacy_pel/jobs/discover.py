@@ -88,7 +88,17 @@ def discover(
     page = target.with_suffix(".html")
     with open(target, encoding="utf8") as lines, whole_file(page) as file:
         records = [json.loads(line) for line in lines]
-        file.write(_page_of(records))
+        css, script = ((_PAGE / f"proposals.{kind}").read_text("utf8") for kind in ("css", "js"))
+        # Nothing in the data may end the script that holds it. It comes last: it may hold any text.
+        data = json.dumps(records, ensure_ascii=False).replace("<", "\\u003c")
+        text = (_PAGE / "proposals.html").read_text("utf8")
+        for place, part in (
+            ("STYLE", _STYLE.read_text("utf8") + css),
+            ("SCRIPT", script),
+            ("DATA", data),
+        ):
+            text = text.replace(f"/*{place}*/", part, 1)
+        file.write(text)
     return DiscoveryReport(linked, len(records), page)
 
 
@@ -188,15 +198,3 @@ def _examples(
                         }
                     place += 1
     return examples
-
-
-def _page_of(records: list[dict[str, Any]]) -> str:
-    """A page to look at proposals: one HTML file, which asks nothing of any server."""
-    page, css, script = (
-        (_PAGE / f"proposals.{suffix}").read_text("utf8") for suffix in ("html", "css", "js")
-    )
-    page = page.replace("/*STYLE*/", _STYLE.read_text("utf8") + css, 1)
-    page = page.replace("/*SCRIPT*/", script, 1)
-    # Nothing in the data may end the script that holds it. It comes last: it may hold any text.
-    data = json.dumps(records, ensure_ascii=False).replace("<", "\\u003c")
-    return page.replace("/*DATA*/", data, 1)

@@ -114,7 +114,7 @@ class Linking:
             if gives_mentions(doc, key):
                 return "given"
             # What the linker listens to must have read the whole.
-            return "long" if is_long(doc) and at and not upstream else "short"
+            return "long" if _end(doc) > LONGEST and at and not upstream else "short"
 
         # Where a stream mixes kinds, consecutive docs of one kind are linked together.
         for found, group in groupby(docs, key=kind):
@@ -174,11 +174,6 @@ def batches(
         characters += length
     if batch:
         yield batch
-
-
-def is_long(doc: Doc) -> bool:
-    """Whether a doc is read in parts."""
-    return _end(doc) > LONGEST
 
 
 def read_in_parts(doc: Doc, read: Callable[[Iterable[Doc]], Iterable[Doc]]) -> Doc:

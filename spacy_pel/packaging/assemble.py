@@ -60,7 +60,11 @@ def assemble(
     about_kb = ("sources", "counts", "created_by", "checksum")
     nlp.meta["knowledge_base"] = {key: settings[key] for key in about_kb}
     if metrics:
-        nlp.meta["performance"] = {name: _headline(each) for name, each in metrics.items()}
+        named = ("linker", "kb", "pipeline")  # they say whose the figures are
+        nlp.meta["performance"] = {
+            name: {key: value for key, value in each.items() if key not in named}
+            for name, each in metrics.items()
+        }
     _check_package(nlp.meta)
     for name, other in other_linkers(nlp, component).items():
         if other.kb.settings["checksum"] != settings["checksum"]:
@@ -91,11 +95,6 @@ def check_replaceable(out: Path, *, force: bool) -> None:
         raise PelError(f"{out}: exists, and is no pipeline", "choose a new folder")
     if out.exists() and not force:
         raise PelError(f"{out}: exists", "choose a new folder, or replace it with --force")
-
-
-def _headline(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The metrics without the entries that identify their linker."""
-    return {k: v for k, v in metrics.items() if k not in ("linker", "kb", "pipeline")}
 
 
 def _check_package(meta: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     limited = (bioc, docbin, format)
     for module in limited:
         monkeypatch.setattr(module, "LONGEST", SMALL)
-    monkeypatch.setattr(format, "_MOST_HELD", MEGABYTE)
+    monkeypatch.setattr(docbin, "MOST_HELD", MEGABYTE)
     monkeypatch.setattr(docbin, "MOST_BYTES", MEGABYTE)
     monkeypatch.setattr(docbin, "MOST_TIMES", 0)
     monkeypatch.setattr(docbin, "MOST_DOCUMENTS", 1_000)

@@ -15,7 +15,7 @@ from spacy_pel.documents import Document, make_doc
 from spacy_pel.documents.document import mention_at
 from spacy_pel.errors import PelError
 from spacy_pel.jobs import link_docs
-from spacy_pel.jobs.link_docs import Linking, batches, is_long, link_documents, read_in_parts
+from spacy_pel.jobs.link_docs import Linking, batches, link_documents, read_in_parts
 
 from ..cli.conftest import TEXT
 
@@ -69,7 +69,6 @@ def test_a_long_document_has_the_mentions_of_its_parts_and_all_else_of_the_whole
 ) -> None:
     document = Document(SENTENCE * 20, id="long", infons={"type": "book"})
     doc = make_doc(tiny_nlp, document, None)
-    assert is_long(doc)
     seen: list[int] = []
     ruler = tiny_nlp.get_pipe("entity_ruler")
 
