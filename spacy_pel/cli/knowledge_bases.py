@@ -99,12 +99,10 @@ def _columns(choices: list[str]) -> dict[str, str]:
     """The field of each column, from choices of the form FIELD=COLUMN."""
     fields: dict[str, str] = {}
     for choice in choices:
-        field, equals, column = choice.partition("=")
-        if not (field and equals and column):
-            remedy = "write FIELD=COLUMN, as in concept_id=GeneID"
-            raise PelError(f"--column {choice}: names no column", remedy)
-        if column in fields:
-            raise PelError(f"--column: {column} is named twice", "a column is for one field")
+        field, _, column = choice.partition("=")
+        if not (field and column) or column in fields:
+            remedy = "write FIELD=COLUMN, as in concept_id=GeneID, once for a column"
+            raise PelError(f"--column {choice}: names no column, or one a second time", remedy)
         fields[column] = field
     return fields
 

@@ -235,7 +235,8 @@ def train_cli(
             if "scores" in line:
                 bar.write(_evaluation(line))
             else:
-                bar.set_postfix_str(_progress(line), refresh=False)
+                loss, rate = line["loss"] + line["adversarial"], line["mentions_per_second"]
+                bar.set_postfix_str(f"loss {loss:.3f}, {rate:.0f} mentions/s", refresh=False)
                 bar.update()
 
         run_training(run, show)
@@ -257,14 +258,6 @@ def _whole_log() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _progress(line: dict[str, Any]) -> str:
-    loss = line["loss"] + line["adversarial"]
-    parts = [f"loss {loss:.3f}", f"rate {line['learn_rate']:.1e}"]
-    if line["gradient_norm"] is not None:
-        parts.append(f"norm {line['gradient_norm']:.2f}")
-    return ", ".join([*parts, f"{line['mentions_per_second']:.0f} mentions/s"])
 
 
 def _evaluation(line: dict[str, Any]) -> str:

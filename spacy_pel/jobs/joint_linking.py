@@ -80,9 +80,9 @@ def clusters_of(
 
 def numbered_ids(ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """The distinct ids, sorted, and the number of each given one, int64 [n]; -1 for ""."""
-    distinct = sorted(set(ids) - {""})
-    numbers = {"": -1, **{id: number for number, id in enumerate(distinct)}}
-    return distinct, np.array([numbers[id] for id in ids], dtype=np.int64)
+    distinct = sorted(set(ids) | {""})  # "" comes first
+    numbers = {id: number for number, id in enumerate(distinct, -1)}
+    return distinct[1:], np.array([numbers[id] for id in ids], dtype=np.int64)
 
 
 class CorpusMentions(NamedTuple):

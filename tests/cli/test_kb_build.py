@@ -90,7 +90,10 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
     "options, message",
     [
         (["--column", "aliases"], "write FIELD=COLUMN"),
-        (["--column", "concept_id=Id", "--column", "canonical_name=Id"], "Id is named twice"),
+        (
+            ["--column", "concept_id=Id", "--column", "canonical_name=Id"],
+            "names no column, or one a second time",
+        ),
         (["--preset", "st22"], "unknown preset"),
         (["--without-type", "Disaese"], "no entity has the type 'Disaese'; choose of: Anatomy, Ch"),
         (["--format", "obo"], "source.jsonl"),
