@@ -358,15 +358,13 @@ class ProxyLinker(KBComponent, TrainablePipe):
         With ``nlp.initialize()``, which has no examples, the encoder is fetched or built, and nothing
         else. The linker then links once the KB has its vectors.
 
-        If the config has a reranker, the reranker is trained and the retriever stays as it is. The
-        retriever has to be trained, and the KB needs its vectors. The candidates of all training
-        mentions are searched now and kept.
+        If the config has a reranker, that is trained on the candidates of a trained retriever, which
+        stays as it is. The candidates of all training mentions are searched now and kept.
 
-        To encode a large KB again and again would take longer than the training. Hard negatives are
-        therefore mined in a part of it. Evaluations during training also search a part: their
-        figures are higher than on the whole KB, and comparable with each other. At the end, "pel
-        evaluate" searches the whole KB. A linker with a reranker, or with frozen entities, always
-        searches the whole KB.
+        To encode a large KB again and again would take longer than the training. So hard negatives are
+        mined in a part of it, and evaluations during training search a part: their figures are higher
+        than on the whole KB, and comparable with each other. A linker with a reranker, or with frozen
+        entities, always searches the whole KB.
 
         Args:
             get_examples: Gives the training examples.

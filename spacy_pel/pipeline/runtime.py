@@ -49,20 +49,10 @@ class Runtime:
         """Within the block, this runtime computes the states of those towers that have a BERT."""
         if multiprocessing.parent_process() is not None:
             _use_one_thread()
-        if self.name == "torch":
+        encoders = [e for e in map(encoder_of, towers) if isinstance(e, BertEncoder)]
+        if self.name == "torch" or not encoders:
             yield
             return
-        encoders = [e for e in map(encoder_of, towers) if isinstance(e, BertEncoder)]
-        with self._lock:  # else one thread would put torch back while another still computes
-            try:
-                for encoder in encoders:
-                    encoder.computed_by = self._states(encoder)
-                yield
-            finally:
-                for encoder in encoders:
-                    encoder.computed_by = None
-
-    def _states(self, encoder: BertEncoder) -> OnnxStates:
         try:
             from ..models.onnx_states import OnnxStates
         except ImportError as error:
@@ -70,10 +60,17 @@ class Runtime:
                 "the runtime needs ONNX Runtime",
                 'run: pip install "spacy-pel[onnx]", or set runtime = "torch"',
             ) from error
-        place, transformer = (os.getpid(), id(encoder)), encoder.transformer
-        if place not in self._made or self._made[place].transformer is not transformer:
-            self._made[place] = OnnxStates(transformer, int8=self.name == "onnx-int8")
-        return self._made[place]
+        with self._lock:  # else one thread would put torch back while another still computes
+            try:
+                for encoder in encoders:
+                    place, transformer = (os.getpid(), id(encoder)), encoder.transformer
+                    if place not in self._made or self._made[place].transformer is not transformer:
+                        self._made[place] = OnnxStates(transformer, int8=self.name == "onnx-int8")
+                    encoder.computed_by = self._made[place]
+                yield
+            finally:
+                for encoder in encoders:
+                    encoder.computed_by = None
 
     def forget(self) -> None:
         """Drop what was made of the weights: they have changed in place."""
