@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import PelError
 from .mentions import KnownMentions
 from .name_finder import NameFinder, kept_table, name_table
+from .names_by_words import stems_of
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType, SemanticTypeTree, types_meant
@@ -220,7 +221,11 @@ class KnowledgeBase:
         if (spelled := american(key)) != key:
             return self.numbers_named(spelled)
         if self.settings.get("in_any_order"):
-            return self._names.owners_by_words(name).astype(np.int64)
+            numbers = self._names.owners_by_words(name).astype(np.int64)
+            # Of its words and others that mean the same, its own come first.
+            own, entities = stems_of(name), self._store.entities(numbers)
+            has_it = [own in map(stems_of, entity.names) for entity in entities]
+            return numbers[np.array(has_it)] if any(has_it) else numbers
         return numbers[:0]
 
     @cached_property

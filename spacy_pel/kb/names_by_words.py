@@ -12,7 +12,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from Stemmer import Stemmer
 
 from .pieces import Pieces, hash_of
@@ -35,6 +34,11 @@ def stem(piece: str) -> int:
     if word in _EMPTY or not any(map(str.isalnum, word)):
         return 0
     return hash_of(Stemmer("english").stemWord(word), b"stem")
+
+
+def stems_of(name: str) -> list[int]:
+    """The stems of the words of a name, in one order whatever theirs is."""
+    return sorted(filter(None, map(stem, Pieces([name]).words)))
 
 
 def phrases(pieces: Pieces, stems: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -77,6 +81,8 @@ def same_words(
         sizes: int64 [n], how many stems each name has.
         owners: int64 [n], whose names they are.
     """
+    from scipy.sparse.csgraph import connected_components  # here: it takes a while
+
     entities = owners.repeat(sizes).astype(np.uint64)
     others = sums_of(stems, sizes).repeat(sizes) - stems  # the name without this word
     order = np.lexsort((stems, others, entities))

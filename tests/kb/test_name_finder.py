@@ -194,6 +194,15 @@ def test_words_mean_the_same_if_names_of_enough_entities_use_them_so(
     assert len(list((tmp_path / "kb").glob(".names-*"))) == 1
 
 
+def test_its_own_words_come_before_those_that_mean_the_same(tmp_path: Path) -> None:
+    seen = [Entity(o, f"{o} of the kidney", (f"Renal {o}",)) for o in ORGANS]
+    pair = [Entity("X", "tumor of kidney"), Entity("Y", "renal tumor")]
+    build_kb([*seen, *pair], tmp_path / "kb", in_any_order=True)
+    kb = KnowledgeBase.open(tmp_path / "kb")
+    assert [e.concept_id for e in kb.named("kidney tumor")] == ["X"]
+    assert [e.concept_id for e in kb.named("the tumor, renal")] == ["Y"]
+
+
 def test_names_of_some_entities(tmp_path: Path) -> None:
     build_kb(
         [Entity("A", "head pain"), Entity("B", "foot pain")], tmp_path / "kb", in_any_order=True
