@@ -13,7 +13,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
 from spacy.language import Language
 from spacy.schemas import ConfigSchemaTraining
 from spacy.training import Example
@@ -27,21 +30,13 @@ from spacy.training.loop import (
     subdivide_batch,
     update_meta,
 )
-from spacy.util import registry, resolve_dot_names
+from spacy.util import dict_to_dot, registry, resolve_dot_names
 from thinc.api import Config, Model, constant, fix_random_seed
+from torch import Tensor
 
 from ..errors import PelError
-from ..models.packed_weights import under
-from ..system.whole_files import whole_folder
-from .checkpoint import (
-    Checkpoint,
-    check_same_config,
-    load_checkpoint,
-    random_states,
-    save_checkpoint,
-    set_python_random,
-    set_random_states,
-)
+from ..models.packed_weights import DAMAGE, read_signed, signed, under
+from ..system.whole_files import whole_file, whole_folder
 from .optimizer import AdamW
 from .trainer import NO_LOSS, StepLoss, Trainer, WorkCounts
 
@@ -52,6 +47,9 @@ except ImportError:  # Windows
 
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
+
+# Plain data, and the weights, the optimizer's state and torch's random states by name.
+Checkpoint = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 def start_training(
@@ -86,18 +84,22 @@ def start_training(
     if resume and not (output / CHECKPOINT).exists():
         report(f"No checkpoint in {output}: training begins")
     elif resume:
-        checkpoint = load_checkpoint(output / CHECKPOINT)
-        check_same_config(checkpoint, source)
-        if checkpoint.facts["finished"]:
+        checkpoint = facts, _ = load_checkpoint(output / CHECKPOINT)
+        before, now = (dict_to_dot(Config().from_str(text)) for text in (facts["config"], source))
+        changed = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+        if changed:
+            raise PelError(
+                f"the config differs from that of the checkpoint in {', '.join(changed[:5])}",
+                "give the same config and overrides, or train into another folder",
+            )
+        if facts["finished"]:
             return None
     run = TrainingRun(init_nlp(config, use_gpu=gpu_id), output, source)
     if checkpoint:
-        run.resume(checkpoint)
+        run.resume(*checkpoint)
     output.mkdir(parents=True, exist_ok=True)
     if not checkpoint:
         (output / CHECKPOINT).unlink(missing_ok=True)
-    for path in output.glob(".*.tmp"):  # what a killed run has left half-written
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
     return run
 
 
@@ -139,9 +141,10 @@ class TrainingRun:
         self.source = source
         self.settings = settings
         self.optimizer = settings["optimizer"]
-        self.batches = ResumableBatches(
-            create_train_batches(nlp, train_corpus, settings["batcher"], settings["max_epochs"])
+        self.batches = create_train_batches(
+            nlp, train_corpus, settings["batcher"], settings["max_epochs"]
         )
+        self.epochs: list[Any] = []  # states of ``random`` as each began, by which spaCy shuffles
         # The components that change.
         self.pipes: dict[str, Any] = {
             name: pipe
@@ -171,7 +174,7 @@ class TrainingRun:
         progress, settings = self.progress, self.settings
         while not progress.is_over(settings["patience"], settings["max_steps"]):
             try:
-                progress.epoch, batch = next(self.batches)
+                progress.epoch, batch = self._next_batch()
             except StopIteration:  # max_epochs
                 break
             progress.step += 1
@@ -182,23 +185,25 @@ class TrainingRun:
         self._save_pipeline(is_best=False)
         self._save_checkpoint(finished=True)
 
-    def resume(self, checkpoint: Checkpoint) -> None:
+    def resume(self, facts: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go on from a checkpoint of the same config, to the same end as without a break."""
-        facts, tensors = checkpoint.facts, checkpoint.tensors
         self.progress = RunProgress(**facts["progress"])
         self.nlp.meta["performance"] = facts["performance"]
         for string in facts["strings"]:  # evaluations add some, such as ids
             self.nlp.vocab.strings.add(string)
-        n_steps = self.progress.step + 1
-        first = self.batches.skip(n_steps, facts["epochs"])
-        # Linkers that were taken from another pipeline make their trainers of the first examples:
-        # now, while the random numbers are those of the beginning.
-        for pipe in self.pipes.values():
-            if hasattr(pipe, "trainer") and pipe.trainer is None:
-                pipe.prepare_training(next(iter(self._parts(first)), []))
-        for _ in range(n_steps):
+        first = None
+        for _ in range(self.progress.step + 1):  # this reads the corpus as far
+            if len(self.epochs) < len(facts["epochs"]):
+                _set_python_random(facts["epochs"][len(self.epochs)])
+            _, batch = self._next_batch()
+            first = first or batch
             self.optimizer.step_schedules()
             next(self.dropouts)
+        # Linkers that were taken from another pipeline make their trainers of the first examples:
+        # now, while numpy's random numbers are those of the beginning.
+        for pipe in self.pipes.values():
+            if hasattr(pipe, "trainer") and pipe.trainer is None:
+                pipe.prepare_training(self._parts(first)[0])
         models = self._models()
         for name, model in models.items():
             model.from_bytes(tensors[f"weights/{name}"].numpy().tobytes())
@@ -207,7 +212,19 @@ class TrainingRun:
             trainer.restore(facts["trainers"][name])
         for name, model in models.items():
             self.optimizer.load_state_dict(model, under(f"optimizer/{name}/", tensors))
-        set_random_states(Checkpoint(under("random/", tensors), facts["random"]))
+        _set_python_random(facts["random"]["python"])
+        np.random.set_state(tuple(facts["random"]["numpy"]))
+        torch.set_rng_state(tensors["random/torch"])
+        if torch.cuda.is_available() and "random/cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random/cuda"])
+
+    def _next_batch(self) -> tuple[int, list[Example]]:
+        """The next batch, after the number of its epoch."""
+        state = random.getstate()
+        epoch, batch = next(self.batches)
+        if epoch == len(self.epochs):
+            self.epochs.append(state)
+        return epoch, list(batch)
 
     def _update(self, batch: list[Example]) -> dict[str, Any]:
         """Do one step, and give its line of the log.
@@ -324,55 +341,59 @@ class TrainingRun:
             self.progress.log_size = (self.output / LOG).stat().st_size
         # Before the random states, as this encodes indexes.
         trainers = {name: trainer.state() for name, trainer in self.trainers.items()}
-        random = random_states()
-        tensors = {f"random/{name}": state for name, state in random.tensors.items()}
+        tensors = {"random/torch": torch.get_rng_state()}
+        if torch.cuda.is_available():
+            tensors["random/cuda"] = torch.cuda.get_rng_state()
         for name, model in self._models().items():
             weights = bytearray(model.to_bytes())
             tensors[f"weights/{name}"] = torch.frombuffer(weights, dtype=torch.uint8)
             for key, state in self.optimizer.state_dict(model).items():
-                tensors[f"optimizer/{name}/{key}"] = state
+                tensors[f"optimizer/{name}/{key}"] = state.detach().cpu().contiguous()
+        kind, keys, *rest = np.random.get_state()
         facts = {
             "config": self.source,
             "finished": finished,
             "progress": vars(self.progress),
             "performance": self.nlp.meta.get("performance", {}),
             "strings": sorted(self.nlp.vocab.strings),
-            "epochs": self.batches.random_states,
-            "random": random.facts,
+            "epochs": self.epochs,
+            "random": {"python": random.getstate(), "numpy": [kind, keys.tolist(), *rest]},
             "trainers": trainers,
         }
-        save_checkpoint(self.output / CHECKPOINT, Checkpoint(tensors, facts))
+        save_checkpoint(self.output / CHECKPOINT, facts, tensors)
 
 
-class ResumableBatches(Iterator):
-    """The (epoch, batch) pairs of ``spacy.training.loop.create_train_batches``.
+def save_checkpoint(path: Path, facts: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """Write the file (safetensors), and only then replace the one at the path.
 
-    Attributes:
-        random_states: the state of ``random`` at the beginning of each epoch. spaCy shuffles by it.
+    PelError: safetensors cannot write the file. OSError: the system cannot write or replace it.
     """
+    metadata = signed({"facts": json.dumps(facts)}, tensors)  # as a text, whose order stays
+    try:
+        with whole_file(path, "xb") as file:
+            save_file(tensors, file.name, metadata=metadata)
+    except SafetensorError as error:
+        raise PelError(
+            f"{path}: cannot be written ({error})", "make space on its disk and go on with --resume"
+        ) from error
 
-    def __init__(self, batches: Iterator[tuple[int, list[Example]]]):
-        self._batches = batches
-        self.random_states: list[Any] = []
 
-    def __next__(self) -> tuple[int, list[Example]]:
-        state = random.getstate()
-        epoch, batch = next(self._batches)
-        if epoch == len(self.random_states):
-            self.random_states.append(state)
-        return epoch, list(batch)
+def load_checkpoint(path: Path) -> Checkpoint:
+    """What ``save_checkpoint`` wrote; PelError if the file is no checkpoint, or damaged."""
+    try:
+        facts, tensors = read_signed(path)
+        return json.loads(facts["facts"]), tensors
+    except DAMAGE as error:
+        raise PelError(
+            f"{path}: is not a checkpoint, or it is damaged ({error})",
+            "remove it to train from the beginning",
+        ) from error
 
-    def skip(self, n: int, random_states: list[Any]) -> list[Example]:
-        """Skip the first n batches, at least one, and give the first. It reads the corpus as far.
 
-        random_states: those of the training that drew the batches.
-        """
-        skipped: list[list[Example]] = []
-        for _ in range(n):
-            if len(self.random_states) < len(random_states):
-                set_python_random(random_states[len(self.random_states)])
-            skipped = [*skipped[:1], next(self)[1]]
-        return skipped[0]
+def _set_python_random(state: list) -> None:
+    """Set ``random`` to a state that was written as JSON and read again."""
+    version, keys, gauss = state
+    random.setstate((version, tuple(keys), gauss))
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from spacy.util import load_config
 
 from spacy_pel.corpora import batchers
@@ -16,8 +17,8 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.models.losses import ProxyLoss
 from spacy_pel.system import whole_files
-from spacy_pel.training.checkpoint import load_checkpoint
-from spacy_pel.training.loop import CHECKPOINT, RunProgress
+from spacy_pel.training import loop
+from spacy_pel.training.loop import CHECKPOINT, RunProgress, load_checkpoint, save_checkpoint
 from spacy_pel.training.pool import Pool
 
 from ..conftest import contents
@@ -32,10 +33,10 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def state(output: Path) -> tuple[dict[str, bytes], dict[str, torch.Tensor], dict[str, Any]]:
     """All that a run leaves, without the times."""
-    checkpoint = load_checkpoint(output / CHECKPOINT)
-    checkpoint.facts["progress"].pop("seconds")
+    facts, tensors = load_checkpoint(output / CHECKPOINT)
+    facts["progress"].pop("seconds")
     pipelines = {k: v for k, v in contents(output).items() if k.startswith("model-")}
-    return pipelines, checkpoint.tensors, checkpoint.facts
+    return pipelines, tensors, facts
 
 
 def assert_same_end(config: Path, folder: Path, breaks: tuple[int, ...]) -> Path:
@@ -131,7 +132,32 @@ def test_a_save_that_fails_leaves_what_was_there(
     with pytest.raises(OSError, match="No space"):
         list(lines)
     assert contents(output / part) == before
-    assert load_checkpoint(output / CHECKPOINT).facts["progress"]["step"] == 0
+    assert load_checkpoint(output / CHECKPOINT)[0]["progress"]["step"] == 0
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_the_disk(tensors, path: str, **named) -> None:
+        Path(path).write_bytes(b"half of one")
+        raise SafetensorError("No space left on device")
+
+    path = tmp_path / "checkpoint"
+    save_checkpoint(path, {"step": 1}, {})
+    with pytest.raises(TypeError):
+        save_checkpoint(path, {"step": object()}, {})
+    monkeypatch.setattr(loop, "save_file", fill_the_disk)
+    with pytest.raises(PelError, match=r"cannot be written \(No space .*; make space on its disk"):
+        save_checkpoint(path, {"step": 2}, {})
+    assert load_checkpoint(path)[0] == {"step": 1}
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"]
+
+
+@pytest.mark.parametrize("data", [b"", b"half of one", b"\x02\x00\x00\x00\x00\x00\x00\x00{}"])
+def test_what_is_no_checkpoint_is_an_error(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "checkpoint").write_bytes(data)
+    with pytest.raises(PelError, match="is not a checkpoint, or it is damaged.*; remove it"):
+        load_checkpoint(tmp_path / "checkpoint")
 
 
 class LossThatBreaks(ProxyLoss):
