@@ -4,7 +4,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -23,15 +23,19 @@ from ..spans import NIL
 
 logger = logging.getLogger(__name__)
 
+# Gives the sources of a corpus: a name, for messages, and the documents of each.
+Sources = Callable[[], Iterator[tuple[str, Iterator[Document]]]]
+
 
 class Corpus:
-    """Examples of annotated documents, read again at every call. A subclass gives the sources.
+    """Examples of annotated documents, read again at every call.
 
     A mention's ``kb_id_`` is its ids joined by "|", or "NIL"; read it with ``gold_ids``. Tokens are
     the tokenizer's, split at each edge of a mention that falls inside one. The document's id is
     ``doc.user_data["id"]``. Documents without any text are passed over, as spaCy's own corpora do.
 
     Args:
+        sources: Gives the sources, each of which is read when it is its turn.
         limit: The number of documents taken from each source, for example a file; 0 takes all.
         spans_key: Where the mentions stand: ``doc.spans[spans_key]``, or ``doc.ents`` if None. The
             latter holds no overlaps: of overlapping mentions the longest stays, and the number left
@@ -45,6 +49,7 @@ class Corpus:
 
     def __init__(
         self,
+        sources: Sources,
         *,
         limit: int = 0,
         spans_key: str | None = None,
@@ -53,21 +58,15 @@ class Corpus:
     ) -> None:
         if limit < 0:
             raise PelError(f"limit of a corpus is {limit}", "set it to 0 to read all")
+        self.sources = sources
         self.limit = limit
         self.spans_key = spans_key
         self.gold_mentions = gold_mentions
         self.labels = labels or {}
 
-    def documents_by_source(self) -> Iterator[tuple[str, Iterator[Document]]]:
-        """The sources that the limit counts for: a name, for messages, and all documents of each.
-
-        Their ``mentions`` are never None: nothing is to be found in a corpus.
-        """
-        raise NotImplementedError
-
     def documents(self) -> Iterator[Document]:
         """The documents as annotated; raises PelError where a source breaks its format."""
-        for _, documents in self.documents_by_source():
+        for _, documents in self.sources():
             yield from islice(documents, self.limit or None)
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
@@ -76,7 +75,7 @@ class Corpus:
         The counts of a source are logged when it is first read to its end. PelError where a source
         breaks its format, and as of ``tokenized``.
         """
-        for name, documents in self.documents_by_source():
+        for name, documents in self.sources():
             counts: Counter[str] = Counter()
             for document in islice(documents, self.limit or None):
                 if document.text:
@@ -99,7 +98,7 @@ class Corpus:
         reference.user_data["source"] = name
         predicted = reference.copy()
         spans = []
-        for mention in document.mentions or ():
+        for mention in document.mentions:
             labelled = mention._replace(label=self.labels.get(mention.label, mention.label))
             spans.append(span_of(reference, labelled, "|".join(mention.ids) or NIL))
         kept = spans if self.spans_key else filter_spans(spans)
@@ -118,42 +117,13 @@ def _log_once(level: int, message: str) -> None:
     logger.log(level, message)
 
 
-class DocumentCorpus(Corpus):
-    """Examples of files and folders; each file is a source.
-
-    For names and format see ``open_documents``, for the settings ``Corpus``. PelError without a name.
-    """
-
-    def __init__(
-        self, names: Sequence[str | Path], *, format: str | None = None, **settings: Any
-    ) -> None:
-        if not names:
-            raise PelError("a corpus without a file", "name one or more in 'path'")
-        super().__init__(**settings)
-        self.names = tuple(map(str, names))
-        self.format = format
-
-    def documents_by_source(self) -> Iterator[tuple[str, Iterator[Document]]]:
-        stream = open_documents(self.names, self.format, with_ids=True)
-        for source, documents in stream.documents_by_source():
-            yield source, self._documents(source, documents)
-
-    def _documents(self, source: str, documents: Iterator[RawDocument]) -> Iterator[Document]:
-        raw = None
-        for raw in documents:
-            document = raw.document(self.spans_key)
-            yield document._replace(mentions=document.mentions or ())
-        if raw is None:
-            raise PelError(f"{source}: no documents in it", "give a corpus that has some")
-
-
-def open_corpus(name: str | Path, **settings: Any) -> DocumentCorpus:
+def open_corpus(name: str | Path, **settings: Any) -> Corpus:
     """The corpus that a name stands for, of any format; see ``open_documents`` and ``Corpus``.
 
     PelError if there is no such file, or its format has no entity ids.
     """
     open_documents(name, with_ids=True)  # refuses it here and now
-    return DocumentCorpus([name], **settings)
+    return make_document_corpus(name, **settings)
 
 
 # For a [corpora] block of a config. For what is not described here see ``Corpus``.
@@ -166,8 +136,24 @@ def make_document_corpus(
     gold_mentions: bool = True,
     labels: dict[str, str] | None = None,
     format: str | None = None,
-) -> DocumentCorpus:
-    """Return a corpus of one or several files or folders; see ``open_documents``."""
+) -> Corpus:
+    """Return a corpus of one or several files or folders; see ``open_documents``. Each file is a source."""
+    if not path:
+        raise PelError("a corpus without a file", "name one or more in 'path'")
     names = [path] if isinstance(path, (str, Path)) else path  # configs pass strings unconverted
-    given = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
-    return DocumentCorpus(names, format=format, labels=labels, **given)
+
+    def sources() -> Iterator[tuple[str, Iterator[Document]]]:
+        stream = open_documents(tuple(map(str, names)), format, with_ids=True)
+        for source, documents in stream.documents_by_source():
+            yield source, annotated(source, documents)
+
+    def annotated(source: str, documents: Iterable[RawDocument]) -> Iterator[Document]:
+        raw = None
+        for raw in documents:
+            document = raw.document(spans_key)
+            yield document._replace(mentions=document.mentions or ())
+        if raw is None:
+            raise PelError(f"{source}: no documents in it", "give a corpus that has some")
+
+    kept = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
+    return Corpus(sources, labels=labels, **kept)

@@ -23,48 +23,36 @@ PARTS = ("all", "train", "dev")
 _ONE_IN = 20  # names is one of dev
 
 
-def make_name_corpus(kb: str, limit: int = 0, seed: int = 0, part: str = "all") -> NameCorpus:
-    """Return the names of a KB as a corpus, for a ``[corpora]`` block of a config."""
-    return NameCorpus(kb, limit=limit, seed=seed, part=part)
+def make_name_corpus(kb: str, limit: int = 0, seed: int = 0, part: str = "all") -> Corpus:
+    """Return the aliases of a KB as a corpus, for a ``[corpora]`` block of a config.
 
-
-class NameCorpus(Corpus):
-    """Examples of the aliases of a KB: each of them once, in an order that only the seed decides.
-
-    Entities are drawn in random order, and the aliases of some thousands of them at a time are
-    shuffled. Memory grows with the KB by 8 bytes an entity. Set ``max_epochs`` to -1, or spaCy
-    holds all examples.
+    Each alias comes once, in an order that only the seed decides: entities are drawn in random order,
+    and the aliases of some thousands of them at a time are shuffled. Memory grows with the KB by 8
+    bytes an entity. Set ``max_epochs`` to -1, or spaCy holds all examples.
 
     ``limit`` is the number of names taken; 0 takes all. ``part``: "dev" is one name in twenty,
     "train" all others, and "all" both. Names that differ only in case or punctuation are in the same
     part. PelError for another part.
     """
+    if part not in PARTS:
+        raise PelError(f'no part "{part}" of the names', f"choose one of {', '.join(PARTS)}")
 
-    def __init__(self, kb: str, *, limit: int = 0, seed: int = 0, part: str = "all") -> None:
-        super().__init__(limit=limit)
-        if part not in PARTS:
-            raise PelError(f'no part "{part}" of the names', f"choose one of {', '.join(PARTS)}")
-        self.kb = kb
-        self.seed = seed
-        self.part = part
+    def is_in_part(name: str) -> bool:
+        is_dev = name_hash(normalised(name)) % _ONE_IN == 0
+        return part == "all" or is_dev == (part == "dev")
 
-    def documents_by_source(self) -> Iterator[tuple[str, Iterator[Document]]]:
-        yield self.kb, self._names(KnowledgeBase.open(self.kb))
-
-    def _names(self, kb: KnowledgeBase) -> Iterator[Document]:
-        rng = np.random.default_rng(self.seed)
-        numbers = rng.permutation(kb.numbers())
+    def names() -> Iterator[Document]:
+        base, rng = KnowledgeBase.open(kb), np.random.default_rng(seed)
+        numbers = rng.permutation(base.numbers())
         for first in range(0, len(numbers), CHUNK):
             pairs = [
                 (alias, entity.concept_id)
-                for entity in kb.entities(numbers[first : first + CHUNK])
+                for entity in base.entities(numbers[first : first + CHUNK])
                 for alias in entity.names[1:]
-                if self.part in ("all", _part_of(alias))
+                if is_in_part(alias)
             ]
             for place in rng.permutation(len(pairs)):
                 name, id = pairs[place]
                 yield Document(name, id, (mention_at(name, 0, len(name), "NAME", (id,)),))
 
-
-def _part_of(name: str) -> str:
-    return "train" if name_hash(normalised(name)) % _ONE_IN else "dev"
+    return Corpus(lambda: iter([(kb, names())]), limit=limit)
