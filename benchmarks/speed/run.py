@@ -54,7 +54,7 @@ def main(
     rounds: int = 3,
     threads: int = 2,
 ) -> None:
-    """Measure, and write OUT/results.json, OUT/table.md and OUT/pareto.png."""
+    """Measure, and write OUT/results.json and OUT/table.md."""
     out.mkdir(parents=True, exist_ok=True)
     documents, entities = out / "documents.json", out / "entities.jsonl"
     opened = KnowledgeBase.open(kb)
@@ -78,7 +78,6 @@ def main(
     results = measured(commands, documents, rounds, threads)
     (out / "results.json").write_text(json.dumps(results, indent=1), encoding="utf8")
     (out / "table.md").write_text(table(results), encoding="utf8")
-    pareto_plot(results, out / "pareto.png")
     print(table(results))
 
 
@@ -150,35 +149,6 @@ def table(results: Results) -> str:
             f"| {figures['peak_mb']:.0f} MB |"
         )
     return "\n".join(lines) + "\n"
-
-
-def pareto_plot(results: Results, path: Path) -> None:
-    """Plot recall@1 over speed; a line joins the linkers that no other beats in both."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(9, 4.5), layout="constrained")
-    points = {name: (f["mentions_per_second"], f["recall@1"]) for name, f in results.items()}
-    front = [
-        point
-        for point in sorted(points.values())
-        if not any(
-            other != point and other >= point and other[1] >= point[1] for other in points.values()
-        )
-    ]
-    axes.plot(*zip(*front), color="0.7", linewidth=1, zorder=1)
-    for number, (name, point) in enumerate(points.items(), start=1):
-        color = "C1" if "scispaCy" in name else "C0"
-        axes.scatter(*point, color=color, zorder=2, label=f"{number}  {name}")
-        axes.annotate(str(number), point, xytext=(4, 4), textcoords="offset points", fontsize=8)
-    axes.set_xscale("log")
-    figure.legend(loc="outside right upper", fontsize=7, handlelength=0.5)
-    axes.set_xlabel("mentions a second")
-    axes.set_ylabel("recall@1, % of mentions whose entity is in the KB")
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
 
 
 if __name__ == "__main__":
