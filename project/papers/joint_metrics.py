@@ -1,4 +1,4 @@
-"""What joint linking, clusters of mentions and discovery are worth to a linker (ArboEL, 2.3, 3.5, A.3).
+"""What joint linking and discovery are worth to a linker (ArboEL, 2.3, 3.5, A.3).
 
 All settings are fitted on every other document and used on the rest, and the other way round.
 """
@@ -23,39 +23,30 @@ from spacy_pel.fitting.fit_joint import (
     JointReport,
     fitted_joint,
     gold_mentions,
-    mention_clusters,
     right_answers,
 )
 from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.discover import proposals
-from spacy_pel.jobs.joint_linking import clusters_of, numbered_ids, with_settings
+from spacy_pel.jobs.joint_linking import clusters_of, with_settings
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.linking.clusters import Clusters
-from spacy_pel.linking.joint import Neighbourhood, mention_neighbours
+from spacy_pel.linking.joint import Neighbourhood
 from spacy_pel.pipeline.pipelines import linker_of
 from spacy_pel.spans import gold_ids, mention_spans
 
-# The neighbours whose recall is measured, as in figure 3 of the paper.
-NEAREST = 64
-
 
 def joint_metrics(nlp: Language, corpus: str | Path, *, limit: int = 0) -> dict[str, Any]:
-    """Score a linker whose mentions are linked together, and the clusters of their vectors.
-
-    The linker keeps the settings that it has.
+    """Score a linker whose mentions are linked together. The linker keeps the settings that it has.
 
     ``recall@1`` has for each way, "best" being what was best on the other half, the share of mentions
-    that are right of those whose entity the KB has. ``ari`` says how clusters of mentions alone agree
-    with the gold entities: "all"; "all_unseen", of the unseen entities' mentions, if all mentions are
-    clustered; and "unseen", if these alone are. ``coreference_recall@64``: see ``coreference_recall``.
-    A figure of nothing is None. PelError if one half is not enough to calibrate.
+    that are right of those whose entity the KB has; None of none. PelError if one half is not enough to
+    calibrate.
     """
     linker = linker_of(nlp)
     trained = frozenset(linker.cfg["trained_entities"])
     right: defaultdict[str, list[bool]] = defaultdict(list)
-    agreement: dict[str, list[float]] = {"all": [], "all_unseen": [], "unseen": []}
     used = []
     examples = gold_examples(nlp, linker, [corpus], limit)
     for report, gold in _fitted_halves(nlp, examples, nil=False):
@@ -68,22 +59,14 @@ def joint_metrics(nlp: Language, corpus: str | Path, *, limit: int = 0) -> dict[
         }.items():
             found, ids = _clusters(report, gold, counted)
             right[way] += right_answers(found.entities, ids, gold).tolist()
-        for name, value in _agreements(report, gold, trained).items():
-            agreement[name].append(value)
-    golds = [ids for gold in used for ids in gold.golds]
     in_kb = np.concatenate([gold.in_kb for gold in used])
-    seen = np.array([not trained.isdisjoint(ids) for ids in golds], dtype=bool)
+    seen = np.array([not trained.isdisjoint(ids) for gold in used for ids in gold.golds], bool)
     groups = {"in_kb": in_kb, "seen": in_kb & seen, "unseen": in_kb & ~seen}
-    vectors = VectorMatrix(np.concatenate([gold.vectors for gold in used]))
-    entities = numbered_ids([min(ids, default="") for ids in golds])[1]
-    nearest = mention_neighbours(vectors, NEAREST).numbers
     return {
         "recall@1": {
             way: {name: _mean(np.array(each)[group]) for name, group in groups.items()}
             for way, each in right.items()
-        },
-        "ari": {name: _mean(values) for name, values in agreement.items()},
-        f"coreference_recall@{NEAREST}": coreference_recall(nearest, entities),
+        }
     }
 
 
@@ -135,41 +118,6 @@ def _clusters(
 ) -> tuple[Clusters, list[str]]:
     """The clusters of gold mentions with entities, and the ids of these."""
     return clusters_of(gold.mentions, VectorMatrix(gold.vectors), report.settings, counted)
-
-
-def _agreements(report: JointReport, gold: GoldMentions, trained: frozenset) -> dict[str, float]:
-    """The adjusted Rand index of clusters of mentions alone; see ``joint_metrics``."""
-
-    def clusters(places: np.ndarray) -> np.ndarray:
-        counted = report.settings.discovery
-        neighbours = mention_neighbours(VectorMatrix(gold.vectors[places]), counted.k)
-        return mention_clusters(neighbours, report.settings, counted)
-
-    entities = gold.entities
-    known = entities >= 0
-    unseen = known & [trained.isdisjoint(ids) for ids in gold.golds]
-    of_all = clusters(np.arange(len(entities)))
-    found = {"all": adjusted_rand_score(of_all[known], entities[known])}
-    if unseen.any():
-        alone = clusters(np.flatnonzero(unseen))
-        found["all_unseen"] = adjusted_rand_score(of_all[unseen], entities[unseen])
-        found["unseen"] = adjusted_rand_score(alone, entities[unseen])
-    return found
-
-
-def coreference_recall(neighbours: np.ndarray, entities: np.ndarray) -> float | None:
-    """The share of coreferent mentions that are among the nearest ones (ArboEL, figure 3).
-
-    For a mention it is the number of its k neighbours, int64 [n, k], that mean the same, int64 [n],
-    divided by k or by the number of all others that mean the same, whichever is less. The recall is
-    the mean over the mentions that have such others; None if no two mentions mean the same.
-    """
-    _, groups = np.unique(entities, return_inverse=True)
-    others = np.bincount(groups)[groups] - 1
-    counted = (entities >= 0) & (others > 0)
-    same = (neighbours >= 0) & (entities[neighbours] == entities[:, None])
-    most = np.minimum(others, neighbours.shape[1])
-    return _mean(same.sum(axis=1)[counted] / most[counted])
 
 
 def write_lacking_kb(kb: KnowledgeBase, ids: Iterable[str], share: float, folder: Path) -> None:

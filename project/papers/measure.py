@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,8 @@ def measured(
                 found[name]["jointly"] = joint_metrics(nlp, path, limit=limit)
             if "discovery" in also:
                 found[name]["discovery"] = cross_fitted_discovery(nlp, path, folder, limit=limit)
-    return _rounded(found)
+    # With five digits.
+    return json.loads(json.dumps(found), parse_float=lambda x: float(f"{float(x):.5g}"))
 
 
 def _drawn(examples: list[Example], linker: ProxyLinker, mentions: int) -> list[Example]:
@@ -107,12 +109,3 @@ def figures_of(linker: ProxyLinker, examples: list[Example], hidden: float) -> d
         "is_nil": "".join(str(int(nil)) for nil in is_nil),
         "scores": [round(1e4 * score) for score in scores],
     }
-
-
-def _rounded(value: Any) -> Any:
-    """The value with all its numbers rounded to five digits."""
-    if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_rounded(each) for each in value]
-    return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -91,13 +91,10 @@ def variants_of(table: dict[str, Any]) -> list[Variant]:
 
 def filled(value: Any, places: dict[str, Any]) -> Any:
     """Copy a value with its {places} replaced, also within dicts and lists."""
-    if isinstance(value, dict):
-        return {key: filled(each, places) for key, each in value.items()}
-    if isinstance(value, list):
-        return [filled(each, places) for each in value]
-    for name, meant in places.items() if isinstance(value, str) else ():
-        value = value.replace(f"{{{name}}}", meant)
-    return value
+    text = json.dumps(value)
+    for name, meant in places.items():
+        text = text.replace(f"{{{name}}}", json.dumps(meant)[1:-1])
+    return json.loads(text)
 
 
 def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict) -> Config:

@@ -2,15 +2,13 @@
 
 from pathlib import Path
 
-import calibration_texts
 import distil
-import made_texts
 import numpy as np
-import other_names
 import pytest
 import release_pipeline
 import small_encoder
 import spacy
+import texts as release_texts
 import torch
 from safetensors import safe_open
 from spacy.tokens import Span
@@ -113,7 +111,7 @@ def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(tmp_path:
     (tmp_path / "text.txt").write_text(
         "Disseminated sclerosis, or multiple sclerosis.\nMy kidney.\n"
     )
-    made_texts.main(
+    release_texts.learn(
         *(tmp_path / name for name in ("kb", "lessons.pubtator", "text.txt", "made")), names=100
     )
     names, lessons = (
@@ -133,7 +131,7 @@ def test_other_names_stand_in_the_places_of_mentions(tmp_path: Path) -> None:
     rows = [(0, 7, "ChemicalEntity"), (12, 16, "Modifier"), (21, 25, "Modifier"), (27, 30, "Gene")]
     lines = "".join(f"\n1\t{a}\t{b}\t{text[a:b]}\t{label}\tX" for a, b, label in rows)
     (tmp_path / "a.pubtator").write_text(f"1|t|{text}\n1|a|{lines}\n\n" * 40)
-    other_names.main(tmp_path / "kb", tmp_path / "out", [tmp_path / "a.pubtator"])
+    release_texts.rename(tmp_path / "kb", tmp_path / "out", [tmp_path / "a.pubtator"])
     documents = list(open_corpus(tmp_path / "out" / "both.pubtator").documents())
     assert 10 < len(documents) < 30
     assert {document.text.strip() for document in documents} == {
@@ -154,7 +152,7 @@ def test_calibration_has_the_labels_and_ids_of_the_package(tmp_path: Path) -> No
     mentions = [(0, 10, "ChemicalEntity", ("OLD",)), (15, 19, "Modifier", ("D1",))]
     mentions += [(24, 27, "GeneOrGeneProduct", ("7",)), (24, 27, "Acronym", ("C1",))]
     document = Document(text, "1", tuple(mention_at(text, *each) for each in mentions))
-    found = calibration_texts.labelled(document, kb).mentions
+    found = release_texts.labelled(document, kb).mentions
     assert [(m.label, m.ids) for m in found] == [
         ("Chemical", ("C1",)),
         ("Disease", ("D1",)),

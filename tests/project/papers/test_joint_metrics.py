@@ -67,9 +67,6 @@ def test_mentions_are_linked_together_as_the_other_half_says(
         figures = metrics["recall@1"][way]
         assert figures["in_kb"] == pytest.approx(np.mean(right))
         assert figures["seen"] is None and figures["unseen"] == figures["in_kb"]  # all are unseen
-    assert 0.5 < metrics["ari"]["all"] <= 1
-    assert metrics["ari"]["unseen"] == metrics["ari"]["all"] == metrics["ari"]["all_unseen"]
-    assert metrics["coreference_recall@64"] == 1.0  # the three others are among the nearest
     linker.cfg["trained_entities"] = [entity.concept_id for entity in linker.kb]
     assert joint_metrics(tiny_nlp, corpus)["recall@1"]["best"]["unseen"] is None
 

@@ -1,0 +1,215 @@
+"""Make texts of annotated ones: to learn from, and to calibrate on.
+
+    python scripts/texts.py learn kb/MeSH LESSONS.pubtator SENTENCES OUT --names 18000
+    python scripts/texts.py rename kb/MeSH OUT --texts bc5cdr/train.pubtator.txt.gz --texts ncbi/train.pubtator.txt.gz
+    python scripts/texts.py calibrate DATA kb/release DEV_LESSONS.pubtator OUT
+
+LESSONS are what "pel kb learn --acronyms --lessons" wrote: texts that define an acronym, with the definition
+hidden.
+"""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.documents.document import Document, Mention, mention_at
+from spacy_pel.documents.open_documents import open_documents
+from spacy_pel.documents.pubtator import pubtator_text
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.linking.ordering import is_acronym
+from spacy_pel.system.whole_files import whole_file
+
+app = typer.Typer()
+
+CORPORA = ("bc5cdr", "ncbi_disease", "biored")
+# The package's labels, by those of the corpora and by MeSH's types.
+LABELS = {
+    "Disease": ("SpecificDisease", "DiseaseClass", "Modifier", "CompositeMention")
+    + ("DiseaseOrPhenotypicFeature", "Diseases"),
+    "Chemical": ("ChemicalEntity", "Chemical or Drug"),
+}
+LABEL_OF = {other: label for label, own in LABELS.items() for other in (label, *own)}
+NAMES_OF_TEXT = 32
+LONGEST = 80  # characters of a name
+# Sentences for each sense of an acronym: where it has several, and where it has one.
+AMBIGUOUS, SOLE = 12, 1
+# Of names that take the place of others.
+TYPES = {"Disease": ("Disease", "Diseases"), "Chemical": ("Chemical or Drug",)}
+SHORT, MOST_WORDS = 50, 5  # characters and words
+DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
+
+
+def write(out: Path, name: str, documents: Iterable[Document]) -> None:
+    """Write documents to the file OUT/NAME.pubtator, and say how many they are."""
+    texts = list(map(pubtator_text, documents))
+    with whole_file(out / f"{name}.pubtator") as file:
+        file.writelines(texts)
+    print(f"{out / name}.pubtator: {len(texts):,} documents")
+
+
+@app.command()
+def learn(kb: Path, lessons: Path, sentences: Path, out: Path, names: int = 18000) -> None:
+    """Write names.pubtator and lessons.pubtator to the folder OUT.
+
+    The first has names of KB, drawn at random, many in one text. The second has LESSONS, and SENTENCES that
+    have the long form of an acronym of these, with the acronym in its place: each of its senses gets some.
+    """
+    rng = random.Random(0)
+    base = KnowledgeBase.open(kb)
+    all_names = [(n, e.concept_id) for e in base for n in e.names if len(n) < LONGEST]
+    chosen = rng.sample(all_names, min(names, len(all_names)))
+    parts = range(0, len(chosen), NAMES_OF_TEXT)
+    write(out, "names", (joined(f"names-{i}", chosen[i : i + NAMES_OF_TEXT]) for i in parts))
+    given = [raw.document(None) for raw in open_documents(str(lessons))]
+    texts = [raw.document(None).text for raw in open_documents(str(sentences))]
+    rng.shuffle(texts)
+    write(out, "lessons", [*given, *replaced(base, texts, given, rng)])
+
+
+def joined(id: str, names: list[tuple[str, str]]) -> Document:
+    """Names, each with the id of its entity, as one text."""
+    text, mentions = "", []
+    for name, concept_id in names:
+        text += ", " if text else ""
+        mentions.append((len(text), len(text) + len(name), "Name", (concept_id,)))
+        text += name
+    return Document(text, id, tuple(mention_at(text, *mention) for mention in mentions))
+
+
+def replaced(
+    kb: KnowledgeBase, texts: list[str], lessons: list[Document], rng: random.Random
+) -> Iterator[Document]:
+    """Texts in which an acronym of the lessons stands for the long names of one entity."""
+    senses = defaultdict(set)
+    for lesson in lessons:
+        for mention in lesson.mentions:
+            senses[lesson.text[mention.start : mention.end]].add(mention.ids[0])
+    acronyms = defaultdict(list)
+    for acronym, ids in sorted(senses.items()):
+        for id in sorted(ids):
+            acronyms[kb.number(id)].append((acronym, id))
+    finder, counts = kb.name_finder(), Counter()
+    for text in texts:
+        found = [
+            (start, end, int(owners[0]))
+            for start, end, owners in finder.found(text)
+            if len(owners) == 1 and int(owners[0]) in acronyms and not is_acronym(text[start:end])
+        ]
+        if not found:
+            continue
+        meant = found[0][2]
+        acronym, id = rng.choice(acronyms[meant])
+        most = AMBIGUOUS if len(senses[acronym]) > 1 else SOLE
+        if counts[acronym, id] >= most or acronym in text:
+            continue
+        counts[acronym, id] += 1
+        places, short, after = [], "", 0
+        for start, end, number in found:
+            if number == meant:
+                short += text[after:start]
+                places.append((len(short), len(short) + len(acronym)))
+                short, after = short + acronym, end
+        short += text[after:]
+        mentions = (mention_at(short, *place, "Acronym", (id,)) for place in places)
+        yield Document(short, f"replaced-{counts.total()}", tuple(mentions))
+
+
+@app.command()
+def rename(kb: Path, out: Path, texts: Annotated[list[Path], typer.Option()]) -> None:
+    """Write TEXTS with other names of KB in place of most mentions, for a recogniser, to the folder OUT.
+
+    diseases.pubtator is of the files that annotate no chemicals, and both.pubtator of the others. Half of the
+    documents are made so. A mention gets the same name wherever a document has it.
+    """
+    rng = random.Random(0)
+    base = KnowledgeBase.open(kb)
+    names = {label: names_of(base, types) for label, types in TYPES.items()}
+    made: dict[str, list[Document]] = {"diseases": [], "both": []}
+    for path in texts:
+        documents = list(open_corpus(path).documents())
+        labels = {LABEL_OF.get(m.label) for document in documents for m in document.mentions}
+        of_file = made["both" if "Chemical" in labels else "diseases"]
+        chosen = [document for document in documents if rng.random() < DOCUMENTS]
+        of_file += [with_other_names(document, names, rng) for document in chosen]
+    for name, documents in made.items():
+        write(out, name, documents)
+
+
+def names_of(kb: KnowledgeBase, types: tuple[str, ...]) -> list[list[str]]:
+    """The names of each entity of a KB with one of the types, without those that are turned round."""
+    entities = (entity for entity in kb if set(types) & set(entity.types))
+    fitting = (
+        [n for n in e.names if ", " not in n and len(n) < SHORT and len(n.split()) <= MOST_WORDS]
+        for e in entities
+    )
+    return list(filter(None, fitting))
+
+
+def with_other_names(
+    document: Document, names: dict[str, list[list[str]]], rng: random.Random
+) -> Document:
+    """A document with other names; its mentions have no ids. Of mentions that overlap the first counts."""
+    text, mentions, at, chosen = "", [], 0, {}
+    for mention in sorted(document.mentions):
+        label = LABEL_OF.get(mention.label)
+        if label is None or mention.start < at:
+            continue
+        old = document.text[mention.start : mention.end]
+        if (old.casefold(), label) not in chosen:
+            new = rng.choice(rng.choice(names[label])) if rng.random() < MENTIONS else old
+            is_lower = old[:1].islower() and not any(map(str.isupper, new[1:]))
+            chosen[old.casefold(), label] = new.lower() if is_lower else new
+        text += document.text[at : mention.start]
+        start, at = len(text), mention.end
+        text += chosen[old.casefold(), label]
+        mentions.append((start, len(text), label, ()))
+    text += document.text[at:]
+    return Document(text, document.id, tuple(mention_at(text, *mention) for mention in mentions))
+
+
+@app.command()
+def calibrate(data: Path, kb: Path, lessons: Path, out: Path) -> None:
+    """Write the dev split of each corpus of DATA, and LESSONS, with the package's labels to the folder OUT.
+
+    LESSONS are of texts that KB did not learn acronyms from: its counts would know the answers.
+    """
+    base = KnowledgeBase.open(kb)
+    files = {name: data / "corpora" / name / "dev.pubtator.txt.gz" for name in CORPORA}
+    for name, path in (files | {"acronyms": lessons}).items():
+        documents = (labelled(document, base) for document in open_corpus(path).documents())
+        write(out, name, filter(lambda document: document.mentions, documents))
+
+
+def labelled(document: Document, kb: KnowledgeBase) -> Document:
+    """A document with the mentions of diseases and chemicals, and their ids of today."""
+    mentions = []
+    for mention in document.mentions:
+        ids = today(mention, document.text, kb)
+        known = [mention.label]
+        if mention.label == "Acronym":
+            known = [type for id in ids if id in kb for type in kb[id].types]
+        labels = [LABEL_OF[each] for each in known if each in LABEL_OF]
+        if labels:
+            mentions.append(mention._replace(label=labels[0], ids=ids))
+    return document._replace(mentions=tuple(mentions))
+
+
+def today(mention: Mention, text: str, kb: KnowledgeBase) -> tuple[str, ...]:
+    """The ids of a mention. If the KB has none, but one entity alone has these words as a name, its id.
+
+    MeSH renames records: the corpora have C069541, and MeSH has D000069348, "Quetiapine Fumarate".
+    """
+    owners = kb.numbers_named(text[mention.start : mention.end])
+    if any(id in kb for id in mention.ids) or not mention.ids or len(owners) != 1:
+        return mention.ids
+    [(id, _)] = kb.labels(owners)
+    return (id,)
+
+
+if __name__ == "__main__":
+    app()
