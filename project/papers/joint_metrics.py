@@ -18,6 +18,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from spacy_pel.fitting.calibrate import fit
+from spacy_pel.fitting.evaluate import gold_examples, link_examples
 from spacy_pel.fitting.fit_joint import (
     GoldMentions,
     JointReport,
@@ -25,7 +26,6 @@ from spacy_pel.fitting.fit_joint import (
     gold_mentions,
     right_answers,
 )
-from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.discover import proposals
 from spacy_pel.jobs.joint_linking import clusters_of, with_settings
 from spacy_pel.kb import KnowledgeBase

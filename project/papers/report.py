@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from papers.run import RESULTS, lines_in, read_table, variants_of  # noqa: E402
-from spacy_pel.evaluation.nil_metrics import average_precision  # noqa: E402
+from spacy_pel.evaluation.linking_metrics import average_precision  # noqa: E402
 
 COLUMNS = {
     "@1": ("recall@1",),

@@ -255,19 +255,16 @@ def add_result(line: dict[str, Any], path: Path = RESULTS) -> None:
 
 
 def _training_figures(log: Path) -> dict[str, Any]:
-    """Seconds of training, memory, and mean and relative variance of the gradient norms (figure 3)."""
+    """Seconds of training, and mean and relative variance of the gradient norms (figure 3)."""
     if not log.exists():
         return {}
     steps = [line for line in srsly.read_jsonl(log) if "loss" in line]
     norms = [line["gradient_norm"] for line in steps[max(1, len(steps) // 10) :]]
     mean = float(np.mean(norms))
     relative = float(np.var(norms, ddof=1)) / mean**2 if len(norms) > 1 else 0.0
-    counts = steps[-1]["counts"]
     return {
         "seconds": round(steps[-1]["seconds"], 1),
-        "memory_mb": round(steps[-1]["memory_mb"]),
         "norms": {"mean": round(mean, 3), "relative_variance": round(relative, 4)},
-        "inputs": {name: counts[f"{name}_inputs"] for name in ("mention", "entity", "index")},
     }
 
 

@@ -19,7 +19,7 @@ from thinc.api import Model
 from thinc.util import get_torch_default_device
 
 from ..errors import PelError
-from ..models.encoders import BertEncoder, SpanEncoder, TextEncoder, WindowEncoder
+from ..models.encoders import BertEncoder, SpanEncoder, TextEncoder
 from ..models.packed_weights import Packed
 from ..reading.mention import (
     DocumentSpans,
@@ -238,11 +238,11 @@ def DocumentEncoder(
     Arguments that are not named here, and errors, are those of ``BiEncoder``.
 
     Args:
-        pooling: The vector of a mention is the "mean" of its tokens, its "start" or its "end".
+        pooling: The vector of a mention is the "mean" of its tokens; there is no other way.
         entity_pooling: The pooling of entities, as ``pooling`` of ``BiEncoder``.
         window: The most tokens of a window (``WindowReader``).
     """
-    check_choice("pooling", pooling, "mean", "start", "end")
+    check_choice("pooling", pooling, "mean")
     check_length("window", window, 16)
     of_entities = _entity_settings(
         "entity_pooling", entity_pooling, similarity, entity_length, n_numbers
@@ -257,11 +257,10 @@ def DocumentEncoder(
         "mention_layers": mention_layers,
     }
     reader = partial(_text_reader, WindowReader, window)
-    of_texts = _of_texts(of_entities, mixed_precision)
     return make_retriever(
         Architecture("spacy-pel.DocumentEncoder.v1", settings, of_entities, reader),
         encoder,
-        partial(WindowEncoder, mention_pooling=pooling, **of_texts),
+        partial(TextEncoder, **_of_texts(of_entities, mixed_precision)),
         shared=shared,
         mention_layers=mention_layers,
     )
@@ -288,8 +287,7 @@ def SharedEncoder(
         tok2vec: A listener, as spaCy's other components have one: to a "transformer"
             (spacy-transformers.TransformerListener.v1) or a "tok2vec" (spacy.Tok2VecListener.v1).
             If that component is not frozen, it learns from the linker, too.
-        pooling: The vector of a mention is mapped from the "mean" of its tokens, its "start" or its
-            "end".
+        pooling: The vector of a mention is mapped from the "mean" of its tokens; there is no other way.
         entity_pooling: The pooling of entities, as ``pooling`` of ``BiEncoder``.
         surface: Whether the linker adds the vector that the entity tower gives the words of a
             mention, read as a name, and scales the sum to length 1. Training does without. The
@@ -298,7 +296,7 @@ def SharedEncoder(
             attends to its document. So the linker has a layer of its own, also where the component
             that it listens to is frozen. Null: the states are pooled as they are.
     """
-    check_choice("pooling", pooling, "mean", "start", "end")
+    check_choice("pooling", pooling, "mean")
     of_entities = _entity_settings(
         "entity_pooling", entity_pooling, similarity, entity_length, n_numbers
     )
@@ -310,7 +308,7 @@ def SharedEncoder(
         "surface": surface,
     }
     normalize = similarity == "cosine"
-    spans = SpanEncoder(pooling=pooling, normalize=normalize, mixed_precision=mixed_precision)
+    spans = SpanEncoder(normalize=normalize, mixed_precision=mixed_precision)
     # The listener is a layer of the tower, so that spaCy finds it.
     layers = [tok2vec] if tok2vec else []
     mention = make_tower(spans, "states-tower", _pooled_states, layers=layers)

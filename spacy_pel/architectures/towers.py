@@ -134,7 +134,9 @@ def is_initialized(model: Model) -> bool:
 def set_dropout(model: Model, rate: float) -> None:
     """Set the dropout of torch, which thinc's ``set_dropout_rate`` does not reach."""
     for tower in towers_of(model):
-        encoder_of(tower).set_dropout(rate)
+        for module in encoder_of(tower).modules():
+            if isinstance(module, nn.Dropout):
+                module.p = rate
 
 
 def set_gradient_caching(model: Model, cached: bool) -> None:
@@ -146,8 +148,9 @@ def set_gradient_caching(model: Model, cached: bool) -> None:
 def check_choice(setting: str, value: str, *choices: str) -> None:
     """Raise PelError if a setting has none of its choices."""
     if value not in choices:
-        *quoted, last = (f'"{choice}"' for choice in choices)
-        raise PelError(f'unknown {setting} "{value}"', f"choose {', '.join(quoted)} or {last}")
+        *first, last = (f'"{choice}"' for choice in choices)
+        listed = " or ".join([", ".join(first), last] if first else [last])
+        raise PelError(f'unknown {setting} "{value}"', f"choose {listed}")
 
 
 def check_length(setting: str, tokens: int, least: int) -> None:

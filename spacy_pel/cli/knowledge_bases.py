@@ -285,7 +285,7 @@ def learn_cli(
     mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
     acronyms: Annotated[bool, Option("--acronyms", help="Learn acronyms of plain texts")] = False,
     least: Annotated[int, Option(min=1, help="--acronyms: least texts that define one")] = 1,
-    lessons: Annotated[File, Option(help="--acronyms: a file of lessons to write")] = None,
+    lessons: Annotated[File, Option(help="--acronyms: PubTator file of lessons to write")] = None,
     per_entity: Annotated[int, Option(min=0, help="--mentions: most of an entity; 0: all")] = 64,
     limit: Annotated[int, Option(min=0, help="--mentions: documents of a file; 0: all")] = 0,
     fit: Annotated[Text, Option(help="--mentions: other documents, to fit their weight")] = None,

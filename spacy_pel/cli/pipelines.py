@@ -299,8 +299,7 @@ def evaluate_cli(
       python -m spacy pel evaluate training/model-best dev.pubtator.gz
       python -m spacy pel evaluate training/model-best test.pubtator.gz --output test.json
     """
-    from ..evaluation.linking_metrics import metrics_table
-    from ..evaluation.nil_metrics import nil_summary
+    from ..evaluation.linking_metrics import metrics_table, nil_summary
     from ..fitting.evaluate import evaluate
     from ..pipeline.pipelines import linker_of, load_pipeline
     from ..system.whole_files import whole_file
@@ -352,7 +351,7 @@ def calibrate_cli(
     Example:
       python -m spacy pel calibrate training/model-best dev.pubtator.gz
     """
-    from ..evaluation.nil_metrics import nil_summary
+    from ..evaluation.linking_metrics import nil_summary
     from ..fitting.calibrate import calibrate_folder
 
     where = {"component": component, "kb": kb, "spans_key": spans_key}

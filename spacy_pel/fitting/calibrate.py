@@ -15,7 +15,7 @@ from spacy.training import Example
 
 from ..errors import PelError
 from ..evaluation.calibration import expected_calibration_error
-from ..evaluation.nil_metrics import best_nil_threshold, nil_metrics
+from ..evaluation.linking_metrics import best_nil_threshold, nil_metrics
 from ..linking.nil import is_nil
 from ..linking.ordering import Found, Ordered, sole_owners
 from ..linking.ranking import TOP, Features, Ranking, features_of, learnt_priors
@@ -25,8 +25,8 @@ from ..pipeline.pipelines import linker_of, load_pipeline
 from ..reading.mention import MentionInContext
 from ..spans import gold_ids, mention_spans
 from ..system.whole_files import whole_file
+from .evaluate import Bars, check_ids, gold_examples, link_examples
 from .fit_joint import JointReport, fit_joint
-from .gold_examples import Bars, check_ids, gold_examples, link_examples
 
 if TYPE_CHECKING:
     from ..kb.knowledge_base import KnowledgeBase
@@ -59,7 +59,7 @@ class CalibrationReport(NamedTuple):
         float  # the share of mentions in the KB whose first candidate is right, by scores
     )
     recall_after: float  # the same by the ranking
-    nil: dict[str, Any]  # how well NIL mentions are found, see ``evaluation.nil_metrics``
+    nil: dict[str, Any]  # how well NIL mentions are found, see ``evaluation.linking_metrics``
     error: float  # the expected calibration error of the probabilities
     # Of the first candidates with a probability of 90 % at least: their share of all mentions, and the
     # share of them that is right; None if there are none.
@@ -82,11 +82,9 @@ def calibrate_folder(
 
     Args:
         pipeline: The folder of a pipeline.
-        corpus: See ``calibrate``.
-        component: The name of the linker in the pipeline.
         kb: The folder of a KB to use instead of the linker's own.
         spans_key: Mentions are in ``doc.spans[spans_key]``. None: where the linker looks for them.
-        **settings: Others of ``calibrate``.
+        **settings: Others, and ``corpus`` and ``component``, are those of ``calibrate``.
 
     Raises:
         PelError: The folder has no pipeline with such a linker, or what ``calibrate`` raises.
@@ -118,14 +116,11 @@ def calibrate(
     The ranking orders the candidates, and gives them probabilities. The NIL threshold is the one with
     the best F1 of the NIL class; it is None where no mention is NIL.
 
+    Arguments that are not named here are those of ``evaluate``. The linker of ``nlp`` is changed.
+
     Args:
-        nlp: A pipeline with a trained linker, which is changed.
-        corpus: Names of corpora, as ``corpora.document_corpus.open_corpus`` takes them.
-        component: The name of the linker in the pipeline.
-        limit: The number of documents taken of each corpus file. 0 takes all.
         jointly: Whether to fit how mentions are linked together (``fit_joint``). If not, they
             cannot be. None: if that was fitted before.
-        progress: See ``Bars`` of ``gold_examples``.
 
     Raises:
         PelError: There is no linker or no mention, all mentions are NIL, none of the gold ids is in

@@ -1,19 +1,30 @@
-"""Linking metrics of a pipeline on gold mentions."""
+"""Gold mentions of corpora, linked: what a linker is measured by, and calibrated on."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from spacy.language import Language
+from spacy.training import Example
 
+from ..corpora.document_corpus import open_corpus
 from ..errors import PelError
 from ..jobs.fingerprints import linker_state
-from ..pipeline.pipelines import linker_of
-from .gold_examples import Bars, check_ids, gold_examples, link_examples
+from ..jobs.joint_linking import with_settings
+from ..pipeline.pipelines import linker_of, read_by_upstream
+from ..spans import gold_ids, mention_spans
+
+if TYPE_CHECKING:
+    from ..pipeline.proxy_linker import ProxyLinker
+
+# Makes a bar, as ``tqdm`` does, from ``desc`` and ``total``, the number of documents.
+Bars = Callable[..., Any]
 
 # What is kept of the scores. The others are the same numbers under names for training configs.
 KEPT = (
@@ -38,7 +49,7 @@ def evaluate(
         corpus: Names of corpora, as ``corpora.document_corpus.open_corpus`` takes them.
         component: The name of the linker in the pipeline.
         limit: The number of documents taken of each corpus file. 0 takes all.
-        progress: See ``Bars`` of ``gold_examples``.
+        progress: See ``Bars``.
 
     Returns:
         The metrics of ``pipeline.scorer.linking_scores``, ready for JSON. Also:
@@ -80,3 +91,63 @@ def read_metrics(path: Path) -> dict[str, Any]:
     if not isinstance(metrics, dict) or not metrics.keys() >= _FIELDS:
         raise PelError(f"{path}: has no metrics of linking", remedy)
     return metrics
+
+
+def gold_examples(
+    nlp: Language, linker: ProxyLinker, corpus: Sequence[str | Path], limit: int = 0
+) -> list[Example]:
+    """The documents of corpora, with their gold mentions where the linker looks for mentions.
+
+    Names of corpora are those of ``open_corpus``. ``limit`` is the number of documents taken of each
+    file or world; 0 takes all. PelError if there is no mention, or the KB has no vectors of the
+    linker's encoder.
+    """
+    linker.finish_training()
+    linker.index  # refuses a KB that does not fit before the corpus is read
+    examples = [
+        example
+        for name in corpus
+        for example in open_corpus(name, limit=limit, spans_key=linker.spans_key)(nlp)
+    ]
+    if not any(mention_spans(example.reference, linker.spans_key) for example in examples):
+        raise PelError(f"{', '.join(map(str, corpus))}: no mentions", "give a corpus that has some")
+    return examples
+
+
+def check_ids(
+    examples: Sequence[Example], linker: ProxyLinker, corpus: Sequence[str | Path]
+) -> bool:
+    """Whether any gold mention has an id, that is, is not NIL; PelError if the KB has none of them."""
+    spans = [span for e in examples for span in mention_spans(e.reference, linker.spans_key)]
+    ids = {id for span in spans for id in gold_ids(span)}
+    if ids and not any(id in linker.kb for id in ids):
+        some = f"none of the {len(ids):,} gold ids, such as {min(ids)}, is in {linker.kb.path}"
+        remedy = "give a corpus and a KB that use the same identifiers"
+        raise PelError(f"{', '.join(map(str, corpus))}: {some}", remedy)
+    return bool(ids)
+
+
+def link_examples(
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    progress: Bars | None = None,
+) -> None:
+    """Link the gold mentions of the examples, in place, each to 64 candidates or more.
+
+    Only the linker runs, and the components that it listens to.
+    """
+    from ..linking.link import SEARCH_DEPTH  # here: torch takes seconds
+
+    docs = read_by_upstream(nlp, linker.name, (example.predicted for example in examples))
+    candidates = max(linker.candidates, SEARCH_DEPTH)
+    shown = progress(desc="Linking", total=len(examples)) if progress else nullcontext()
+    # They may have been linked before.
+    with with_settings(linker, candidates=candidates, overwrite=True), shown as bar:
+        for doc in linker.pipe(docs):
+            # The vectors that other components left: those of a corpus take half a gigabyte.
+            doc.tensor = np.zeros(0, dtype=np.float32)
+            if doc.has_extension("trf_data"):
+                doc._.trf_data = None
+            if bar:
+                bar.update()

@@ -15,7 +15,7 @@ from ..evaluation.calibration import platt_fit
 from ..jobs.joint_linking import numbered_ids, with_settings
 from ..pipeline.annotations import CorpusMention, take_mentions
 from ..spans import gold_ids, mention_spans
-from .gold_examples import Bars, link_examples
+from .evaluate import Bars, link_examples
 
 if TYPE_CHECKING:
     from ..kb.vectors.index import Candidates

@@ -7,7 +7,7 @@ names and mentions together tell its entity (``evaluation.calibration``).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -68,23 +68,15 @@ def learn_mentions_of(
     Each corpus is a source, named for its file and the folder of that. A source that the KB has
     learnt before is learnt anew. Afterwards it is fitted how much mentions count.
 
+    Arguments that are not named here, and errors, are those of ``learn_names``.
+
     Args:
-        folder: The folder of the KB.
-        corpora: Names of corpora, as ``open_corpus`` takes them.
-        nlp: The pipeline whose linker made the vectors of the KB. None if the KB has none.
-        component: The name of the linker in the pipeline.
-        spans_key: The group of spans in which mentions are read. Give any word if mentions overlap.
         per_entity: The most mentions of an entity that are learnt of a corpus, drawn at random; 0
             for all.
         limit: The number of documents that are learnt of each file of a corpus; 0 for all.
         fit: A corpus of other documents that it is fitted to how much mentions count. None: to all
             mentions that the KB has learnt, each searched among the mentions of other documents. That
             counts them too little if the KB has the names of these mentions from the same documents.
-        progress: Called after each document that is read.
-
-    Raises:
-        PelError: There is no KB, no mention has an entity in it, a corpus is missing or faulty, or
-            the KB has vectors and no fitting pipeline was given.
     """
     linker = linker_of(nlp, component) if nlp else None
     encoder = LinkerRows(linker, nlp) if linker else None
@@ -145,15 +137,15 @@ def drawn(passages: Sequence[MentionPassage], per_entity: int) -> list[MentionPa
     if not per_entity:
         return list(passages)
     places = [(i, mention) for i, passage in enumerate(passages) for mention in passage.mentions]
-    counts: dict[str, int] = defaultdict(int)
-    kept: dict[int, set[PassageMention]] = defaultdict(set)
+    counts: Counter[str] = Counter()
+    kept: set[tuple[int, PassageMention]] = set()
     for place in np.random.default_rng(_SEED).permutation(len(places)).tolist():
-        i, mention = places[place]
-        if counts[mention.id] < per_entity:
-            counts[mention.id] += 1
-            kept[i].add(mention)
+        id = places[place][1].id
+        counts[id] += 1
+        if counts[id] <= per_entity:
+            kept.add(places[place])
     return [
-        passage._replace(mentions=tuple(m for m in passage.mentions if m in kept[i]))
+        passage._replace(mentions=tuple(m for m in passage.mentions if (i, m) in kept))
         for i, passage in enumerate(passages)
     ]
 

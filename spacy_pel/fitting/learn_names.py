@@ -5,10 +5,9 @@ Acronyms come from plain text: "multiple sclerosis (MS)" says what MS may mean.
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,11 +15,10 @@ import spacy
 from spacy.language import Language
 
 from ..corpora.document_corpus import open_corpus
-from ..documents import pubtator
 from ..documents.document import Document, mention_at
 from ..documents.format import encoded
-from ..documents.formats import format_of
 from ..documents.open_documents import open_documents
+from ..documents.pubtator import pubtator_text
 from ..errors import PelError
 from ..jobs.kb_rows import LinkerRows
 from ..kb.change import ChangeCounts, update_entities
@@ -131,16 +129,16 @@ def learn_acronyms(
     A text that defines an acronym by a long form which one entity alone has as a name gives this
     entity the acronym (``reading.acronyms``, Schwartz and Hearst 2003), if ``least`` texts do so.
     Other entities may have the same acronym: in a text that does not define it the context decides.
-    ``texts`` are names of documents, as ``open_documents`` takes them. ``lessons`` is a file for each
-    text that defines one, as a ``lesson``. For the rest see ``learn_names``. PelError also if no text
-    defines an acronym of the KB, or the name of ``lessons`` is not of PubTator.
+    ``texts`` are names of documents, as ``open_documents`` takes them. ``lessons`` is a
+    PubTator file to write, for each text that defines one, as a ``lesson``. For the rest see
+    ``learn_names``. PelError also if no text defines an acronym of the KB.
     """
     encoder = LinkerRows(linker_of(nlp, component)) if nlp else None
     counts: Counter[tuple[str, str, int]] = Counter()  # of the texts of a source that define one so
     n_texts = n_lessons = 0
     new: dict[int, list[str]] = defaultdict(list)
     with KnowledgeBase.open(folder) as kb:
-        with _writing(lessons) as write:
+        with whole_file(lessons, "xb") if lessons else nullcontext() as file:
             for name in texts:
                 source = f"acronyms of {Path(name).name}"
                 for raw in open_documents(name):
@@ -148,8 +146,8 @@ def learn_acronyms(
                     meant = meant_acronyms(text, kb)
                     counts.update((source, short, number) for short, (_, number) in meant.items())
                     n_texts += 1
-                    if lessons and (written := lesson(str(n_texts), text, meant, kb)):
-                        write(pubtator.pubtator_text(written))
+                    if file and (written := lesson(str(n_texts), text, meant, kb)):
+                        file.write(encoded(pubtator_text(written)))
                         n_lessons += 1
                     progress()
             if not counts:
@@ -194,22 +192,6 @@ def meant_acronyms(text: str, kb: KnowledgeBase) -> dict[str, tuple[str, int]]:
         short: (long, kb.numbers_named(long)) for short, long in defined_acronyms(text).items()
     }
     return {s: (long, int(own[0])) for s, (long, own) in owners.items() if len(own) == 1}
-
-
-@contextmanager
-def _writing(path: Path | None) -> Iterator[Callable[[str], object]]:
-    """What adds text to a new file of PubTator, or to none."""
-    if path is None:
-        yield lambda text: None
-        return
-    if format_of(path.name.lower().removesuffix(".gz")) is not pubtator.FORMAT:
-        raise PelError(f"{path}: lessons are PubTator", "name it .pubtator or .pubtator.gz")
-    with whole_file(path, "xb") as file:
-        if path.suffix.lower() == ".gz":
-            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
-                yield lambda text: zipped.write(encoded(text))
-        else:
-            yield lambda text: file.write(encoded(text))
 
 
 def _renamed(kb: KnowledgeBase, new: dict[int, list[str]]) -> list[Entity]:

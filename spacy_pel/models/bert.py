@@ -209,12 +209,7 @@ def architecture(transformer: nn.Module) -> dict[str, Any]:
 
 
 def own_bert(transformer: nn.Module) -> Bert:
-    """A BERT of Hugging Face as ``Bert``, with its weights; PelError for relative positions."""
-    kind = getattr(transformer.config, "position_embedding_type", "absolute")
-    if kind != "absolute":
-        raise PelError(
-            f'the encoder has position embeddings of type "{kind}"', 'choose one with "absolute"'
-        )
+    """A BERT of Hugging Face as ``Bert``, with its weights."""
     if isinstance(transformer, Bert):
         return transformer
     bert = Bert(architecture(transformer))

@@ -63,12 +63,6 @@ class BertEncoder(nn.Module):
         """The largest number of tokens of an input."""
         return self.transformer.config.max_position_embeddings
 
-    def set_dropout(self, rate: float) -> None:
-        """Set the rate of every dropout layer; attention has none (see ``bert``)."""
-        for module in self.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = rate
-
     def hidden_states(
         self,
         ids: Tensor,
@@ -144,8 +138,10 @@ def _short(name: str) -> str:
 class TextEncoder(BertEncoder):
     """A tower of the bi-encoder: it turns token ids into a vector (PEL, section 5.2).
 
+    It also reads windows of documents: each of their mentions gets the mean of its tokens' states.
+
     Args:
-        pooling: The tokens whose states are averaged. "mean": all tokens, as in the paper. "focus":
+        pooling: The tokens of a text whose states are averaged. "mean": all tokens, as in the paper. "focus":
             those of the mention, or of the entity's title. "both": the sum of the two means, each at
             length 1. "cls": the first token, [CLS], as in KRISSBERT and ArboEL.
         normalize: Give vectors of length 1, so that their inner product is the cosine.
@@ -181,11 +177,29 @@ class TextEncoder(BertEncoder):
     def n_outputs(self) -> int:
         return self.width if self.n_numbers is None else self.n_numbers
 
-    def forward(self, ids: Tensor, mask: Tensor, focus: Tensor, perturbation: Tensor) -> Tensor:
-        """Encode n texts as float32 [n, d]; arguments as of ``hidden_states``.
+    def forward(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        focus: Tensor,
+        perturbation: Tensor,
+        spans: Tensor | None = None,
+    ) -> Tensor:
+        """Encode n texts as float32 [n, d], or the m mentions of n windows as float32 [m, d].
 
-        focus: bool [n, t], the tokens of the mention or the title.
+        Args:
+            focus: bool [n, t], the tokens of the mention or the title. In windows they are those of all
+                mentions, and BERT's second segment.
+            spans: Of windows alone, int64 [m, 2]: the first token of each mention and the one after its
+                last, counted through the padded windows one after the other.
+
+        The other arguments are as of ``hidden_states``.
         """
+        if spans is not None:
+            wanted = torch.zeros_like(mask)
+            wanted.view(-1)[_tokens_of(spans)[0]] = True
+            hidden = self.hidden_states(ids, mask, perturbation, focus.long(), wanted)
+            return self._scaled(mean_of_spans(hidden.flatten(0, 1), spans))
         first = torch.zeros_like(mask)
         first[:, 0] = True
         wanted = {"focus": focus, "cls": first}.get(self.pooling)
@@ -212,68 +226,18 @@ def mean_over(hidden: Tensor, mask: Tensor) -> Tensor:
     return (hidden * weight.unsqueeze(-1)).sum(1) / weight.sum(1, keepdim=True)
 
 
-class WindowEncoder(TextEncoder):
-    """A ``TextEncoder`` that also reads windows of documents, with the same weights.
+def mean_of_spans(hidden: Tensor, spans: Tensor) -> Tensor:
+    """The mean over the tokens of each span, float [m, d], of the states of tokens, float [t, d].
 
-    Args:
-        mention_pooling: How a mention's vector is made of its tokens' states: their "mean", the
-            first ("start") or the last ("end").
-        of_texts: The arguments of ``TextEncoder``. Its ``pooling`` is for texts alone.
+    spans: int64 [m, 2], the first token of each and the one after its last; at least one token.
     """
-
-    def __init__(self, *, mention_pooling: str, **of_texts: Any):
-        super().__init__(**of_texts)
-        self.mention_pooling = mention_pooling
-
-    def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
-        """As of ``TextEncoder``. Raises PelError if the BERT has a single segment embedding."""
-        if transformer.config.type_vocab_size < 2:
-            raise PelError(
-                "the encoder has one segment embedding, and mentions are marked by the second",
-                "choose one with two, or spacy-pel.BiEncoder.v1",
-            )
-        super().load(transformer, tokenizer)
-
-    def forward(
-        self,
-        ids: Tensor,
-        mask: Tensor,
-        focus: Tensor,
-        perturbation: Tensor,
-        spans: Tensor | None = None,
-    ) -> Tensor:
-        """Encode the m mentions of n windows as float32 [m, d]; without spans, n texts.
-
-        Args:
-            focus: bool [n, t], the tokens of mentions, which are BERT's second segment.
-            spans: int64 [m, 2], the first token of each mention and the one after its last, counted
-                through the padded windows one after the other.
-        """
-        if spans is None:
-            return super().forward(ids, mask, focus, perturbation)
-        wanted = torch.zeros_like(mask)
-        wanted.view(-1)[_pooled_tokens(spans, self.mention_pooling)[0]] = True
-        hidden = self.hidden_states(ids, mask, perturbation, focus.long(), wanted)
-        return self._scaled(pool_spans(hidden.flatten(0, 1), spans, self.mention_pooling))
-
-
-def pool_spans(hidden: Tensor, spans: Tensor, pooling: str) -> Tensor:
-    """A vector for each span, float [m, d], of the states of tokens, float [t, d].
-
-    Args:
-        spans: int64 [m, 2], the first token of each and the one after its last; at least one token.
-        pooling: See ``WindowEncoder``.
-    """
-    tokens, firsts = _pooled_tokens(spans, pooling)
+    tokens, firsts = _tokens_of(spans)
     return nn.functional.embedding_bag(tokens, hidden, firsts, mode="mean")
 
 
-def _pooled_tokens(spans: Tensor, pooling: str) -> tuple[Tensor, Tensor]:
-    """The tokens that are pooled, int64 [p], and the place of the first of each span, int64 [m]."""
+def _tokens_of(spans: Tensor) -> tuple[Tensor, Tensor]:
+    """The tokens of spans, int64 [p], and the place of the first of each span, int64 [m]."""
     starts, ends = spans.unbind(1)
-    if pooling != "mean":
-        tokens = starts if pooling == "start" else ends - 1
-        return tokens, torch.arange(len(spans), device=spans.device)
     lengths = ends - starts
     firsts = lengths.cumsum(0) - lengths
     tokens = torch.arange(int(lengths.sum()), device=spans.device)
@@ -309,19 +273,17 @@ class PairScorer(BertEncoder):
 class SpanEncoder(nn.Module):
     """Vectors of mentions from token states that another component of the pipeline has computed.
 
-    It pools the states of each mention, and maps them into the space of the entity vectors by a
+    It takes the mean over the states of each mention, and maps it into the space of the entity vectors by a
     linear layer, which is None before ``load``. A layer of a BERT may read the states before that:
     each token of a mention attends to its whole document.
 
     Args:
-        pooling: How a mention's tokens are pooled; see ``WindowEncoder``.
         normalize: Give vectors of length 1.
         mixed_precision: As of ``BertEncoder``, for the layer.
     """
 
-    def __init__(self, *, pooling: str, normalize: bool, mixed_precision: bool = False):
+    def __init__(self, *, normalize: bool, mixed_precision: bool = False):
         super().__init__()
-        self.pooling = pooling
         self.normalize = normalize
         self.mixed_precision = mixed_precision
         self.layer: BertLayer | None = None
@@ -355,26 +317,20 @@ class SpanEncoder(nn.Module):
     def n_outputs(self) -> int:
         return self.map.out_features
 
-    def set_dropout(self, rate: float) -> None:
-        """Set the rate of the layer's dropout. The states' own model has applied its own."""
-        for module in self.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = rate
-
     def forward(self, states: Tensor, spans: Tensor, lengths: Tensor) -> Tensor:
-        """Encode m mentions, int64 [m, 2] (see ``pool_spans``), of states [t, w] as float32 [m, d].
+        """Encode m mentions, int64 [m, 2] (see ``mean_of_spans``), of states [t, w] as float32 [m, d].
 
         lengths: int64 [n], how many of the t tokens are of each document.
         """
         if self.layer is not None:
             states = self._read(states, spans, lengths)
-        vectors = self.map(pool_spans(states, spans, self.pooling))
+        vectors = self.map(mean_of_spans(states, spans))
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
     def _read(self, states: Tensor, spans: Tensor, lengths: Tensor) -> Tensor:
         """The states after the layer, of the tokens that are pooled; the others' are 0."""
         wanted = torch.zeros(len(states), dtype=torch.bool, device=states.device)
-        wanted[_pooled_tokens(spans, self.pooling)[0]] = True
+        wanted[_tokens_of(spans)[0]] = True
         documents = (x.split(lengths.tolist()) for x in (states, torch.ones_like(wanted), wanted))
         device = states.device.type
         in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)

@@ -10,8 +10,7 @@ from typing import Any
 from spacy.language import Language
 
 from ..errors import PelError
-from ..evaluation.linking_metrics import metrics_table
-from ..evaluation.nil_metrics import nil_summary
+from ..evaluation.linking_metrics import metrics_table, nil_summary
 from ..fitting.evaluate import read_metrics
 from ..jobs.fingerprints import linker_state
 from ..pipeline.pipelines import linker_of

@@ -3,19 +3,16 @@
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..errors import PelError
 from ..models.losses import Targets
 from .negatives import at_least
 from .pool import GoldMentions, Pool, Row
 
 # What stands for the entity of a cluster, where numbers stand for its mentions.
 ENTITY = -1
-
-AMONG = ("all", "nearest", "random")
 
 
 class MentionEdges(NamedTuple):
@@ -57,9 +54,12 @@ class Arborescence:
         refresh: The number of updates after which mentions and entities are encoded again.
     """
 
-    def __init__(self, among: str = "all", negatives: int = 5, refresh: int = 500):
-        if among not in AMONG:
-            raise PelError(f'an arborescence among "{among}"', f"choose one of {', '.join(AMONG)}")
+    def __init__(
+        self,
+        among: Literal["all", "nearest", "random"] = "all",
+        negatives: int = 5,
+        refresh: int = 500,
+    ):
         at_least("an arborescence", negatives=(negatives, 0), refresh=(refresh, 1))
         self.among = among
         self.negatives = negatives

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -38,12 +37,7 @@ from ..errors import PelError
 from ..models.packed_weights import DAMAGE, read_signed, signed, under
 from ..system.whole_files import whole_file, whole_folder
 from .optimizer import AdamW
-from .trainer import NO_LOSS, StepLoss, Trainer, WorkCounts
-
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None
+from .trainer import NO_LOSS, Trainer
 
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
@@ -231,10 +225,10 @@ class TrainingRun:
 
         ``loss`` and ``adversarial`` are means over the parts of the batch (``accumulate_gradient``).
         ``gradient_norm`` is that before clipping; None for another optimizer than AdamW. ``mentions``
-        and ``mentions_per_second`` are of this step. ``seconds`` and ``counts`` (``WorkCounts``) are of
-        all steps so far, without evaluations. ``memory_mb`` is the most so far.
+        and ``mentions_per_second`` are of this step. ``seconds`` are of all steps so far, without
+        evaluations.
         """
-        started, (counts_before, loss_before) = perf_counter(), self._work()
+        started = perf_counter()
         learn_rate, parts = self.optimizer.learn_rate, self._parts(batch)
         settings, progress = self.settings, self.progress
         position = {"step": progress.step, "epoch": progress.epoch}
@@ -256,19 +250,19 @@ class TrainingRun:
         self.optimizer.step_schedules()
         took = perf_counter() - started
         progress.seconds += took
-        counts, loss = self._work()
-        mentions = counts["mentions"] - counts_before["mentions"]
+        mentions, loss = 0, NO_LOSS
+        for trainer in self.trainers.values():
+            mentions, loss = mentions + trainer.mentions, loss.plus(trainer.total_loss)
+            trainer.mentions, trainer.total_loss = 0, NO_LOSS
         return {
             **position,
-            "loss": (loss.clean - loss_before.clean) / max(1, len(parts)),
-            "adversarial": (loss.adversarial - loss_before.adversarial) / max(1, len(parts)),
+            "loss": loss.clean / max(1, len(parts)),
+            "adversarial": loss.adversarial / max(1, len(parts)),
             "learn_rate": learn_rate,
             "gradient_norm": getattr(self.optimizer, "last_norm", None),
             "mentions": mentions,
             "mentions_per_second": mentions / took,
             "seconds": progress.seconds,
-            "counts": counts,
-            "memory_mb": peak_memory_mb(),
         }
 
     def _parts(self, batch: list[Example]) -> list[list[Example]]:
@@ -279,14 +273,6 @@ class TrainingRun:
         """The models that change. That of a linker is the one that its trainer trains."""
         trainers = self.trainers
         return {name: trainers.get(name, pipe).model for name, pipe in self.pipes.items()}
-
-    def _work(self) -> tuple[dict[str, int], StepLoss]:
-        """What all linkers together have done so far (``WorkCounts``), and the sum of their losses."""
-        counts, loss = asdict(WorkCounts()), NO_LOSS
-        for trainer in self.trainers.values():
-            counts = {name: n + getattr(trainer.counts, name) for name, n in counts.items()}
-            loss = loss.plus(trainer.total_loss)
-        return counts, loss
 
     def _evaluate(self, batch: list[Example]) -> dict[str, Any]:
         """Score dev and save the pipeline: the line of the log. Errors name the batch, the last one."""
@@ -310,7 +296,6 @@ class TrainingRun:
             "score": score,
             "is_best": is_best,
             "scores": {k: v for k, v in scores.items() if isinstance(v, (int, float))},
-            "counts": self._work()[0],
         }
 
     @contextmanager
@@ -419,14 +404,3 @@ class RunProgress:
         """Note the score of an evaluation after the last step: whether none was higher."""
         self.results.append([score, self.step])
         return score == max(self.results)[0]
-
-
-def peak_memory_mb() -> float | None:
-    """The most MB used so far: of the GPU if torch has used one, otherwise of the process, if known."""
-    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
-        return torch.cuda.max_memory_allocated() / 2**20
-    if resource is None:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # macOS counts bytes, Linux KB.
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)

@@ -43,19 +43,11 @@ class MaskAndReplace:
             if draw < self.mask:
                 view = view._replace(is_masked=True)
             elif draw < self.mask + self.replace:
-                view = _with_another_name(view, entity.names, rng)
+                surface = normalised(view.surface)
+                others = [name for name in entity.names if normalised(name) != surface]
+                if others:
+                    name = others[rng.integers(len(others))]
+                    text = f"{view.text[: view.start]}{name}{view.text[view.end :]}"
+                    view = view._replace(text=text, end=view.start + len(name))
             views.append(view)
         return views
-
-
-def _with_another_name(
-    mention: MentionInContext, names: Sequence[str], rng: np.random.Generator
-) -> MentionInContext:
-    """The mention with another of the names in its place; itself if there is no other."""
-    surface = normalised(mention.surface)
-    others = [name for name in names if normalised(name) != surface]
-    if not others:
-        return mention
-    name = others[rng.integers(len(others))]
-    text = f"{mention.text[: mention.start]}{name}{mention.text[mention.end :]}"
-    return mention._replace(text=text, end=mention.start + len(name))

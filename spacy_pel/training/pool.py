@@ -15,7 +15,6 @@ from ..kb.vectors.index import Candidates, VectorIndex
 from ..linking.retriever import Retriever
 from ..reading.entity_texts import CHUNK, SINGLE_ROWS, EntityText, encode_rows, proxy_texts
 from ..reading.mention import GoldMention
-from .trainer import WorkCounts
 
 logger = logging.getLogger(__name__)
 
@@ -60,13 +59,13 @@ class EncodedIndex:
         """The rows of a number, float32 [r, d]."""
         return self.vectors[slice(*np.searchsorted(self._owners, [number, number + 1]))]
 
-    def refresh(self, updates: int, known: EncodedIndex | StoredRows | None = None) -> int:
-        """Encode the rows if they never were, or are so old: how many were encoded.
+    def refresh(self, updates: int, known: EncodedIndex | StoredRows | None = None) -> None:
+        """Encode the rows if they never were, or are so old.
 
         ``known`` may have some to be copied.
         """
         if self.vectors is not None and self.age < updates:
-            return 0
+            return
         self.vectors = self._searchable = None  # their memory is needed for the next
         chunks, numbers = [], self.numbers
         fresh = isinstance(known, EncodedIndex) and known.vectors is not None and known.age == 0
@@ -75,11 +74,10 @@ class EncodedIndex:
             chunks.append((known.vectors[is_wanted], known._owners[is_wanted]))
             numbers = np.setdiff1d(numbers, known.numbers)
         logger.info("encoding %d %s", len(numbers), self.what)
-        encoded = list(self._encode(numbers))
-        vectors, owners = (np.concatenate(arrays) for arrays in zip(*chunks, *encoded))
+        chunks += self._encode(numbers)
+        vectors, owners = map(np.concatenate, zip(*chunks))
         order = np.argsort(owners, kind="stable")
         self.vectors, self._owners, self.age = vectors[order], owners[order], 0
-        return sum(len(own) for _, own in encoded)
 
     @property
     def searchable(self) -> VectorIndex:
@@ -251,7 +249,6 @@ class Pool:
         self.mined = mined
         self.searched = searched
         self.mentions = mentions
-        self.counts = WorkCounts()
         self._entities = kb.numbers()
         self._trained = [i for i in (mined, mentions) if isinstance(i, EncodedIndex)]
         self._record = lru_cache(maxsize=KEPT_RECORDS)(lambda number: kb.entities([number])[0])
@@ -264,7 +261,7 @@ class Pool:
     def refresh_every(self, steps: int) -> None:
         """Encode what is mined, and mentions, if they are ``steps`` updates old or never were encoded."""
         for index in self._trained:
-            self.counts.index_inputs += index.refresh(steps)
+            index.refresh(steps)
 
     def bring_up_to_date(self) -> bool:
         """Encode the mined rows again if they were and the weights have changed: whether they were."""
@@ -278,7 +275,7 @@ class Pool:
         # A checkpoint, which follows an evaluation, does this too. So negatives are the same with
         # and without checkpoints, and whether there are two indexes or one.
         self.bring_up_to_date()
-        self.counts.index_inputs += self.searched.refresh(1, known=self.mined)
+        self.searched.refresh(1, known=self.mined)
         numbers, allowed = self.searched.numbers, None
         if only is not None:
             allowed = np.zeros(numbers.max(initial=0) + 1, dtype=bool)

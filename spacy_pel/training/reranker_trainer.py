@@ -66,32 +66,31 @@ class RerankerTrainer(Trainer):
             PelError: there is nothing to learn: no mention has its gold entity among its candidates,
                 or the retriever is sure of all mentions and there are no views of them.
         """
-        n_found = n_unsure = n_mentions = 0
+        n_found = n_unsure = 0
         for start in range(0, len(mentions), CHUNK):
             chunk = mentions[start : start + CHUNK]
             numbers, scores = self._retrieved(chunk)
             n_found += sum(np.isin(row, m.golds).any() for m, row in zip(chunk, numbers))
             n_unsure += int(self.reranker.unsure(scores).sum())
-            n_mentions += len(chunk)
-            logger.info("searched the candidates of %s mentions", f"{n_mentions:,}")
+            logger.info("searched the candidates of %s mentions", f"{start + len(chunk):,}")
         if not n_found:
             raise PelError(
                 f"the retriever's {self.candidates} candidates hold the right entity for none of "
-                f"{n_mentions:,} training mentions",
+                f"{len(mentions):,} training mentions",
                 "train the retriever first, or give the pipeline whose vectors the KB has",
             )
         if not n_unsure and self.views is None:
             raise PelError(
-                f"the retriever is sure of all {n_mentions:,} training mentions, so nothing is left "
+                f"the retriever is sure of all {len(mentions):,} training mentions, so nothing is left "
                 f"for the reranker",
                 f'raise "sure" of the reranker, which is {self.reranker.sure:g}',
             )
         logger.info(
             "%.1f %% of the mentions have their right entity among their %d candidates; the others "
             "get it added. The reranker is trained on the %.1f %% that the retriever is unsure of",
-            100 * n_found / n_mentions,
+            100 * n_found / len(mentions),
             self.candidates,
-            100 * n_unsure / n_mentions,
+            100 * n_unsure / len(mentions),
         )
 
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
@@ -108,8 +107,6 @@ class RerankerTrainer(Trainer):
             retrieved[unsure], scores[unsure], [mention.golds for mention in mentions]
         )
         pairs, cells = self.reranker.pairs([m.context for m in mentions], numbers, self.kb)
-        self.counts.mention_inputs += len(mentions)
-        self.counts.pair_inputs += len(pairs) * (2 if self.fgsm else 1)
         return self.loss_of_pairs(
             self.model,
             pairs,

@@ -49,33 +49,25 @@ class RetrieverTrainer(Trainer):
     ):
         super().__init__(retriever.model, retriever, loss, fgsm, views, rng)
         trains_one = pair_loss is not None and len(retriever.model.layers) == 1
-        for is_wrong, problem, remedy in (
-            (
-                loss is None and not trains_one,
-                "without a loss over proxies, nothing trains the encoder of entities",
-                'give a "loss"; or a "pair_loss", with "shared" of the model set to true',
-            ),
-            (
-                coreference and retriever.reads_documents,
+        if loss is None and (coreference or not trains_one):
+            raise PelError(
+                "without a loss over proxies, nothing trains the encoder of entities, nor mentions "
+                "against those of gold clusters",
+                'give a "loss"; or a "pair_loss", with "shared" of the model set to true and '
+                '"coreference" to null',
+            )
+        if coreference and retriever.reads_documents:
+            raise PelError(
                 "mentions that are read together in their document cannot be trained against "
                 "mentions of other documents",
                 'set "coreference" to null, or train a spacy-pel.BiEncoder.v1',
-            ),
-            (
-                coreference and loss is None,
-                "training against the mentions of gold clusters needs a loss",
-                'give a "loss", or set "coreference" to null',
-            ),
-            (
-                coreference and fgsm and fgsm.per_pair,
+            )
+        if coreference and fgsm and fgsm.per_pair:
+            raise PelError(
                 "FGSM cannot perturb pairs of two mentions",
                 'set "per_pair" of the regularizer to false, or "coreference" to null',
-            ),
-        ):
-            if is_wrong:
-                raise PelError(problem, remedy)
+            )
         self.pool = pool
-        self.counts = pool.counts
         self.negatives = negatives
         self.coreference = coreference
         self.pair_loss = pair_loss
@@ -106,7 +98,6 @@ class RetrieverTrainer(Trainer):
         self, mentions: Sequence[GoldMention]
     ) -> tuple[np.ndarray, Callable[[np.ndarray], object]]:
         """The vectors of the mentions, or of views of them, float32 [n, d], and their backward pass."""
-        self.counts.mention_inputs += len(mentions)
         read = [mention.context for mention in mentions]
         if self.views is not None:
             read = self.views(mentions, self.pool.kb, self.rng)
@@ -135,7 +126,6 @@ class RetrieverTrainer(Trainer):
         d_mentions = np.zeros_like(vectors)
 
         def objective(proxies: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
-            self.counts.entity_inputs += len(proxies)
             (d_own, d_proxies), loss = self.loss((vectors, proxies), targets)
             np.add(d_mentions, weight * d_own, out=d_mentions)
             return loss, weight * d_proxies
@@ -156,7 +146,6 @@ class RetrieverTrainer(Trainer):
         owners, columns = np.nonzero(is_pair)
         cells = np.full(is_pair.shape, -1)
         cells[owners, columns] = np.arange(len(owners))
-        self.counts.entity_inputs += 2 * len(owners)
         d_mentions = np.zeros_like(vectors)
 
         def scores(proxies: np.ndarray, numbers: np.ndarray):

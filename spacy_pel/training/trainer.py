@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,21 +50,10 @@ class StepLoss(NamedTuple):
 NO_LOSS = StepLoss(0.0, 0.0)
 
 
-@dataclass
-class WorkCounts:
-    """The work since training began: the inputs that an encoder has read, each time it read them."""
-
-    mentions: int = 0  # gold mentions with an entity in the KB
-    mention_inputs: int = 0  # encoded mentions: fewer, where a document repeats a name
-    entity_inputs: int = 0  # proxies for the loss, including FGSM's second pass
-    index_inputs: int = 0  # rows for an index, to find hard negatives or to evaluate
-    pair_inputs: int = 0  # pairs that a reranker has read, including FGSM's second pass
-
-
 class Trainer:
     """Adds the gradients of batches of mentions to those of a model's weights.
 
-    A subclass defines ``backpropagated_loss``, and counts the inputs that it encodes.
+    A subclass defines ``backpropagated_loss``.
 
     The retriever encodes mentions. ``views`` are read in their place; None: as they are. PelError: the
     mentions of such views are read together in their document.
@@ -91,8 +79,8 @@ class Trainer:
         self.fgsm = fgsm
         self.views = views
         self.rng = rng
-        self.total_loss = NO_LOSS  # of all steps so far
-        self.counts = WorkCounts()
+        # Of all batches since somebody set them to nothing, for a log.
+        self.mentions, self.total_loss = 0, NO_LOSS
         self._updates = 0
 
     def step(self, mentions: Sequence[GoldMention]) -> StepLoss:
@@ -100,7 +88,7 @@ class Trainer:
 
         PelError: the loss is not finite.
         """
-        self.counts.mentions += len(mentions)
+        self.mentions += len(mentions)
         loss = self.backpropagated_loss(mentions)
         if not np.isfinite(sum(loss)):
             raise PelError(
@@ -195,17 +183,11 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps in addition to the weights, as plain data."""
-        return {
-            "rng": self.rng.bit_generator.state,
-            "counts": asdict(self.counts),
-            "total_loss": self.total_loss,
-        }
+        return {"rng": self.rng.bit_generator.state}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state. The model must have the weights of that time."""
         self.rng.bit_generator.state = state["rng"]
-        vars(self.counts).update(state["counts"])
-        self.total_loss = StepLoss(*state["total_loss"])
 
 
 def _row_groups(sizes: list[int]) -> Iterator[np.ndarray]:

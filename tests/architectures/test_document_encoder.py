@@ -15,10 +15,7 @@ from spacy_pel.architectures import (
     encoder_of,
     set_dropout,
 )
-from spacy_pel.errors import PelError
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.models.bert import build_transformer
-from spacy_pel.models.encoders import WindowEncoder
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.text_inputs import TokenIds
 
@@ -61,7 +58,7 @@ def retriever(**changes) -> Retriever:
     return Retriever(model)
 
 
-def naive_vectors(linker: Retriever, pooling: str = "mean", scale: bool = True) -> list[Tensor]:
+def naive_vectors(linker: Retriever, scale: bool = True) -> list[Tensor]:
     """The vectors of MENTIONS, one window and one mention at a time."""
     encoder = encoder_of(linker.mention_tower).eval()
     vectors: list[Tensor] = [None] * len(MENTIONS)
@@ -69,48 +66,31 @@ def naive_vectors(linker: Retriever, pooling: str = "mean", scale: bool = True) 
         segments = torch.tensor(window.known["focus"][None]).long()
         for i, (first, last) in zip(window.outputs.tolist(), window.spans.tolist()):
             states = bert_states(encoder, TokenIds(window.ids, first, last), segments=segments)
-            chosen = {"mean": range(first, last), "start": [first], "end": [last - 1]}[pooling]
-            vector = sum(states[place] for place in chosen) / len(chosen)
+            vector = sum(states[first:last]) / (last - first)
             vectors[i] = vector / vector.norm() if scale else vector
     return vectors
 
 
-@pytest.mark.parametrize("pooling", ["mean", "start", "end"])
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-def test_vectors_of_mentions_are_pooled_from_their_own_tokens(
-    pooling: str, similarity: str
-) -> None:
-    linker = retriever(pooling=pooling, similarity=similarity)
+def test_vectors_of_mentions_are_pooled_from_their_own_tokens(similarity: str) -> None:
+    linker = retriever(similarity=similarity)
     assert len(linker.mention_inputs(MENTIONS).windows) > 4
     vectors = linker.mention_vectors(MENTIONS)
     with torch.no_grad():
-        expected = torch.stack(naive_vectors(linker, pooling, similarity == "cosine"))
+        expected = torch.stack(naive_vectors(linker, similarity == "cosine"))
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
     assert linker.mention_vectors([]).shape == (0, 32)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "start", "end"])
-def test_gradients_equal_pure_torch(pooling: str) -> None:
-    ours = retriever(pooling=pooling)
+def test_gradients_equal_pure_torch() -> None:
+    ours = retriever()
     reference = Retriever(copy.deepcopy(ours.model))
     d_vectors = np.random.default_rng(0).normal(size=(len(MENTIONS), 32)).astype(np.float32)
     tower = ours.mention_tower
     _, backprop = tower.begin_update(ours.mention_inputs(MENTIONS))
     assert backprop(d_vectors) == []
-    torch.stack(naive_vectors(reference, pooling)).backward(torch.tensor(d_vectors))
+    torch.stack(naive_vectors(reference)).backward(torch.tensor(d_vectors))
     assert_same_gradients(ours.model, reference.model)
     marks = encoder_of(tower).transformer.embeddings.token_type_embeddings.weight.grad[1]
     assert marks.abs().max() > 0
-
-
-def test_an_encoder_that_cannot_mark_is_refused() -> None:
-    transformer = build_transformer(
-        vocab_size=10, hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
-        intermediate_size=8, type_vocab_size=1,
-    )  # fmt: skip
-    encoder = WindowEncoder(
-        mention_pooling="mean", pooling="mean", normalize=True, mixed_precision=False
-    )
-    with pytest.raises(PelError, match="has one segment embedding, and mentions are marked by"):
-        encoder.load(transformer, encoder_of(retriever().mention_tower).tokenizer)

@@ -35,9 +35,7 @@ LISTENER = Model("listener", lambda model, docs, is_train: (docs, None), dims={"
 MODELS = {
     "BiEncoder": lambda **changes: BiEncoder(SOURCE, **{**BIENCODER, **changes}),
     "DocumentEncoder": lambda **changes: DocumentEncoder(SOURCE, **{**DOCUMENTS, **changes}),
-    "SharedEncoder": lambda **changes: SharedEncoder(
-        LISTENER, SOURCE, pooling="end", **{**COSINES, **changes}
-    ),
+    "SharedEncoder": lambda **changes: SharedEncoder(LISTENER, SOURCE, **{**COSINES, **changes}),
 }
 MAKERS = {**MODELS, "CrossEncoder": lambda **changes: CrossEncoder(SOURCE, **changes)}
 every_architecture = pytest.mark.parametrize(("name", "make"), MODELS.items())
@@ -110,7 +108,7 @@ NOUNS = 'choose "mean", "focus", "both" or "cls"'
         ("BiEncoder", {"pooling": "max"}, f'unknown pooling "max"; {NOUNS}'),
         ("BiEncoder", {"similarity": "l2"}, 'unknown similarity "l2"; choose "cosine" or "dot"'),
         ("BiEncoder", {"mention_length": 7}, "mention_length is 7 tokens; set it to 8 or more"),
-        ("DocumentEncoder", {"pooling": "focus"}, 'pooling "focus"; choose "mean", "start" or'),
+        ("DocumentEncoder", {"pooling": "focus"}, 'unknown pooling "focus"; choose "mean"$'),
         ("DocumentEncoder", {"entity_pooling": "end"}, f'unknown entity_pooling "end"; {NOUNS}'),
         ("DocumentEncoder", {"window": 15}, "window is 15 tokens; set it to 16 or more"),
         ("DocumentEncoder", {"entity_length": 3}, "entity_length is 3 tokens; set it to 4 or"),

@@ -67,19 +67,6 @@ def test_metrics_equal_a_naive_count(rows, ks):
     assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (([1, 0], [True, False], [True]), "2 ranks, 2 in_kb and 1 seen"),
-        (([-1], [True]), "ranks are 0 or more"),
-        (([3], [False]), "0 where no gold id is in the KB"),
-    ],
-)
-def test_inconsistent_input_is_refused(rows, message):
-    with pytest.raises(ValueError, match=message):
-        linking_metrics(*rows)
-
-
 @given(st.lists(st.tuples(st.lists(IDS, unique=True), st.sets(IDS)), max_size=10))
 def test_first_hit_is_the_first_gold_candidate(rows):
     ranks = first_hit_ranks([candidates for candidates, _ in rows], [gold for _, gold in rows])

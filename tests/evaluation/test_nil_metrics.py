@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.evaluation.nil_metrics import (
+from spacy_pel.evaluation.linking_metrics import (
     average_precision,
     best_nil_threshold,
     nil_metrics,

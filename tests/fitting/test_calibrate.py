@@ -74,7 +74,3 @@ def test_a_quarter_of_names_would_be_nil_without_their_entities(tmp_path: Path) 
     expected = min(np.quantile(others, 0.25), np.quantile(own, 0.01))
     assert nil_threshold_of_names(linker) == pytest.approx(expected, abs=1e-3)
     assert nil_threshold_of_names(linker) == nil_threshold_of_names(linker)
-
-
-def test_a_few_names_say_nothing(tmp_path: Path) -> None:
-    assert nil_threshold_of_names(linker_to(tmp_path / "kb", 20)[0]) is None

@@ -51,7 +51,7 @@ def move_weights(tower) -> None:
         (BiEncoder, {"shared": False, "mention_layers": 1}),
         (BiEncoder, {"mention_length": 20}),
         (DocumentEncoder, {}),
-        (DocumentEncoder, {"shared": False, "pooling": "start", "window": 16}),
+        (DocumentEncoder, {"shared": False, "window": 16}),
         (DocumentEncoder, {"shared": False, "mention_layers": 1}),
     ],
 )

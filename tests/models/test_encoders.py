@@ -8,7 +8,7 @@ import torch
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.models.bert import build_transformer, has_fast_bfloat16
+from spacy_pel.models.bert import has_fast_bfloat16
 from spacy_pel.models.encoders import PairScorer, TextEncoder
 from spacy_pel.reading.text_inputs import TokenIds, text_inputs
 
@@ -69,14 +69,6 @@ def test_short_vectors_are_the_first_numbers_of_whole_ones() -> None:
     torch.testing.assert_close(vectors, expected, atol=1e-6, rtol=1e-5)
     with pytest.raises(PelError, match="vectors of 33 numbers of an encoder that has 32"):
         biencoder(n_numbers=33)
-
-
-def test_position_embeddings_of_another_kind_are_refused() -> None:
-    config = vars(encoder().transformer.config)
-    relative = build_transformer(**{**config, "position_embedding_type": "relative_key"})
-    encode = TextEncoder(pooling="mean", normalize=True, mixed_precision=False)
-    with pytest.raises(PelError, match='"relative_key"; choose one with "absolute"'):
-        encode.load(relative, encoder().tokenizer)
 
 
 @pytest.mark.parametrize("instructions, differs", [({"avx512_bf16": True}, True), ({}, False)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.entity_texts import encode_rows, proxy_texts
 from spacy_pel.reading.mention import GoldMention
-from spacy_pel.training.pool import Pool, Row, entity_index
+from spacy_pel.training.pool import Encode, Pool, Row, entity_index
 
 from ..towers import MENTIONS, TEXTS, mention
 
@@ -65,11 +66,22 @@ def encoded_pool(
     name_dropout: float = 0.0,
     mentions=None,
 ) -> Pool:
-    """A pool of rows that the retriever encodes; what is mined is what is searched if not given."""
+    """A pool of rows that the retriever encodes, and counts (``encoded``); what is mined is what is searched if not given."""
     of_searched = of_mined = entity_index(kb, linker, row_kind, searched)
     if mined is not None:
         of_mined = entity_index(kb, linker, row_kind, mined)
-    return Pool(kb, row_kind, name_dropout, of_mined, of_searched, mentions)
+    pool = Pool(kb, row_kind, name_dropout, of_mined, of_searched, mentions)
+    pool.encoded = 0
+    for index in {of_mined, of_searched}:
+        index._encode = partial(counted, index._encode, pool)
+    return pool
+
+
+def counted(encode: Encode, pool: Pool, numbers: np.ndarray):
+    """As ``encode``. The pool knows how many rows were encoded."""
+    for vectors, owners in encode(numbers):
+        pool.encoded += len(owners)
+        yield vectors, owners
 
 
 def ranking(

@@ -123,7 +123,7 @@ def timeless(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The lines of the log as JSON gives them, without times and memory."""
     lines = json.loads(json.dumps(lines))
     for line in lines:
-        for name in ("mentions_per_second", "seconds", "memory_mb"):
+        for name in ("mentions_per_second", "seconds"):
             line.pop(name, None)
         line.get("scores", {}).pop("speed", None)
     return lines

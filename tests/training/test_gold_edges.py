@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
-from spacy_pel.models.losses import Targets
 from spacy_pel.reading.mention import GoldMention, MentionInContext
-from spacy_pel.training.gold_edges import ENTITY, Arborescence, MentionEdges, gold_tree
-from spacy_pel.training.pool import GoldMentions, Row
+from spacy_pel.training.gold_edges import ENTITY, Arborescence, gold_tree
+from spacy_pel.training.pool import GoldMentions
 
 from ..towers import TEXTS, mention, retriever
 
@@ -158,21 +157,3 @@ def test_negatives_are_the_nearest_mentions_of_others() -> None:
     for number, row in zip([1, 5, 0], edges.negatives, strict=True):
         assert set(read[row]) == set(others_of(number, POOL.mentions.vectors)[:2])
     assert POOL.ages[-1] == 9
-
-
-def test_mentions_stand_behind_the_entities_that_are_needed() -> None:
-    rows = [Row(entity, 0) for entity in range(4)]
-    negatives = np.array([[False, False, False, True], [False, False, False, False]])
-    nearby = np.array([[False, True, False], [False, False, True]])
-    edges = MentionEdges([9], np.array([2, ENTITY]), nearby)
-    # The positive entity of the first mention, 0, and entity 1 are nobody's any more.
-    kept, targets = edges.beside(rows, Targets(np.array([0, 2]), negatives))
-    assert kept == [Row(2, 0), Row(3, 0)]
-    assert targets.positive.tolist() == [2 + 2, 0]
-    assert targets.negatives.astype(int).tolist() == [[0, 1, 0, 1, 0], [0, 0, 0, 0, 1]]
-
-
-@pytest.mark.parametrize("wrong", [{"among": "some"}, {"negatives": -1}, {"refresh": 0}])
-def test_wrong_settings(wrong: dict) -> None:
-    with pytest.raises(PelError, match="choose one of all, nearest, random|it must be"):
-        Arborescence(**wrong)

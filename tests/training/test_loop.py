@@ -14,7 +14,7 @@ from spacy.util import load_config
 
 from spacy_pel.corpora import batchers
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, build_kb
+from spacy_pel.kb import build_kb
 from spacy_pel.models.losses import ProxyLoss
 from spacy_pel.system import whole_files
 from spacy_pel.training import loop
@@ -197,23 +197,6 @@ def test_weights_that_are_not_numbers_stop_it_at_an_evaluation(
     monkeypatch.setattr(Pool, "search", lambda self, v, k, *more: search(self, v * math.nan, k))
     with pytest.raises(PelError, match="^evaluation after step 0, documents .*NaN.*saved before"):
         list(training_run(write_config(tmp_path, kb), tmp_path / "output").run())
-
-
-@pytest.mark.parametrize(
-    ("entities", "n"),
-    [
-        (PROBLEM[:1], 6),  # a KB of a single class: nothing to tell it from
-        (PROBLEM[:3], 60),  # more negatives than entities
-    ],
-)
-def test_few_entities_are_enough(tmp_path: Path, entities: list[Entity], n: int) -> None:
-    texts = [(text, {"MS": "C01"}) for text, _ in TRAIN[:3]]
-    changes = {"components.proxy_linker.negatives.n": n}
-    kb = build_kb(entities, tmp_path / "kb").path
-    config = write_config(tmp_path, kb, train=texts, dev=texts, **changes)
-    lines = list(islice(training_run(config, tmp_path / "output").run(), 5))
-    assert all(math.isfinite(line["loss"]) for line in lines if "loss" in line)
-    assert lines[-1]["scores"]["nel_recall_at_64"] == 1.0
 
 
 def test_a_dev_corpus_of_other_identifiers_is_an_error(kb: Path, tmp_path: Path) -> None:

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from thinc.api import Adam, Model, PyTorchWrapper_v2, fix_random_seed
-from thinc.api import Linear as ThincLinear
+from thinc.api import Model, PyTorchWrapper_v2
 from torch import Tensor, nn
 
 from spacy_pel.errors import PelError
@@ -106,18 +105,3 @@ def test_replaced_weights_begin_anew() -> None:
     other = PyTorchWrapper_v2(module(seed=4))
     learn(other, AdamW(0.01), batches(2))
     assert same_weights(model.shims[0]._model, other.shims[0]._model)
-
-
-def test_thincs_adam_updates_what_is_not_of_torch() -> None:
-    weights = []
-    adam = Adam(0.01, L2=0.1, eps=1e-6, use_averages=False)
-    for optimizer in (AdamW(0.01, weight_decay=0.1), adam):
-        fix_random_seed(0)
-        model = ThincLinear(2, 5)
-        model.initialize()
-        for x in batches(3):
-            outputs, backprop = model.begin_update(x.numpy())
-            backprop(outputs)
-            model.finish_update(optimizer)
-        weights.append(model.get_param("W"))
-    assert np.array_equal(*weights)

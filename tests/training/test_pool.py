@@ -79,7 +79,7 @@ def test_what_is_mined_and_what_is_searched(kb, linker: Retriever, row_kind: str
     pool = encoded_pool(kb, linker, row_kind, searched=searched, mined=mined)
     pool.search(vectors, 4)  # nothing was mined yet, so nothing is encoded for it
     expected = n_rows[searched].sum()
-    assert pool.counts.index_inputs == expected
+    assert pool.encoded == expected
     for _ in range(2):
         spread_weights(encoder_of(linker.entity_tower))
         pool.note_update()
@@ -92,7 +92,7 @@ def test_what_is_mined_and_what_is_searched(kb, linker: Retriever, row_kind: str
             assert numbers.tolist() == [row.entity for _, row in best]
             np.testing.assert_allclose(scores, [score for score, _ in best], atol=1e-5)
         expected += n_rows[np.union1d(mined, searched)].sum()
-        assert pool.counts.index_inputs == expected
+        assert pool.encoded == expected
 
 
 def test_rows_are_encoded_when_they_are_old_enough(kb: KnowledgeBase, linker: Retriever) -> None:
@@ -102,7 +102,7 @@ def test_rows_are_encoded_when_they_are_old_enough(kb: KnowledgeBase, linker: Re
     for _ in range(8):
         pool.refresh_every(3)
         pool.refresh_every(3)  # asking again costs nothing
-        history.append(pool.counts.index_inputs // sum(N_ROWS))
+        history.append(pool.encoded // sum(N_ROWS))
         found.append(pool.mined.best_rows(vectors, [frozenset()] * len(vectors), 3))
         torch.manual_seed(len(history))
         spread_weights(encoder_of(linker.entity_tower))
@@ -111,7 +111,7 @@ def test_rows_are_encoded_when_they_are_old_enough(kb: KnowledgeBase, linker: Re
     assert found[0] == found[1] == found[2] != found[3]
     for _ in range(2):  # a search wants the weights as they are
         pool.search(vectors, 1)
-        assert pool.counts.index_inputs == 4 * sum(N_ROWS)
+        assert pool.encoded == 4 * sum(N_ROWS)
 
 
 # Drawn

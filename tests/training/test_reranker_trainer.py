@@ -145,12 +145,11 @@ def test_what_the_retriever_is_sure_of_is_not_trained_on(kb) -> None:
     """The third mention has one candidate; the others' best ones are far from sure."""
     ours = trainer(kb, retriever_weight=1.0, sure=0.9)
     value = ours.step(GOLD)
-    assert ours.counts.pair_inputs == 9 and value.clean > 0
+    assert value.clean > 0
     others = trainer(kb, retriever_weight=1.0)
     assert others.step([GOLD[0], GOLD[1], GOLD[3]]) == pytest.approx(value)
     assert_same_gradients(ours.model, others.model)
     assert ours.step(GOLD[2:3]) == (0.0, 0.0)
-    assert ours.counts.pair_inputs == 9
 
 
 def test_candidates_are_searched_once(kb, caplog) -> None:

@@ -28,7 +28,7 @@ from spacy_pel.training.gold_edges import ENTITY, Arborescence
 from spacy_pel.training.negatives import Batch, MixedNegatives, Row
 from spacy_pel.training.pool import GoldMentions, Pool, StoredRows
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
-from spacy_pel.training.trainer import StepLoss, WorkCounts
+from spacy_pel.training.trainer import StepLoss
 
 from ..models.test_losses import (
     naive_cross_entropy,
@@ -61,7 +61,7 @@ ROWS = [Row(entity, 0) for entity in range(len(ENTITIES))]
 class FixedPool:
     """A row for each of ENTITIES."""
 
-    mined, counts = None, WorkCounts()
+    mined = None
 
     def positive_rows(self, surfaces: Sequence[str], entities: Sequence[int], rng) -> list[Row]:
         assert len(surfaces) == 4

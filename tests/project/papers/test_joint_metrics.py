@@ -9,8 +9,8 @@ from papers.joint_metrics import cross_fitted_discovery, discovery_metrics, join
 from spacy.language import Language
 
 from spacy_pel.fitting.calibrate import fit
+from spacy_pel.fitting.evaluate import gold_examples, link_examples
 from spacy_pel.fitting.fit_joint import GoldMentions, fit_joint, gold_mentions
-from spacy_pel.fitting.gold_examples import gold_examples, link_examples
 from spacy_pel.jobs.joint_linking import clusters_of, with_settings
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.linking.clusters import Clusters
