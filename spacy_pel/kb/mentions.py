@@ -238,15 +238,11 @@ def mention_pairs(near: NearMentions) -> tuple[np.ndarray, np.ndarray, np.ndarra
     """Queries and entities that have mentions near them, int64 [n], ascending; closeness, float64 [n]."""
     lines, places = np.nonzero(near.numbers >= 0)
     numbers, scores = near.numbers[lines, places], near.scores[lines, places].astype(np.float64)
-    order = np.lexsort((numbers, lines))  # stable: nearest first in each pair
+    order = np.lexsort((numbers, lines))
     lines, numbers, scores = lines[order], numbers[order], scores[order]
     starts = np.flatnonzero(np.diff(lines, prepend=-1) | np.diff(numbers, prepend=-1))
-    if not len(starts):
-        return lines, numbers, scores
-    best = scores[starts]
-    behind = np.diff(starts, append=len(lines))
-    sums = np.add.reduceat(np.exp(SHARPNESS * (scores - np.repeat(best, behind))), starts)
-    return lines[starts], numbers[starts], best + np.log(sums) / SHARPNESS
+    closeness = np.logaddexp.reduceat(SHARPNESS * scores, starts) / SHARPNESS
+    return lines[starts], numbers[starts], closeness
 
 
 def _known(source: object, document: object, text: object, start: int, stop: int) -> KnownMention:
