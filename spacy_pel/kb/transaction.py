@@ -75,9 +75,12 @@ class Writing:
     def publish(self, temporary: Path, stem: str) -> dict[str, Any]:
         """Renames a finished file after its content; returns its name, size and SHA-256."""
         digest, size = sha256(temporary), temporary.stat().st_size
-        name = f"{stem}-{digest[:16]}{temporary.suffix}"
-        _place(temporary, self.folder / name)
-        return {"name": name, "sha256": digest, "bytes": size}
+        target = self.folder / f"{stem}-{digest[:16]}{temporary.suffix}"
+        if target.is_file() and sha256(target) == digest:
+            temporary.unlink()  # the other file stays, because a reader may have it open
+        else:
+            _place(temporary, target)
+        return {"name": target.name, "sha256": digest, "bytes": size}
 
 
 def temporary_path(folder: Path, suffix: str) -> Path:
