@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import ReadOptions, UmlsRecipe, detected_format, open_source
-from spacy_pel.kb.readers.release_files import LONGEST_ROW
+from spacy_pel.kb.readers.release_files import LONGEST_ROW, among, opened_release
+from spacy_pel.kb.readers.rrf import COLUMNS
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.system import duckdb_session
 
@@ -199,6 +200,15 @@ def test_a_link_to_nothing_is_no_missing_file(tmp_path: Path, name: str) -> None
     (tmp_path / name).symlink_to(tmp_path / "moved" / name)
     with pytest.raises(PelError, match=f"{name}: cannot be read .No such file"):
         read(tmp_path)
+
+
+def test_a_choice_among_many_makes_no_join_which_would_reorder_the_rows(tmp_path: Path) -> None:
+    write(tmp_path, "MRCONSO.RRF", [conso("C1", "Fever")])
+    files = {"MRCONSO": [tmp_path / "MRCONSO.RRF"]}
+    chosen = among("SAB", UmlsRecipe.preset("st21pv").vocabularies)
+    with opened_release(tmp_path, COLUMNS, files, "|") as release:
+        ((_, plan),) = release.fetched(f"EXPLAIN SELECT STR FROM MRCONSO WHERE {chosen}")
+    assert "csv" in plan.lower() and "join" not in plan.lower()
 
 
 def rxnorm(rxcui: str, name: str, tty: str, sab: str = "RXNORM", code: str = "", suppress="N"):
