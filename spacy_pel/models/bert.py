@@ -209,7 +209,11 @@ def architecture(transformer: nn.Module) -> dict[str, Any]:
 
 
 def own_bert(transformer: nn.Module) -> Bert:
-    """A BERT of Hugging Face as ``Bert``, with its weights."""
+    """A BERT of Hugging Face as ``Bert``, with its weights; PelError for relative positions."""
+    kind = getattr(transformer.config, "position_embedding_type", "absolute")
+    if kind != "absolute":
+        problem = f'the encoder has position embeddings of type "{kind}"'
+        raise PelError(problem, 'choose one with "absolute"')
     if isinstance(transformer, Bert):
         return transformer
     bert = Bert(architecture(transformer))

@@ -23,6 +23,9 @@ from ..spans import gold_ids, mention_spans
 _NOTHING = SearchFilter(ids=("",))
 
 
+_REMEMBERED = 10_000  # words that are known to be a name or none
+
+
 def read_documents(
     retriever: Model, docs: Sequence[Doc], is_train: bool = False
 ) -> tuple[list[DocumentContext], Callable[[], object]]:
@@ -88,11 +91,34 @@ def mentions_in_context(
     return mentions
 
 
-def with_parts(doc: Doc, spans: Iterable[Span], is_name: Callable[[str], bool]) -> list[Span]:
-    """The spans, with those that share words in parts, each ``read_as`` all its words (``coordinated``)."""
-    text, spans, parts = doc.text, list(spans), []
+class NameTest(dict[str, bool]):
+    """Whether words, or without a plural's "s", are a name of an entity that is wanted.
+
+    ``is_wanted`` is bool [entities] or [entities, labels], by the numbers of the KB's entities.
+    """
+
+    def __init__(self, kb: KnowledgeBase, is_wanted: np.ndarray):
+        super().__init__()
+        self.kb, self.is_wanted = kb, is_wanted
+
+    def __missing__(self, words: str) -> bool:
+        if len(self) > _REMEMBERED:
+            self.clear()
+        forms = {words, words.removesuffix("s")}
+        self[words] = any(self.is_wanted[self.kb.numbers_named(form)].any() for form in forms)
+        return self[words]
+
+
+def with_parts(doc: Doc, text: str, spans: Iterable[Span], names: NameTest) -> list[Span]:
+    """The spans of a doc, whose text is given, but those that share words (``coordinated``) in parts.
+
+    Each part has ``read_as``: all its words.
+    """
+    spans, parts = list(spans), []
     for span in spans:
-        for start, end, words in coordinated(text, span.start_char, span.end_char, is_name):
+        for start, end, words in coordinated(
+            text, span.start_char, span.end_char, names.__getitem__
+        ):
             part = doc.char_span(start, end, label=span.label, alignment_mode="expand")
             if part.text != words:
                 part._.read_as = words

@@ -14,7 +14,7 @@ from ..kb.pieces import Pieces
 from ..kb.records.entity import Entity
 from ..linking.ordering import sole_owner
 from ..spans import add_ents
-from .doc_mentions import with_parts
+from .doc_mentions import NameTest, with_parts
 from .kb_component import KBComponent
 
 # The label of mentions of which nothing is said.
@@ -77,7 +77,7 @@ class KBMatcher(KBComponent, Pipe):
 
     def read_names(
         self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
-    ) -> tuple[NameFinder, np.ndarray, dict[str, Entity | None]]:
+    ) -> tuple[NameFinder, NameTest, dict[str, Entity | None]]:
         """Open the names of the KB at the first call. Without a call, the first doc does it.
 
         The names are in a file in the KB's folder, which is made if it is not there: in 3 s for the
@@ -85,16 +85,17 @@ class KBMatcher(KBComponent, Pipe):
         entities whose names are read. PelError: there is no KB, or it lacks one of the types.
 
         Returns:
-            What finds the names, which entities they may be of, and the owners of those found last.
+            What finds the names, what is one, and the owners of those found last.
         """
 
-        def make() -> tuple[NameFinder, np.ndarray, dict[str, Entity | None]]:
+        def make() -> tuple[NameFinder, NameTest, dict[str, Entity | None]]:
             numbers = self.kb.numbers()
             entities = None if self.types is None else self.kb.of_types(*self.types)
             is_wanted = np.zeros(numbers.max(initial=-1) + 1, dtype=bool)
             is_wanted[numbers if entities is None else entities] = True
             choice = {"min_length": self.min_length, "stop_words": self.stop_words}
-            return self.kb.name_finder(progress, entities=entities, **choice), is_wanted, {}
+            finder = self.kb.name_finder(progress, entities=entities, **choice)
+            return finder, NameTest(self.kb, is_wanted), {}
 
         return self.made_of_kb(make)
 
@@ -121,8 +122,9 @@ class KBMatcher(KBComponent, Pipe):
                 yield from docs
 
     def _mark(self, docs: Sequence[Doc]) -> None:
-        pieces = Pieces([doc.text for doc in docs])
-        finder, is_wanted, owners = self.read_names()
+        texts = [doc.text for doc in docs]
+        pieces = Pieces(texts)
+        finder, names, owners = self.read_names()
         first, last, _ = finder.found_in(pieces, self.nested)
         places = pieces.texts[first], pieces.starts[first], pieces.ends[last]
         found: list[list[Span]] = [[] for _ in docs]
@@ -130,13 +132,9 @@ class KBMatcher(KBComponent, Pipe):
             span = docs[text].char_span(start, end)
             if span is not None:
                 found[text].append(span)
-
-        def is_name(words: str) -> bool:
-            forms = {words, words.removesuffix("s")}
-            return any(is_wanted[self.kb.numbers_named(form)].any() for form in forms)
-
-        for doc, spans in zip(docs, found):
-            spans = [self._with_owner(span, owners) for span in with_parts(doc, spans, is_name)]
+        for doc, text, spans in zip(docs, texts, found):
+            spans = with_parts(doc, text, spans, names)
+            spans = [self._with_owner(span, owners) for span in spans]
             if self.spans_key:
                 doc.spans[self.spans_key] = spans
             else:

@@ -36,7 +36,7 @@ from ..reading.words import (
 )
 from ..spans import add_ents
 from ..training.optimizer import apply_gradients
-from .doc_mentions import token_offsets, with_parts
+from .doc_mentions import NameTest, token_offsets, with_parts
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .runtime import Runtime
 
@@ -58,7 +58,8 @@ DEFAULT_MODEL = {
 class Found(NamedTuple):
     """What the recogniser says of documents."""
 
-    mentions: list[list[Tagged]]  # of each document
+    texts: list[str]
+    mentions: list[list[Tagged]]  # of each text
     states: list[np.ndarray] | None  # of the tokens of each, float32 [t, d]; None: nobody listens
 
 
@@ -139,7 +140,8 @@ class KBRecogniser(KBComponent, Tok2Vec):
                 "train it with spacy train, or load a pipeline that has it",
             )
         docs = list(docs)
-        words, sure, scores, states = self._outputs(docs)
+        texts = [doc.text for doc in docs]  # spaCy joins the tokens each time
+        words, sure, scores, states = self._outputs(texts)
         marked = np.array([self.only is None or label in self.only for label in self.labels])
         if not marked.all():
             scores = without_labels(scores, ~marked)
@@ -151,18 +153,19 @@ class KBRecogniser(KBComponent, Tok2Vec):
                 if marked[name[2]]
                 and not any(name[0] < end and start < name[1] for start, end, _ in own)
             ]
-        return Found(found, _of_tokens(_shares(words, docs), states) if self.listeners else None)
+        states = _of_tokens(_shares(words, docs), states) if self.listeners else None
+        return Found(texts, found, states)
 
     def token_states(self, docs: Sequence[Doc]) -> list[np.ndarray]:
         """The states of the tokens of each doc, float32 [t, d], without any look at the mentions."""
-        words, _, _, states = self._outputs(docs)
+        words, _, _, states = self._outputs([doc.text for doc in docs])
         return _of_tokens(_shares(words, docs), states)
 
     def _outputs(
-        self, docs: Sequence[Doc]
+        self, texts: Sequence[str]
     ) -> tuple[list[np.ndarray], list[list[Tagged]], np.ndarray, np.ndarray]:
-        """The words of docs and their sure names (``_read``); the scores and states of all words."""
-        words, inputs, sure = self._read([doc.text for doc in docs])
+        """The words of texts and their sure names (``_read``); the scores and states of all words."""
+        words, inputs, sure = self._read(texts)
         with self.runtime.computes([self.model]):
             outputs = self.model.predict(inputs)
         return words, sure, *np.split(outputs, [encoder_of(self.model).n_tags], axis=1)
@@ -175,20 +178,15 @@ class KBRecogniser(KBComponent, Tok2Vec):
         marked one by one, and ``read_as`` all their words.
         """
         docs = list(docs)
-        for doc, mentions in zip(docs, found.mentions):
+        *_, names = self.made_of_kb(self._tools)
+        for doc, text, mentions in zip(docs, found.texts, found.mentions):
             spans = [
                 doc.char_span(start, end, label=self.labels[label], alignment_mode="expand")
                 for start, end, label in mentions
             ]
-            add_ents(doc, with_parts(doc, filter_spans(spans), self._is_name))
+            add_ents(doc, with_parts(doc, text, filter_spans(spans), names))
         for doc, states in zip(docs, found.states or ()):
             doc.tensor = states
-
-    def _is_name(self, words: str) -> bool:
-        """Whether an entity that belongs to a label has a name, or as a plural."""
-        _, labels, _ = self.made_of_kb(self._tools)
-        forms = {words, words.removesuffix("s")}
-        return any(labels[self.kb.numbers_named(form)].any() for form in forms)
 
     def initialize(
         self,
@@ -319,7 +317,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
             The words of each text, what the model reads, and the names in each text that one entity
             alone has, if this belongs to one label.
         """
-        finder, entity_labels, reader = self.made_of_kb(self._tools)
+        finder, entity_labels, reader, _ = self.made_of_kb(self._tools)
         pieces = Pieces(texts)
         names = finder.found_in(pieces)
         if hidden:
@@ -340,8 +338,8 @@ class KBRecogniser(KBComponent, Tok2Vec):
                     sure[text].append((int(start), int(end), int(own.argmax())))
         return *reader.inputs(pieces, features.reshape(len(features), -1)), sure
 
-    def _tools(self) -> tuple[NameFinder, np.ndarray, WordReader]:
-        """What finds the KB's names, its entities' labels, bool [entities, labels], and what reads words."""
+    def _tools(self) -> tuple[NameFinder, np.ndarray, WordReader, NameTest]:
+        """What finds names, the labels of entities, bool [entities, labels], what reads words, what is a name."""
         labels = np.zeros((self.kb.numbers().max(initial=-1) + 1, len(self.labels)), dtype=bool)
         named = chain.from_iterable(self.types.values())
         is_other = not any(types_meant(name, self.kb.semantic_types) for name in named)
@@ -350,7 +348,8 @@ class KBRecogniser(KBComponent, Tok2Vec):
         encoder = encoder_of(self.model)
         length = min(self.model.attrs["length"], encoder.position_limit)
         reader = WordReader(encoder.tokenizer, length)
-        return self.kb.name_finder(stop_words=self.stop_words), labels, reader
+        finder = self.kb.name_finder(stop_words=self.stop_words)
+        return finder, labels, reader, NameTest(self.kb, labels)
 
 
 def _shares(words: Sequence[np.ndarray], docs: Sequence[Doc]) -> list[csr_array]:

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from transformers import BertConfig, BertModel
 
 from spacy_pel.errors import PelError
-from spacy_pel.models.bert import Bert, architecture, build_transformer, last_hidden_states
+from spacy_pel.models.bert import (
+    Bert,
+    architecture,
+    build_transformer,
+    last_hidden_states,
+    own_bert,
+)
 from spacy_pel.models.encoders import TextEncoder
 from spacy_pel.models.packed_weights import pack
 from spacy_pel.reading.text_inputs import train_tokenizer
@@ -70,6 +76,9 @@ def test_an_activation_that_is_not_known_is_refused() -> None:
         TextEncoder(pooling="mean", normalize=True, mixed_precision=False).load(
             build_transformer(**SIZES, hidden_act="mish"), None
         )
+    relative = build_transformer(**SIZES, position_embedding_type="relative_key")
+    with pytest.raises(PelError, match='"relative_key"; choose one with "absolute"'):
+        own_bert(relative)
 
 
 # The last layer

@@ -87,7 +87,7 @@ def test_a_kb_of_other_types_shows_its_names(nlp: Language, tmp_path: Path) -> N
     recogniser = nlp.get_pipe("kb_ner")
     before = recogniser.kb.path
     recogniser.set_kb(other.path)
-    _, entity_labels, _ = recogniser.made_of_kb(recogniser._tools)
+    _, entity_labels, *_ = recogniser.made_of_kb(recogniser._tools)
     assert not entity_labels.any()
     found(nlp, "A patient with zebra fever")
     recogniser.set_kb(before)
@@ -130,7 +130,9 @@ def test_names_of_one_entity_can_be_added(nlp: Language, monkeypatch) -> None:
 def test_mentions_that_share_words_are_marked_one_by_one(nlp: Language) -> None:
     text = "multiple or disseminated sclerosis and acetylsalicylic or other acid"
     doc, disease = nlp.make_doc(text), nlp.get_pipe("kb_ner").labels.index("Disease")
-    nlp.get_pipe("kb_ner").set_annotations([doc], Found([[(0, 34, disease), (39, 68, 0)]], None))
+    nlp.get_pipe("kb_ner").set_annotations(
+        [doc], Found([text], [[(0, 34, disease), (39, 68, 0)]], None)
+    )
     read = [(ent.text, ent.label_, ent._.read_as) for ent in doc.ents]
     assert read[:2] == [
         ("multiple", "Disease", "multiple sclerosis"),
