@@ -5,8 +5,6 @@
 KB is an embedded KB for "search". The others make their own.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import resource

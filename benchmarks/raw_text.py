@@ -20,8 +20,6 @@ trained on CORPUS first if it is not there. INDEX is scispaCy's index of the sam
 Mentions whose label the corpus does not annotate are left out: NCBI disease has no chemicals.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

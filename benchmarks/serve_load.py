@@ -12,8 +12,6 @@ one for each that the server closes. One sends requests of 1 MB in a loop. Each 
 of its own in 127.0.0.0/8, which needs Linux.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

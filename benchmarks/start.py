@@ -8,8 +8,6 @@ computes, which other programs change less. "Private" memory is its own. "Reside
 pages of mapped files, which other processes share, and which the system can take back.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

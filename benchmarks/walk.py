@@ -15,8 +15,6 @@ Comprehensions and lambdas belong to the function that holds them. With --calls 
 line for each function, indented below the function that calls it first.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A knowledge base of seven entities, and a pipeline that links to it, untrained."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How the time of a piece of work grows with the size of its input."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """A ranking whose probabilities are known."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

@@ -1,7 +1,5 @@
 """Every name we register is found without importing the package, and what it names can be built."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

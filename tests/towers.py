@@ -1,7 +1,5 @@
 """Small bi- and cross-encoders, and BERT computed without the package, for the tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -9,8 +9,6 @@ names and other languages. The 127 semantic types have their real codes and tree
 retired ids. The same seed writes the same files.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO

@@ -1,7 +1,5 @@
 """Invented biomedical names: words built from stems, and names built from words."""
 
-from __future__ import annotations
-
 import numpy as np
 
 PREFIXES = (

@@ -5,8 +5,6 @@
 SETTINGS are attributes of the component "proxy_linker", as JSON.
 """
 
-from __future__ import annotations
-
 from protocol import Document, doc_of, report  # first: the clock starts here
 
 # isort: split

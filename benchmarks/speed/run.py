@@ -14,8 +14,6 @@ second to one with this package and its extras cpu and onnx. Nothing more should
 as transformers imports pandas and scikit-learn if it finds them, which takes time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

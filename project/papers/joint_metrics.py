@@ -3,8 +3,6 @@
 All settings are fitted on every other document and used on the rest, and the other way round.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The figures of a trained linker on dev sets: recall, NIL, and what a table asks for besides."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -7,8 +7,6 @@ variant is compared with another by paired bootstrap over the documents of dev, 
 each cell then has the difference and its 95 % interval.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import defaultdict

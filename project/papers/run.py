@@ -7,8 +7,6 @@ that is laid over the config, and each combination of choices is a variant. A ru
 left out. One that was killed goes on from its checkpoint.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

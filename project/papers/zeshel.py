@@ -5,8 +5,6 @@ Documents are in OUT/SPLIT/WORLD.jsonl, and what "pel kb build" reads in OUT/wor
 python -m papers.zeshel zeshel zeshel/corpora
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -5,8 +5,6 @@ thinc's models hold is made by functions of a module, so that they can be pickle
 processes are not forked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """The Typer apps, and what all commands share: options, errors of one line, and the end by SIGTERM."""
 
-from __future__ import annotations
-
 import functools
 import os
 import signal

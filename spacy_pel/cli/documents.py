@@ -1,7 +1,5 @@
 """``pel link``, ``discover``, ``mentions`` and ``check``: texts or names in, what they mean out."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """``pel start``, ``train``, ``evaluate``, ``calibrate``, ``assemble``, ``serve``, ...: about pipelines."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ None of it has the control characters that texts of users may hold. Names of a K
 otherwise move the cursor, rename the window or hide a line.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Iterable, Iterator

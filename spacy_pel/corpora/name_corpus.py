@@ -5,8 +5,6 @@ Each alias is a document, and the whole of it a mention of its entity. Trained o
 learns what the names of one thing have in common (the idea of SapBERT, Liu et al. 2021).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

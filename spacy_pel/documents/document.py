@@ -1,7 +1,5 @@
 """One record of a document and its mentions, whatever format they come from."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

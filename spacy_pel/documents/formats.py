@@ -1,7 +1,5 @@
 """The one list of file formats, and plain text. To add one: a module beside this one, a line here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import PurePath
 

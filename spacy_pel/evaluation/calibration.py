@@ -10,8 +10,6 @@ the probability of a mention's candidate is the softmax of  a * score + b * feat
 candidates, and a and b maximise the likelihood of the right ones. The weight is b / a.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

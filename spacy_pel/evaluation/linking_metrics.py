@@ -4,8 +4,6 @@ A mention is NIL if the KB lacks its entity. Its best candidate then scores low.
 is made in ``linking.nil``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 

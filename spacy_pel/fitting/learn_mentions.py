@@ -5,8 +5,6 @@ ones, each searched among those of all other documents. A conditional logistic r
 names and mentions together tell its entity (``evaluation.calibration``).
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

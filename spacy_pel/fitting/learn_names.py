@@ -3,8 +3,6 @@
 Acronyms come from plain text: "multiple sclerosis (MS)" says what MS may mean.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext

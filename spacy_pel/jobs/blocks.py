@@ -4,8 +4,6 @@ A block is documents or entities that follow one another. Its file appears whole
 loses no more than the blocks under way; the next one makes only what is missing.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """By what a linker, and a whole pipeline, are known again."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

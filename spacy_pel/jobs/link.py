@@ -4,8 +4,6 @@ A run that was interrupted goes on where it was, and its result has the same byt
 without an interruption, whoever links: this process, several, or the nodes of a Ray cluster.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator

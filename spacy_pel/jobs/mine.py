@@ -3,8 +3,6 @@
 Source: KRISSBERT (Zhang et al. 2022), sections 3.1 and 3.5.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -3,8 +3,6 @@
 A worker is a function that makes one block of an item and returns a result.
 """
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os

@@ -4,8 +4,6 @@ The time of a change depends on its size, not on that of the KB. All ids are con
 may have an alternative id of another as its concept id, and is then found by it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sqlite3

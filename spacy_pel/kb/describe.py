@@ -1,7 +1,5 @@
 """What a knowledge base holds, how two of them differ, such as two releases, and copies in other forms."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

@@ -10,8 +10,6 @@ So many mentions that are near count for more than one: what a word mostly means
 ``weight`` and ``level`` are fitted to mentions (``fitting.learn_mentions``).
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Finds the names of a knowledge base in text, by a table of hashes in a file of its folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import lru_cache

@@ -6,8 +6,6 @@ agenesis" and "kidney agenesis" do, and this is seen often enough. So "abnormal 
 "Abnormality of the ribs", and "kidney malformation" for "Renal malformation".
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Texts and names as pieces, which are compared by their hashes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """scispaCy's two dictionaries of a KB, as mappings that read from the KB and store nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ KB is listed in ``removed`` with the change that removed it. So a reader who rem
 which it opened the KB goes on seeing the KB as it was, while others write.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ Added rows stand in the database, and are searched exactly. Rows of removed enti
 and are left out of answers.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 from typing import Any

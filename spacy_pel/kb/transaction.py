@@ -4,8 +4,6 @@ New files of vectors are written beside the old ones. The transaction that names
 place. Then files that the database does not name are swept, unless a reader has them open.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

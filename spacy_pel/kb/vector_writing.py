@@ -1,7 +1,5 @@
 """Writes the vectors of a KB: first the rows, in batches, then the index that finds them."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice

@@ -6,8 +6,6 @@ compares the inner products themselves. Those of mentions with each other and th
 entities are on one scale only if the encoder was trained on both.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

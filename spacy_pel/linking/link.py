@@ -1,7 +1,5 @@
 """The one way from mentions to linked entities, for the pipeline and for evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

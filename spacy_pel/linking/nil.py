@@ -4,8 +4,6 @@
 else reads the answer: ``Links.nil``, and ``"NIL"`` as the id of a span.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The cross-encoder as the rest of the package uses it: mentions and candidates in, scores out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The retriever as the rest of the package uses it: mentions and entities in, vectors out."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Sequence

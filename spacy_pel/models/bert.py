@@ -7,8 +7,6 @@ last layer the other tokens are needed as keys and values alone, which is a sixt
 Attention has no dropout, whatever the configuration says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from types import SimpleNamespace

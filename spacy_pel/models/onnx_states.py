@@ -5,8 +5,6 @@ and has the operators that ONNX Runtime computes fast. Import this where it is n
 need not be installed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnxruntime
 import torch

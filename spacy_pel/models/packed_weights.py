@@ -7,8 +7,6 @@ Weights that are all float16 numbers are packed as such, in half the bytes. Read
 again, which is a copy. The embeddings of word pieces, most of a small encoder, stay float16 in the file.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Sequence

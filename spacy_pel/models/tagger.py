@@ -1,7 +1,5 @@
 """A BERT that gives each word of a text scores of tags and a state, and is told what is known of the word."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from tokenizers import Tokenizer

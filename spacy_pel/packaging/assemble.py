@@ -1,7 +1,5 @@
 """A pipeline that carries its knowledge base, and says what it is and can do."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, NamedTuple

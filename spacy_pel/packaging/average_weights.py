@@ -5,8 +5,6 @@ better than either, and takes no longer (Wortsman et al. 2022, "Robust fine-tuni
 models", section 3: weight-space ensembles).
 """
 
-from __future__ import annotations
-
 import torch
 from spacy.language import Language
 

@@ -1,7 +1,5 @@
 """The model card of a pipeline that carries its KB: spaCy's README, its KB, figures and limits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path

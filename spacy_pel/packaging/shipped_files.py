@@ -4,8 +4,6 @@ A wheel has them in the package's folder ``project``, where ``setup.py`` puts th
 stand in the folder ``project`` beside the package.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

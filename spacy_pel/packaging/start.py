@@ -1,7 +1,5 @@
 """From source files to a pipeline that links, without a training: ``pel start``."""
 
-from __future__ import annotations
-
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

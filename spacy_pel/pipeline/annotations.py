@@ -1,7 +1,5 @@
 """What linking, and joint linking, write on a Doc: plain data, which can be saved and sent."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, repeat

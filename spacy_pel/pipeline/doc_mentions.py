@@ -1,7 +1,5 @@
 """The mentions of docs as encoders read them, and how their searches are confined and grouped."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 

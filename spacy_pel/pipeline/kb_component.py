@@ -5,8 +5,6 @@ and the one relative to the pipeline, so that both can be moved together. A KB i
 component's own folder, where ``pel assemble`` puts it, is preferred to both.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """How a training session of a linker begins: its weights, its trainer and what that searches."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice

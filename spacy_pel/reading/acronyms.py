@@ -6,8 +6,6 @@ replaced. ``abbreviation_extractor`` finds the definitions, as Schwartz and Hear
 Those whose short form stands first it does not find: they are found here, by stricter rules.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ The shared words end the last mention ("ovarian cancer"), or begin the first ("h
 or hair"). The names of a knowledge base tell which words they are.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import NamedTuple

@@ -16,8 +16,6 @@ which rows an entity has:
   also stand in the context of mentions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 

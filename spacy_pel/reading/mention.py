@@ -15,8 +15,6 @@
 - From the states that another component gave the tokens of its document.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol

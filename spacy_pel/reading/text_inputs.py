@@ -1,7 +1,5 @@
 """Inputs of the encoders: the word pieces of texts, and token ids in batches, whatever is read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@ A word is a piece as names of a knowledge base are compared by (``kb.name_finder
 read at its first word piece.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The web application: its routes, and its errors as sentences."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -1,7 +1,5 @@
 """``ground`` and ``check`` as tools of the Model Context Protocol (needs the extra ``mcp``)."""
 
-from __future__ import annotations
-
 import signal
 from threading import Lock
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Where a server listens, and its limits. It imports nothing heavy: the address is told at once."""
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The web server: uvicorn, from its start until it is told to end."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

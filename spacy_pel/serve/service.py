@@ -4,8 +4,6 @@ One thread links: the model uses the whole processor, and spaCy's vocabulary is 
 threads. Clients take turns at it. Turns that wait are linked together, as one batch.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import json

@@ -1,7 +1,5 @@
 """Reads plain and gzipped files: their bytes, their numbered lines, the JSON object of a line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

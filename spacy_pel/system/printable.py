@@ -1,7 +1,5 @@
 """Texts that are safe to print."""
 
-from __future__ import annotations
-
 import logging
 import re
 

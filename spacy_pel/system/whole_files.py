@@ -1,7 +1,5 @@
 """Files and folders that appear as a whole or not at all, and the lock of who writes to a folder."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import glob

@@ -1,7 +1,5 @@
 """XML files as streams of elements, in bounded memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import IO
 from xml.etree import ElementTree

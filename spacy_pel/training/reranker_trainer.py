@@ -1,7 +1,5 @@
 """Training of the reranker on the candidates of a trained retriever (PEL, appendix B)."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 

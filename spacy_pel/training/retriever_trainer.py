@@ -1,7 +1,5 @@
 """Training of a retriever: mentions against proxies, and against other mentions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

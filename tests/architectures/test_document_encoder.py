@@ -1,7 +1,5 @@
 """The retriever that reads documents in windows, against one mention at a time in plain torch."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where encoders come from: a folder of Hugging Face, nothing, or a trained linker."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Retrievers of each architecture: made, refused, saved and opened again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

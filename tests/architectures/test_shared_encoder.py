@@ -1,7 +1,5 @@
 """The retriever that pools what was read before: its towers against torch alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

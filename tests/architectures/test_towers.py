@@ -1,7 +1,5 @@
 """The towers: batches, threads, gradients and dropout, each against plain torch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """How the tests of this room call the command line, and documents for ``pel link``."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """kb build, fetch and embed: what they make, and what a failure leaves behind."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """kb change add, update, merge and remove; kb learn and forget."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

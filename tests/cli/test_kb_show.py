@@ -1,7 +1,5 @@
 """kb info, diff, verify and export: what a KB holds."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Linking part by part, in several processes: the same output, also where it was broken off."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The commands hang on spaCy's own command line."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.metadata import entry_points

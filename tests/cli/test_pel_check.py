@@ -1,7 +1,5 @@
 """``pel check``: what it prints and writes, and how it ends."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Evaluation and calibration: metrics of gold mentions, and what is fitted and stored in place."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

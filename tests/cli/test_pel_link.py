@@ -1,7 +1,5 @@
 """link, discover and mentions: what is read, and what is written."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Pipelines as a whole: started, assembled with a KB and a model card, averaged, checked."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

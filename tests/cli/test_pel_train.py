@@ -1,7 +1,5 @@
 """``pel train``: the log, resuming, and errors in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

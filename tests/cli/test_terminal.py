@@ -1,7 +1,5 @@
 """What commands print: no control characters; bars in a terminal, and lines in a log."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

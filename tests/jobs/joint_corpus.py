@@ -1,7 +1,5 @@
 """A pipeline that links jointly, with settings made up for texts whose outcome is known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from spacy.language import Language

@@ -1,7 +1,5 @@
 """Finished blocks: which stand there, which are made again, and what becomes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path

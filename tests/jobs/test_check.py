@@ -1,7 +1,5 @@
 """What names mean, and whether ids mean the names that stand beside them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Proposals of entities that the KB lacks, from files; accepted ones are linked to."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

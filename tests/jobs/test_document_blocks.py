@@ -1,7 +1,5 @@
 """Which documents a block holds, and what it is called."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

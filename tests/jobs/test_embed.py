@@ -1,7 +1,5 @@
 """The vectors of a KB are the retriever's, row by row; a run that breaks off is gone on with."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What shows that a linker is not the one that was measured."""
 
-from __future__ import annotations
-
 import json
 
 from spacy.language import Language

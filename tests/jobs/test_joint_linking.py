@@ -1,7 +1,5 @@
 """Mentions of a corpus are linked together, also after an interruption."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files are linked to a file, a stream or a folder of blocks: each document once, whatever happened."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

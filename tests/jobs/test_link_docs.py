@@ -1,7 +1,5 @@
 """Docs run as a stream: few are read together, long ones in parts, so memory does not grow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

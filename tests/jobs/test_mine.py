@@ -1,7 +1,5 @@
 """Mentions mined from files: which, and the same rows with any processes and interruptions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """Ray on this computer, with two workers; the reference is the engine "local"."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

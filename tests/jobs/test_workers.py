@@ -1,7 +1,5 @@
 """Processes that do the work of a job: in order, and with an orderly end."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

@@ -1,7 +1,5 @@
 """What the tests of KBs share: records, encoders, a KB, and naive searches of what it should find."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

@@ -4,8 +4,6 @@ Files of vectors are compared with their checksums when they are first read, unl
 fixture ``large`` makes all files large, for what is checked in those as well.
 """
 
-from __future__ import annotations
-
 import random
 import sqlite3
 import struct

@@ -1,7 +1,5 @@
 """The difference of two KBs, beside one by dictionaries; the vocabularies of a KB; what scispaCy's KB has."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """A KB that is changed step by step is the KB that would be built of its contents."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

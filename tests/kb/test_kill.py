@@ -1,7 +1,5 @@
 """Writers that are killed at each of their steps leave the old KB or the new one; one writes at a time."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

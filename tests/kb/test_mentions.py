@@ -1,7 +1,5 @@
 """Mentions that a KB learns: found, also with filters, kept through every change, and forgotten."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

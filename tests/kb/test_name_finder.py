@@ -1,7 +1,5 @@
 """Names of a KB, found in text: against a naive search."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from unittest.mock import patch

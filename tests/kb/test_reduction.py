@@ -1,7 +1,5 @@
 """KBs whose vectors are stored in fewer numbers than queries have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

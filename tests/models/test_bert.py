@@ -1,7 +1,5 @@
 """Our BERT computes what Hugging Face's does, for the tokens that are wanted, and needs nothing of it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

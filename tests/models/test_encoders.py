@@ -1,7 +1,5 @@
 """The encoders against BERT computed one input at a time, and FGSM's perturbations of their inputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

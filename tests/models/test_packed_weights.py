@@ -1,7 +1,5 @@
 """Encoders come back from their file as they were, and leave the file as it is."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

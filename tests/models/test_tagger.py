@@ -1,7 +1,5 @@
 """The loss of tags where several may be right."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

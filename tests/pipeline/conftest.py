@@ -1,7 +1,5 @@
 """A linker trained on a problem so small that it is learned in seconds: which MS is meant here?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What linking writes: the attributes of spans, types, codes, and ``kb_ents`` as scispaCy shapes it."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Mentions of docs as they are read, with scispaCy's detector and without."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

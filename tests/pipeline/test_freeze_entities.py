@@ -1,7 +1,5 @@
 """A linker whose mention tower learns alone, against the KB that its teacher has embedded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

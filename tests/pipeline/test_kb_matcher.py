@@ -1,7 +1,5 @@
 """The component that marks the names of a KB; tests/kb/test_name_finder.py has what a name is."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path

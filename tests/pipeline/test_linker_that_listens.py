@@ -1,7 +1,5 @@
 """A linker on what the pipeline's own tok2vec or transformer has read."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

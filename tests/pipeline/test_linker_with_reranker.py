@@ -1,7 +1,5 @@
 """A linker with a reranker: trained on a retriever that stands still, used, saved and loaded."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

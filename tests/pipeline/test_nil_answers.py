@@ -1,7 +1,5 @@
 """NIL and probabilities, as the component decides and writes them, and the labels they hold for."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

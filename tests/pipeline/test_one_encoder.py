@@ -1,7 +1,5 @@
 """A linker on what the recogniser has read, and without it in another pipeline."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Linkers in another process, and in the workers that it forks after torch and FAISS were used."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A pipeline that cannot be loaded is told in one line."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

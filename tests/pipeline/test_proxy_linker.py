@@ -1,7 +1,5 @@
 """The component in use: its config, what it needs, and what it writes on a Doc."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Settings that change what is read, searched and preferred: acronyms, labels, names."""
 
-from __future__ import annotations
-
 import pytest
 import spacy
 from spacy.language import Language

@@ -1,7 +1,5 @@
 """``kb_ner``, trained on a few sentences."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

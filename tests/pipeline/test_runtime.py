@@ -1,7 +1,5 @@
 """A linker whose encoders are computed by ONNX Runtime when it links, and by torch otherwise."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Scores of linked docs, against numbers counted by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

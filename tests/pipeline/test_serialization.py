@@ -1,7 +1,5 @@
 """A linker saved and loaded, moved, opened by its path and sourced is the same."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Training of the component: initialize, update, sessions, and spaCy's own loop and command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mentions that share words are found, and read with all their words."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A server over the tiny pipeline."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Look-ups, the description of the API, metrics, and what a browser is told."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """``pel serve`` as a process: how it starts, and how it ends."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

@@ -1,7 +1,5 @@
 """POST /link: what is answered is what the pipeline says, and what is wrong is said in words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The tools as a program sees them over the Model Context Protocol."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

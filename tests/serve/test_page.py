@@ -1,7 +1,5 @@
 """The page in a browser: headless Chromium, driven by Playwright; skipped where these are not."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

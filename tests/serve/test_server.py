@@ -1,7 +1,5 @@
 """Over a network: what clients do not send is not waited for, and what the server writes to its log."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

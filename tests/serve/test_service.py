@@ -1,7 +1,5 @@
 """When a server has too much to do, or a client too little; and who is next."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

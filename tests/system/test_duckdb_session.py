@@ -1,7 +1,5 @@
 """Parquet files of texts that are stored once and read often."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb

@@ -1,7 +1,5 @@
 """Files and folders that appear whole, also where the process is killed at one of its steps."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A KB of a few entities for the tests of training, and brute force over its rows."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from functools import partial
 from pathlib import Path

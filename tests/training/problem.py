@@ -1,7 +1,5 @@
 """A training so small that it takes a second: texts of a KB of 37 entities, and a config."""
 
-from __future__ import annotations
-
 import json
 import sys
 from io import StringIO

@@ -1,7 +1,5 @@
 """Gold clusters: their arborescences against the paper's deletions, and what a batch reads of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """The training loop against spaCy's own, broken off and taken up again, and what goes wrong."""
 
-from __future__ import annotations
-
 import math
 from itertools import islice
 from pathlib import Path

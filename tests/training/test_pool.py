@@ -1,7 +1,5 @@
 """Pools of rows: what is drawn, and what is found, against brute force."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A step of the retriever's trainer against autograd alone."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from pathlib import Path

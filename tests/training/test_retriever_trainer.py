@@ -1,7 +1,5 @@
 """What trainers of a retriever learn, count and keep, whatever they are trained on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from thinc.api import Adam

@@ -7,8 +7,6 @@ words. A small encoder learns from what the large one makes of each name: alone,
 a mention in a text. It sees no pair of names, and no id. So it also links to a KB that it has never seen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path

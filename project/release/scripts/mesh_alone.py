@@ -4,8 +4,6 @@ MEDIC, CTD's vocabulary of diseases, puts names of OMIM into the records of MeSH
 be passed on; names of MEDIC and OMIM may not.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import shutil

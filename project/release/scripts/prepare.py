@@ -3,8 +3,6 @@
 python scripts/prepare.py corpus bc5cdr assets data
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """From source files, such as ontologies and a UMLS release, to one knowledge base."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path

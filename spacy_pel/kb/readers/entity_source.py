@@ -1,7 +1,5 @@
 """What every reader takes and gives, what a format says of itself, and what readers share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Fetches an ontology by its name, from where its authors publish it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from http.client import HTTPException
 from pathlib import Path

@@ -1,7 +1,5 @@
 """JSON lines in scispaCy's schema for knowledge bases."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Files, plain or gzipped, are read twice, because descriptors refer to later ones.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator

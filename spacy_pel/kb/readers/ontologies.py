@@ -4,8 +4,6 @@ Libraries (pronto, fastobo, rdflib, owlready2, py-horned-owl) hold a file in mem
 breaks the grammar, as published files do.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterable, Iterator

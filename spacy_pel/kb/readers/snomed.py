@@ -3,8 +3,6 @@
 Concept and Description files are needed. Others are read if they are there.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

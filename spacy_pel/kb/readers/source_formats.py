@@ -1,7 +1,5 @@
 """The one list of source formats. To add one: a module beside this one, and a line here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path

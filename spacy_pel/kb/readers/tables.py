@@ -1,7 +1,5 @@
 """Tables: of entities in CSV, TSV and Parquet, CTD's diseases (MEDIC), and mappings in SSSOM."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

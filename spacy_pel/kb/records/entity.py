@@ -1,7 +1,5 @@
 """The record of one entity of a knowledge base: how it is cleaned, and joined with others of that entity."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple

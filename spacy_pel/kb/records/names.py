@@ -1,7 +1,5 @@
 """Compares names: when two are the same, which words they contain, and how similar they are."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from zlib import crc32

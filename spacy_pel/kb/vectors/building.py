@@ -1,7 +1,5 @@
 """Builds approximate indexes, and measures how much of what exact search finds they find."""
 
-from __future__ import annotations
-
 import errno
 from itertools import pairwise
 from pathlib import Path

@@ -3,8 +3,6 @@
 It was compared with files that rdflib, owlready2 and py-horned-owl wrote of it.
 """
 
-from __future__ import annotations
-
 from spacy_pel.kb import Entity
 
 ENTITIES = [

@@ -1,7 +1,5 @@
 """Ontologies are fetched whole, from files of this machine."""
 
-from __future__ import annotations
-
 import io
 from email.message import Message
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sources that are damaged, or that somebody made to cost time or memory."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """MeSH in XML and in ASCII: the same records of our own."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

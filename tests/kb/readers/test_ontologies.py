@@ -1,7 +1,5 @@
 """Ontologies in OBO and OWL."""
 
-from __future__ import annotations
-
 import gzip
 import logging
 import tracemalloc

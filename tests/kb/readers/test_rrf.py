@@ -1,7 +1,5 @@
 """Releases of the UMLS and of RxNorm, and the recipes by which they are read."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """SNOMED CT: a snapshot in small, in the layout and with the columns of a release; our own texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Formats are told apart and read: JSON lines and built KBs here; the faults of any record."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tables: of entities in CSV, TSV and Parquet, MEDIC's, and mappings in SSSOM."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows of a UMLS release, and folders of them, for the tests of its reader."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Records of one entity become one, checked against a plain Python merge in memory."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import defaultdict
 from functools import reduce

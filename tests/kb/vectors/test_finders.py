@@ -1,7 +1,5 @@
 """Approximate search by codes and by lists, beside search that looks at every row."""
 
-from __future__ import annotations
-
 import multiprocessing
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Search that looks at every row, beside a Python loop."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ZESHEL is read with the right offsets, and nothing is lost in silence."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
