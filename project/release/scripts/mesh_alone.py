@@ -8,7 +8,7 @@ import html
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 
 import typer
@@ -32,7 +32,7 @@ _SHORTEST = 6  # letters of a name without its salt
 # The one type of MEDIC, and the branch of MeSH that holds the same.
 _MEDIC_TYPE, _MESH_BRANCH = "Disease", "Diseases"
 
-Names = Mapping[str, frozenset[str]]  # folded, by id
+Names = Mapping[str, Set[str]]  # folded, by id
 
 
 def main(data: Path, output: Path) -> None:
@@ -52,7 +52,7 @@ def main(data: Path, output: Path) -> None:
         if not path.is_file():
             remedy = "Run: python -m spacy project run prepare"
             msg.fail(f"Neither {data / MADE} nor {path}", remedy, exits=1)
-    of_mesh = {e.concept_id: frozenset(map(folded, e.names)) for e in open_source(mesh).entities}
+    of_mesh = names_in_ascii(mesh)
     # Lines "id|alternative id||name|name...".
     rows = (line.split("|") for _, line in numbered_lines(medic))
     of_medic = {id: frozenset(map(folded, filter(None, names))) for id, _, *names in rows}
@@ -63,6 +63,20 @@ def main(data: Path, output: Path) -> None:
     new = sum(len(a.aliases) - len(b.aliases) for a, b in zip(named, entities))
     msg.info(f"Names of drugs, from those of their salts: {new:,}")
     msg.info("Left out: " + ", ".join(f"{n:,} {what}" for what, n in sorted(left_out.items())))
+
+
+def names_in_ascii(path: Path) -> dict[str, set[str]]:
+    """The names of each descriptor of a file of MeSH in ASCII, folded, by id."""
+    found, names = {}, set()
+    for _, line in numbered_lines(path):
+        element, _, value = line.partition(" = ")
+        if element.strip() == "*NEWRECORD":
+            names = set()
+        elif element in ("MH", "ENTRY", "PRINT ENTRY"):
+            names.add(folded(value.partition("|")[0]))
+        elif element == "UI":
+            found[value.strip()] = names
+    return found
 
 
 def with_names_of_drugs(entities: list[Entity]) -> list[Entity]:

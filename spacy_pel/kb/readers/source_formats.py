@@ -37,9 +37,7 @@ SOURCE_FORMATS = (
     snomed.SNOMED,
     KB,
     ontologies.OBO,
-    ontologies.OWL,
     mesh.MESH_XML,
-    mesh.MESH_ASCII,
     tables.MEDIC,
     tables.TABLE,
 )

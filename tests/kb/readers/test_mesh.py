@@ -1,4 +1,4 @@
-"""MeSH in XML and in ASCII: the same records of our own."""
+"""MeSH in XML."""
 
 import gzip
 from pathlib import Path
@@ -91,59 +91,3 @@ def test_a_record_that_is_not_whole_is_named(tmp_path: Path, id: str, name: str)
     path = write(tmp_path / "desc.xml", DESCRIPTORS + descriptor(id, name, ["C02"]))
     with pytest.raises(PelError, match=rf"desc\.xml, record 4: .*{id or name}"):
         list(open_source(path).entities)
-
-
-ASCII = """*NEWRECORD
-RECTYPE = D
-MH = Flu
-AQ = BL CF
-PRINT ENTRY = Grippe|T047|T191|NON|EQV|UNK (19XX)|741111|abbcdef
-ENTRY = Influenza|T047
-MN = C01.5.2
-MN = F03.1
-MS = A virus.
-UI = D2
-
-*NEWRECORD
-MH = Infections
-MS =
-MN = C01.5
-UI = D1
-"""
-ASCII_SUPPLEMENT = """*NEWRECORD
-RECTYPE = C
-NM = Rare flu
-SY = Odd flu|NLM|T047
-HM = *Flu/genetics
-HM = Unknown heading
-NO = Rare.
-UI = C7
-"""
-FLU = ENTITIES[0]._replace(canonical_name="Flu", aliases=("Influenza", "Grippe"))
-INFECTIONS = ENTITIES[1]._replace(aliases=())
-
-
-def test_a_folder_of_ascii(tmp_path: Path) -> None:
-    (tmp_path / "c2014.bin").write_text(ASCII_SUPPLEMENT)
-    (tmp_path / "d2014.bin").write_text(ASCII)
-    source = open_source(tmp_path)
-    rare = of_mesh("C7", "Rare flu", "Odd flu", **RARE_FIELDS)
-    assert list(source.entities) == [FLU, INFECTIONS, rare]
-    assert source.version == "2014"
-    [alone] = open_source(tmp_path / "c2014.bin").entities
-    assert alone == rare._replace(types=(), parents=())
-
-
-@pytest.mark.parametrize(
-    "text, line",
-    [
-        ("MH = before\n", 1),
-        ("*NEWRECORD\nMH = a\nno element\nUI = D1\n", 3),
-        (f"{ASCII}*NEWRECORD\nMH = without id\n", 17),
-        ("*NEWRECORD\nSH = a qualifier\nUI = Q1\n", 1),
-    ],
-)
-def test_a_bad_record_of_ascii_is_named(tmp_path: Path, text: str, line: int) -> None:
-    (tmp_path / "d.bin").write_text(text)
-    with pytest.raises(PelError, match=rf"d\.bin, line {line}: "):
-        list(open_source(tmp_path / "d.bin").entities)

@@ -54,7 +54,6 @@ DESCRIPTOR = (
     "<DescriptorRecord><DescriptorUI>{}</DescriptorUI>"
     "<DescriptorName><String>{}</String></DescriptorName></DescriptorRecord>"
 )
-ELEMENTS = "*NEWRECORD\nMH = {1}\nUI = {0}\n"
 RECORD = '{{"concept_id": "{0}", "canonical_name": "{1}"}}\n'
 
 
@@ -62,7 +61,6 @@ RECORD = '{{"concept_id": "{0}", "canonical_name": "{1}"}}\n'
     "name, record, place",
     [
         ("x.xml", DESCRIPTOR, "record 2"),
-        ("x.bin", ELEMENTS, "line 4"),
         ("x.jsonl", RECORD, "line 2"),
     ],
 )
