@@ -182,8 +182,8 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
     entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
     surfaces = [normalised(mention.surface) for mention in mentions]
     owners = {surface: kb.numbers_named(surface) for surface in {m.surface for m in mentions}}
-    n_owners = np.array([min(len(owners[m.surface]), _OWNERS) for m in mentions]) / _OWNERS
-    is_sole = np.array([len(owners[m.surface]) == 1 for m in mentions])
+    n_owners = np.array([len(owners[mention.surface]) for mention in mentions])
+    is_sole, n_owners = n_owners == 1, np.minimum(n_owners, _OWNERS) / _OWNERS
     owning = [
         set(owners[mention.surface].tolist()) for mention in mentions
     ]  # np.isin is slow on few
@@ -194,7 +194,14 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
     of_entities = {n: (log(len(e.names)), float(bool(e.types))) for n, e in entities.items()}
     of_record = [of_entities.get(n, (0.0, 0.0)) for n in numbers.ravel().tolist()]
     of_record = np.array(of_record).reshape(*numbers.shape, 2)
-    prior, n_texts = _senses([m.surface for m in mentions], numbers, owners, kb)
+    # How often texts define a mention as a candidate, as the log of a share; 0 where none defines it.
+    # An owner counts as defined half a time more.
+    defined, n_texts = np.zeros(numbers.shape), np.zeros(len(mentions))
+    for place, (mention, row) in enumerate(zip(mentions, numbers.tolist())):
+        if counts := kb.definitions(mention.surface):
+            total = sum(counts.values()) + len(owners[mention.surface]) / 2
+            defined[place] = [log((counts.get(number, 0) + 0.5) / total) for number in row]
+            n_texts[place] = log1p(sum(counts.values()))
     # By canonical names alone: senses of an acronym may have one vector by this name, and have others
     # by their own names.
     by_first = np.zeros(numbers.shape, np.float32)
@@ -223,7 +230,7 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
         *np.moveaxis(of_record, -1, 0),
         np.where(read, again, 0.0),
         read,
-        prior,
+        np.minimum(defined, 0.0),
         by_first,
         by_first.max(axis=1, keepdims=True) - by_first,
     ]
@@ -245,25 +252,6 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
         labels,
         [[entities[n].types if n >= 0 else () for n in row] for row in numbers.tolist()],
     )
-
-
-def _senses(
-    surfaces: Sequence[str],
-    numbers: np.ndarray,
-    owners: Mapping[str, np.ndarray],
-    kb: KnowledgeBase,
-) -> tuple[np.ndarray, np.ndarray]:
-    """How often texts define each mention as a candidate, as the log of a share; and how many do, [n].
-
-    The share is 1 where no text defines it. An owner counts as defined half a time more.
-    """
-    shares, n_texts = np.zeros(numbers.shape), np.zeros(len(surfaces))
-    for place, (surface, row) in enumerate(zip(surfaces, numbers.tolist())):
-        if counts := kb.definitions(surface):
-            total = sum(counts.values()) + len(owners[surface]) / 2
-            shares[place] = [log((counts.get(number, 0) + 0.5) / total) for number in row]
-            n_texts[place] = log1p(sum(counts.values()))
-    return np.minimum(shares, 0.0), n_texts
 
 
 def trigram_likeness(

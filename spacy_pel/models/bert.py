@@ -87,14 +87,12 @@ class _Embeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, inputs_embeds: Tensor, token_type_ids: Tensor | None) -> Tensor:
-        """Word embeddings [n, t, d] and segments [n, t] (None: zeros) to embeddings [n, t, d]."""
-        length, device = inputs_embeds.shape[1], inputs_embeds.device
-        if token_type_ids is None:
-            token_type_ids = torch.zeros(inputs_embeds.shape[:2], dtype=torch.long, device=device)
-        embedded = inputs_embeds + self.token_type_embeddings(token_type_ids)
-        embedded = embedded + self.position_embeddings(torch.arange(length, device=device)[None])
-        return self.dropout(self.LayerNorm(embedded))
+    def forward(self, ids: Tensor, added: Tensor | float, segments: Tensor | None) -> Tensor:
+        """Ids and segments (None: zeros), int64 [n, t], to embeddings [n, t, d], with what is added."""
+        segments = torch.zeros_like(ids) if segments is None else segments
+        embedded = self.word_embeddings(ids).float() + added + self.token_type_embeddings(segments)
+        positions = torch.arange(ids.shape[1], device=ids.device)[None]
+        return self.dropout(self.LayerNorm(embedded + self.position_embeddings(positions)))
 
 
 class BertLayer(nn.Module):
@@ -102,6 +100,12 @@ class BertLayer(nn.Module):
 
     def __init__(self, config: SimpleNamespace):
         super().__init__()
+        if config.hidden_act not in _ACTIVATIONS:
+            raise PelError(
+                f'the encoder has the activation "{config.hidden_act}"',
+                f"choose one with {', '.join(_ACTIVATIONS)}",
+            )
+        self.activation = _ACTIVATIONS[config.hidden_act]
         width = config.hidden_size
         self.attention = nn.Module()
         self.attention.self = nn.Module()
@@ -109,23 +113,9 @@ class BertLayer(nn.Module):
         for name in ("query", "key", "value"):
             setattr(self.attention.self, name, _Linear(width, width))
         self.attention.output = _Residual(width, config)
-        self.intermediate = _Intermediate(config)
+        self.intermediate = nn.Module()
+        self.intermediate.dense = _Linear(width, config.intermediate_size)
         self.output = _Residual(config.intermediate_size, config)
-
-
-class _Intermediate(nn.Module):
-    def __init__(self, config: SimpleNamespace):
-        super().__init__()
-        if config.hidden_act not in _ACTIVATIONS:
-            raise PelError(
-                f'the encoder has the activation "{config.hidden_act}"',
-                f"choose one with {', '.join(_ACTIVATIONS)}",
-            )
-        self.dense = _Linear(config.hidden_size, config.intermediate_size)
-        self.activation = _ACTIVATIONS[config.hidden_act]
-
-    def forward(self, states: Tensor) -> Tensor:
-        return self.activation(self.dense(states))
 
 
 class _Residual(nn.Module):
@@ -144,7 +134,10 @@ class _Residual(nn.Module):
 def last_hidden_states(
     layers: Sequence[nn.Module], states: Tensor, mask: Tensor, wanted: Tensor | None = None
 ) -> Tensor:
-    """The states after the last of some layers, of ours or Hugging Face's, float [n, t, d].
+    """The states after the last of some layers, float [n, t, d].
+
+    In the last layer the states of the w wanted tokens are computed as one matrix [w, d], and padded
+    for attention alone.
 
     Args:
         states: Float [n, t, d], the input embeddings.
@@ -155,30 +148,19 @@ def last_hidden_states(
     for layer in layers if wanted is None else layers[:-1]:
         queries = layer.attention.self.query(states)
         states = _fed_forward(layer, _attended(layer, queries, states, keys), states)
-    return states if wanted is None else _states_of_some(layers[-1], states, keys, wanted)
-
-
-def _states_of_some(
-    layer: nn.Module, states: Tensor, keys: Tensor | None, wanted: Tensor
-) -> Tensor:
-    """The states of the w wanted tokens after the layer, [n, t, d]; 0 for the others.
-
-    They are computed as one matrix [w, d], and padded for attention alone.
-    """
-    places = wanted.nonzero(as_tuple=True)
+    if wanted is None:
+        return states
+    layer, places = layers[-1], wanted.nonzero(as_tuple=True)
     columns = (wanted.cumsum(1) - 1)[wanted]
-    asking = _at_least(states[places])
+    more_rows = 0, 0, 0, max(0, LEAST_ROWS - len(columns))
+    asking = nn.functional.pad(states[places], more_rows)
     queries = layer.attention.self.query(asking)[: len(columns)]
     padded = queries.new_zeros(len(states), int(wanted.sum(1).max()), queries.shape[-1])
     padded = padded.index_put((places[0], columns), queries)
     attended = _attended(layer, padded, states, keys)[places[0], columns]
-    found = _fed_forward(layer, _at_least(attended), asking)[: len(columns)]
+    attended = nn.functional.pad(attended, more_rows)
+    found = _fed_forward(layer, attended, asking)[: len(columns)]
     return found.new_zeros(states.shape).index_put(places, found)
-
-
-def _at_least(rows: Tensor) -> Tensor:
-    """The rows [w, d], with rows of zeros up to ``LEAST_ROWS``."""
-    return nn.functional.pad(rows, (0, 0, 0, max(0, LEAST_ROWS - len(rows))))
 
 
 def _attended(layer: nn.Module, queries: Tensor, states: Tensor, keys: Tensor | None) -> Tensor:
@@ -198,7 +180,7 @@ def _attended(layer: nn.Module, queries: Tensor, states: Tensor, keys: Tensor | 
 def _fed_forward(layer: nn.Module, attended: Tensor, states: Tensor) -> Tensor:
     """The rest of a layer after attention, with its residual connections: [..., d] to [..., d]."""
     states = layer.attention.output(attended, states)
-    return layer.output(layer.intermediate(states), states)
+    return layer.output(layer.activation(layer.intermediate.dense(states)), states)
 
 
 def architecture(transformer: nn.Module) -> dict[str, Any]:

@@ -97,10 +97,7 @@ class BertEncoder(nn.Module):
         is_short = self.training and device == "cpu" and ids.shape[1] < _LONG
         attention = sdpa_kernel(SDPBackend.MATH) if is_short else nullcontext()
         with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16), attention:
-            words = self.transformer.get_input_embeddings()(ids).float()
-            embedded = self.transformer.embeddings(
-                inputs_embeds=words + perturbation, token_type_ids=segments
-            )
+            embedded = self.transformer.embeddings(ids, perturbation, segments)
             layers = self.transformer.encoder.layer
             return last_hidden_states(layers, embedded, mask, wanted).float()
 
@@ -322,24 +319,21 @@ class SpanEncoder(nn.Module):
 
         lengths: int64 [n], how many of the t tokens are of each document.
         """
-        if self.layer is not None:
-            states = self._read(states, spans, lengths)
+        if self.layer is not None:  # it gives the states of the tokens that are pooled
+            wanted = torch.zeros(len(states), dtype=torch.bool, device=states.device)
+            wanted[_tokens_of(spans)[0]] = True
+            columns = states, torch.ones_like(wanted), wanted
+            documents = zip(*(column.split(lengths.tolist()) for column in columns))
+            device = states.device.type
+            in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)
+            with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16):
+                read = [
+                    last_hidden_states([self.layer], *(x.unsqueeze(0) for x in document)).squeeze(0)
+                    for document in documents
+                ]
+            states = torch.cat(read).float()
         vectors = self.map(mean_of_spans(states, spans))
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
-
-    def _read(self, states: Tensor, spans: Tensor, lengths: Tensor) -> Tensor:
-        """The states after the layer, of the tokens that are pooled; the others' are 0."""
-        wanted = torch.zeros(len(states), dtype=torch.bool, device=states.device)
-        wanted[_tokens_of(spans)[0]] = True
-        documents = (x.split(lengths.tolist()) for x in (states, torch.ones_like(wanted), wanted))
-        device = states.device.type
-        in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)
-        with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16):
-            read = [
-                last_hidden_states([self.layer], *(x.unsqueeze(0) for x in document)).squeeze(0)
-                for document in zip(*documents)
-            ]
-        return torch.cat(read).float()
 
     def description(self) -> dict[str, Any]:
         """The widths of both sides, and the kind of the layer; {} before ``load``."""

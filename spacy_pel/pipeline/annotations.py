@@ -60,9 +60,24 @@ def answers(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[
     from the ninth candidate on. A KB with learnt mentions adds "as_in": the learnt mention nearest to
     this one, in its text, with its source; None for a candidate that was not found by one.
     """
-    columns, vocabularies = _columns(links, kb), linker.xrefs or ()
+    distinct, places = np.unique(links.numbers, return_inverse=True)
+    there = distinct >= 0
+    labels = np.full((len(distinct), 2), "", dtype=object)
+    labels[there] = np.array(kb.labels(distinct[there]), dtype=object).reshape(-1, 2)
+    ids, names = (labels[:, i][places].reshape(links.numbers.shape).tolist() for i in (0, 1))
+    # Of each fact about candidates a list of k values a mention.
+    columns = {"id": ids, "name": names, "score": links.scores.tolist()}
+    for name, values in (("rerank_score", links.rerank_scores), ("probability", links.chances)):
+        if values is not None:
+            columns[name] = [[None if isnan(x) else x for x in row] for row in values.tolist()]
+    if links.mention_rows is not None:
+        rows = np.unique(links.mention_rows[links.mention_rows >= 0])
+        quotes = dict(zip(rows.tolist(), map(_quote, kb.mentions.described(rows))))
+        columns["as_in"] = [
+            [quotes.get(row) for row in line] for line in links.mention_rows.tolist()
+        ]
     best = np.where(links.nil, -1, links.numbers[:, 0] if links.numbers.shape[1] else -1)
-    numbers = np.unique(best[best >= 0]).tolist()
+    numbers, vocabularies = np.unique(best[best >= 0]).tolist(), linker.xrefs or ()
     entities = dict(zip(numbers, kb.entities(numbers)))
     lines = zip(
         (links.numbers >= 0).sum(axis=1).tolist(),  # the candidates come first of k places
@@ -75,14 +90,14 @@ def answers(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[
     )
     for n, nil, probability, chosen, values, number, vector in lines:
         own = {name: value[:n] for name, value in zip(columns, values)}
-        ids, scores = own["id"] or [""], own["score"] or [None]
+        own_ids, scores = own["id"] or [""], own["score"] or [None]
         entity = entities.get(number)
         answer = {
-            "kb_id": NIL if nil else ids[0],
+            "kb_id": NIL if nil else own_ids[0],
             "kb_score": scores[0],
             "kb_probability": probability if n else None,
             "kb_candidate_columns": own,
-            "kb_ents": list(compress(zip(ids, scores), chosen)),
+            "kb_ents": list(compress(zip(own_ids, scores), chosen)),
             "kb_types": list(entity.types) if entity else [],
         }
         if vocabularies:
@@ -120,25 +135,6 @@ def offered(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> np.ndarra
         undefined = [n for n, e in zip(numbers, kb.entities(numbers)) if e.definition is None]
         chosen &= ~(doubtful & np.isin(links.numbers, undefined))
     return chosen & (chosen.cumsum(axis=1) <= linker.max_entities_per_mention)
-
-
-def _columns(links: Links, kb: KnowledgeBase) -> dict[str, list[list]]:
-    """What is known of all candidates: for each name of a fact, a list of k values a mention."""
-    distinct, places = np.unique(links.numbers, return_inverse=True)
-    there = distinct >= 0
-    labels = np.full((len(distinct), 2), "", dtype=object)
-    labels[there] = np.array(kb.labels(distinct[there]), dtype=object).reshape(-1, 2)
-    ids, names = (labels[:, i][places].reshape(links.numbers.shape).tolist() for i in (0, 1))
-    columns = {"id": ids, "name": names, "score": links.scores.tolist()}
-    for name, values in (("rerank_score", links.rerank_scores), ("probability", links.chances)):
-        if values is not None:
-            columns[name] = [[None if isnan(x) else x for x in row] for row in values.tolist()]
-    if links.mention_rows is not None:
-        rows = np.unique(links.mention_rows[links.mention_rows >= 0])
-        quotes = dict(zip(rows.tolist(), map(_quote, kb.mentions.described(rows))))
-        lines = links.mention_rows.tolist()
-        columns["as_in"] = [[quotes.get(row) for row in line] for line in lines]
-    return columns
 
 
 def _quote(mention: KnownMention) -> str:

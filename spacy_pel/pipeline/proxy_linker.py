@@ -34,7 +34,6 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..linking.link import Links, link
 from ..linking.nil import Sure
 from ..linking.ordering import Reranking, sole_owners_first
-from ..linking.ranking import Ranking
 from ..linking.reranker import Reranker
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
@@ -288,7 +287,19 @@ class ProxyLinker(KBComponent, TrainablePipe):
             return
         spans, links = linked
         if ranking := self.fitting(self.ranking):
-            self._warn_of_labels(ranking, {span.label_ for own in spans for span in own})
+            # Warn, once for each label, if the probabilities were fitted on other labels alone.
+            known = {label.casefold() for label in ranking.labels}
+            labels = {span.label_ for own in spans for span in own}
+            unknown = {(ranking.fitted_on, x) for x in labels if x.casefold() not in known}
+            new = sorted(unknown - self._warned_of)
+            if new and len(unknown) < len(labels):  # if all, then they are named in another way
+                self._warned_of |= unknown
+                logger.warning(
+                    "%s: the probabilities were fitted on mentions of %s. They may be wrong for "
+                    "mentions of %s; calibrate on a corpus that has such mentions: python -m spacy "
+                    "pel calibrate PIPELINE DEV",
+                    *(self.name, ranking.fitted_on, ", ".join(repr(label) for _, label in new)),
+                )
         write_answers(docs, spans, answers(links, self.kb, self), self.spans_key, self.overwrite)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
@@ -325,21 +336,6 @@ class ProxyLinker(KBComponent, TrainablePipe):
     def fitting(self, fitted: FittedScore | None) -> FittedScore | None:
         """What was fitted, if it still applies: the linker reranks as many candidates as then."""
         return fitted if fitted and fitted.reranked == self.reranked else None
-
-    def _warn_of_labels(self, ranking: Ranking, labels: set[str]) -> None:
-        """Warn, once for each label, if the probabilities were fitted on other labels alone."""
-        known = {label.casefold() for label in ranking.labels}
-        unknown = {(ranking.fitted_on, x) for x in labels if x.casefold() not in known}
-        if len(unknown) == len(labels):  # all: then they are named in another way
-            return
-        if new := sorted(unknown - self._warned_of):
-            self._warned_of |= unknown
-            logger.warning(
-                "%s: the probabilities were fitted on mentions of %s. They may be wrong for "
-                "mentions of %s; calibrate on a corpus that has such mentions: python -m spacy pel "
-                "calibrate PIPELINE DEV",
-                *(self.name, ranking.fitted_on, ", ".join(repr(label) for _, label in new)),
-            )
 
     # Training
 

@@ -42,7 +42,7 @@ def both(**changes: object) -> tuple[BertModel, Bert]:
 
 
 def states(transformer, ids, mask, wanted=None, segments=None) -> torch.Tensor:
-    embedded = transformer.embeddings(transformer.get_input_embeddings()(ids), segments)
+    embedded = transformer.embeddings(ids, 0.0, segments)
     return last_hidden_states(transformer.encoder.layer, embedded, mask, wanted)
 
 

@@ -25,7 +25,7 @@ _BLANKS = _Blanks()
 
 def normalised(name: str) -> str:
     """The name without differences of case, Unicode compatibility form, blanks and punctuation."""
-    folded = _in_form("NFKC", _in_form("NFKC", name).casefold())
+    folded = name.lower() if name.isascii() else _in_form("NFKC", _in_form("NFKC", name).casefold())
     return " ".join(folded.translate(_BLANKS).split()) or " ".join(folded.split())
 
 
