@@ -92,6 +92,7 @@ def embed_kb(
             dtype = vectors["dtype"]
         usable = (
             known
+            and kb.vectors.added is None
             and kb.stored_dim == (dim or rows.dim)
             and (not mentions or mentions.fingerprint == rows.mention_fingerprint)
             and dtype in ("auto", vectors["dtype"])

@@ -15,7 +15,7 @@ from ..kb.change import ChangeCounts, add_entities, merge_entities, update_entit
 from ..kb.mentions import MentionPassage
 from ..kb.readers import open_source
 from ..kb.readers.build_from_sources import source_name
-from ..kb.readers.tables import mapping_version, read_mapping
+from ..kb.readers.tables import read_mapping
 from ..kb.records.entity import Entity
 from ..pipeline.pipelines import read_by_upstream
 from ..reading.entity_texts import entity_rows
@@ -102,7 +102,7 @@ def change_from_source(
     options: dict[str, Any] = {"sources": [source_name(source, opened.version)]}
     if mapping:
         options["mapping"] = read_mapping([mapping])
-        options["sources"].append(source_name(mapping, mapping_version(mapping)))
+        options["sources"].append(str(mapping))
     encoder = None if linker is None else LinkerRows(linker)
     return CHANGES[change](
         folder, progress(opened.entities), encoder, types=opened.types, **options

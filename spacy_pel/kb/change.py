@@ -37,7 +37,7 @@ from .transaction import (
     write_settings,
     writing,
 )
-from .vector_writing import MentionEncoder, encoded_mentions, insert_rows, refile_if_wasteful
+from .vector_writing import MentionEncoder, encoded_mentions, insert_rows
 
 # How much mentions count before that is fitted.
 UNFITTED = MentionWeight(0.2, 0.5)
@@ -340,8 +340,6 @@ def _change(
             if kb.has_vectors:
                 total = old["vectors"]["rows"] + insert_rows(change, rows, projection)
                 change.settings["vectors"] = {**old["vectors"], "rows": total - n_rows_gone}
-        if kb.has_vectors:
-            refile_if_wasteful(change)
         if kind == "remove":
             return ChangeCounts(removed=len(gone))
         return ChangeCounts(len(new) - len(gone), len(gone))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import PelError, damaged
-from .store import Settings, Store, sha256, stored_number, stored_text
+from .store import Settings, Store, sha256, stored_text
 from .vectors.index import (
     FAST_SCAN_KIND,
     Candidates,
@@ -66,14 +66,14 @@ class StoredVectors:
             numbers[query, places] = numbers[query, places[order]]
         return Candidates(numbers[:, :k], scores[:, :k])
 
-    def rows(self, numbers: np.ndarray, lifted: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """See ``KnowledgeBase.rows``. If lifted, shortened rows get their original length again."""
+    def rows(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See ``KnowledgeBase.rows``. Shortened rows get their original length again."""
         found = [(part, *part.rows_of(numbers)) for part in self.parts]
         vectors = np.concatenate([part.matrix.take(rows) for part, rows, _ in found])
         places = np.concatenate([places for *_, places in found])
         order = np.argsort(places, kind="stable")
         vectors = vectors[order]
-        if lifted and self.projection is not None:
+        if self.projection is not None:
             vectors = self.projection.lifted(vectors)
         return vectors, places[order]
 
@@ -142,7 +142,7 @@ class StoredVectors:
         with self._store.reading():
             vectors = np.frombuffer(b"".join(vector for _, vector in rows), "<f4")
             vectors = vectors.reshape(len(rows), self.settings["stored_dim"])
-            owners = np.array([stored_number(number) for number, _ in rows], dtype=np.int64)
+            owners = np.array([number for number, _ in rows], dtype=np.int64)
             if owners.min() < 0 or not np.isfinite(vectors).all():
                 raise ValueError("an added vector has no owner, or holds NaN or infinity")
         is_first = np.diff(owners, prepend=-1) != 0

@@ -28,9 +28,6 @@ logger = logging.getLogger(__name__)
 # The most rows that are searched exactly, for each choice of ``index``.
 EXACT_ROWS = {"auto": 50_000, "exact": inf, "approximate": 0}
 FLOAT32_ROWS = {"auto": 300_000, "exact": inf, "approximate": 0}  # more rows become float16
-WASTED_ROWS = 50_000  # rows outside of the index, or of removed entities, that do no harm
-_WASTED_SHARE = 8  # nor does one in so many
-_BLOCK = 4096  # entities copied at a time
 _ENCODED = 64  # passages given to the encoder at a time
 
 Batches = Iterable[tuple[np.ndarray, np.ndarray]]
@@ -102,19 +99,8 @@ def write_vectors(
             )
         about = {"dim": dim, "row_kind": row_kind, "fingerprint": fingerprint, "alike": alike}
         about |= {"dtype": dtype, "index": index, "stored_dim": stored_dim or dim}
-        _file(change, batches, about, mentions=mentions)
+        _file(change, batches, about, mentions)
     return KnowledgeBase.open(path)
-
-
-def refile_if_wasteful(change: Writing) -> None:
-    """Makes the file and the index of a KB's vectors anew, if too many rows are outside of them."""
-    vectors = change.settings["vectors"]
-    query = "SELECT count(*) FROM row WHERE vectors = ?"
-    ((added,),) = change.database.execute(query, (vectors["file"]["name"],))
-    dead = vectors["stored_rows"] + added - vectors["rows"]
-    if added + dead > max(WASTED_ROWS, vectors["rows"] // _WASTED_SHARE):
-        with KnowledgeBase.open(change.folder) as kb:
-            _file(change, _stored(kb), vectors, kb.vectors.projection)
 
 
 def insert_rows(change: Writing, batches: Batches, projection: Projection | None) -> int:
@@ -135,32 +121,24 @@ def insert_rows(change: Writing, batches: Batches, projection: Projection | None
 
 
 def _file(
-    change: Writing,
-    batches: Batches,
-    about: dict[str, Any],
-    projection: Projection | None = None,
-    mentions: MentionEncoder | None = None,
+    change: Writing, batches: Batches, about: dict[str, Any], mentions: MentionEncoder | None
 ) -> None:
-    """Writes a file of all vectors of a KB with its index. ``about`` goes to the KB's settings.
-
-    With a projection the batches are rows as they are stored.
-    """
-    dtype, index = about["dtype"], about["index"]
+    """Writes a file of all vectors of a KB with its index. ``about`` goes to the KB's settings."""
+    dim, dtype, index = about["dim"], about["dtype"], about["index"]
     with KnowledgeBase.open(change.folder) as kb:
         by_id, n_records = kb.numbers_by_id(), kb.settings["next_number"]
         ranked = kb.settings["in_order"] < n_records
         ranks = np.full(n_records + 1, -1, dtype=np.int64)  # the last is that of no number
         ranks[by_id] = np.arange(len(by_id)) if ranked else by_id
         learnt = kb.mentions.passages() if mentions else []
-    width = about["stored_dim"] if projection else about["dim"]
     each = [np.empty(0, np.int64)]
 
     def rows() -> Iterator[np.ndarray]:
-        for vectors, numbers in _checked(batches, width):
+        for vectors, numbers in _checked(batches, dim):
             each.append(numbers)
             yield vectors
 
-    stored = whole = written_matrix(temporary_path(change.folder, ".npy"), rows(), width, "float32")
+    stored = whole = written_matrix(temporary_path(change.folder, ".npy"), rows(), dim, "float32")
     numbers = np.concatenate(each)
     owners = ranks[numbers.clip(-1, n_records)].astype(np.int32)
     if not len(owners):
@@ -175,11 +153,11 @@ def _file(
         logger.warning("%d of %d entities have no vector", missing, len(by_id))
     if dtype == "auto":
         dtype = "float32" if len(owners) <= FLOAT32_ROWS[index] else "float16"
-    blocks = (block for _, block in whole.blocks())
-    if about["stored_dim"] < width:
+    projection, blocks = None, (block for _, block in whole.blocks())
+    if about["stored_dim"] < dim:
         projection, about["kept"] = principal_projection(whole, about["stored_dim"])
         blocks = map(projection.projected_rows, blocks)
-    if about["stored_dim"] < width or dtype != "float32":
+    if projection or dtype != "float32":
         path = temporary_path(change.folder, ".npy")
         stored = written_matrix(path, blocks, about["stored_dim"], dtype)
     file = change.publish(stored.path, "vectors")
@@ -228,15 +206,6 @@ def encoded_mentions(
     while block := list(islice(stream, _ENCODED)):
         for vector in encoder.mention_vectors(block):
             yield vector.astype("<f4").tobytes()
-
-
-def _stored(kb: KnowledgeBase) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The rows of a KB as they are stored, in batches, in order of concept id."""
-    numbers = kb.numbers_by_id()
-    for start in range(0, len(numbers), _BLOCK):
-        block = numbers[start : start + _BLOCK]
-        vectors, places = kb.vectors.rows(block, lifted=False)
-        yield vectors, block[places]
 
 
 def _checked(batches: Batches, dim: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

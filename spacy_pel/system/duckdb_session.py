@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +13,6 @@ from ..errors import PelError
 
 if TYPE_CHECKING:
     import duckdb
-
-MOST_TEXT = 2**29
-_ROWS_AT_ONCE = 2_048  # a vector of DuckDB
 
 
 @contextmanager
@@ -53,27 +50,6 @@ def duckdb_that_sorts(source: Path) -> Iterator[duckdb.DuckDBPyConnection]:
                     f"{source}: cannot be sorted in {tempfile.gettempdir()} ({reason})",
                     "free some space there, or set TMPDIR to a larger folder",
                 ) from error
-
-
-def check_texts(connection: duckdb.DuckDBPyConnection, path: Path, columns: Iterable[str]) -> None:
-    """Raise PelError for a Parquet file whose texts, in the columns to be read, would fill the memory.
-
-    A text that many rows have is stored once: 0.5 MB may hold texts of 6 GB. DuckDB copies the texts
-    of 2,048 rows at a time, but makes no copies to measure them.
-    """
-    connection.execute(f"DESCRIBE SELECT * FROM read_parquet({sql_path(path)})")
-    texts = {name for name, kind, *_ in connection.fetchall() if kind == "VARCHAR"}
-    sizes = [f"coalesce(strlen({sql_identifier(name)}), 0)" for name in columns if name in texts]
-    if not sizes:
-        return
-    rows = f"read_parquet({sql_path(path)}, file_row_number = true)"
-    groups = f"{rows} GROUP BY file_row_number // {_ROWS_AT_ONCE}"
-    connection.execute(f"SELECT max(n) FROM (SELECT sum({' + '.join(sizes)}) AS n FROM {groups})")
-    if (connection.fetchone()[0] or 0) > MOST_TEXT:
-        raise PelError(
-            f"{_ROWS_AT_ONCE:,} rows of more than {MOST_TEXT:,} bytes of text",
-            "write it as JSONL, which is read row by row",
-        )
 
 
 def sql_literal(text: str) -> str:

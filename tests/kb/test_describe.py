@@ -14,7 +14,6 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SemanticType, build_kb
 from spacy_pel.kb.describe import compare_kbs
 from spacy_pel.kb.records.semantic_types import SemanticTypeTree
-from spacy_pel.kb.scispacy_mappings import CuiEntity
 
 from .living import ENTITIES
 
@@ -95,15 +94,6 @@ def test_views_are_mappings(tmp_path: Path) -> None:
         with pytest.raises(KeyError, match=missing):
             view[missing]
     assert [node.type_id for node in kb.semantic_type_tree.flat_nodes] == ["T047", "Finding"]
-
-
-def test_an_entity_prints_as_scispacys() -> None:
-    entity = CuiEntity("C1", "Pain", [f"p{i}" for i in range(12)], ["T184", "Finding"], None)
-    assert str(entity) == (
-        "CUI: C1, Name: Pain\nDefinition: None\nTUI(s): T184, Finding\n"
-        "Aliases (abbreviated, total: 12): \n\t p0, p1, p2, p3, p4, p5, p6, p7, p8, p9"
-    )
-    assert str(entity._replace(aliases=["ache"])).endswith("Aliases: (total: 1): \n\t ache")
 
 
 def test_the_tree_of_types() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb, vector_writing
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import (
     add_entities,
     forget_mentions,
@@ -157,7 +157,6 @@ class LivingKB(RuleBasedStateMachine):
         self.learnt: dict[str, list[tuple[str, str]]] = {}
 
     def teardown(self) -> None:
-        vector_writing.WASTED_ROWS = 50_000
         self.place.cleanup()
 
     @precondition(lambda self: len(self.model) < len(IDS))
@@ -206,11 +205,6 @@ class LivingKB(RuleBasedStateMachine):
     def forget(self, data) -> None:
         source = data.draw(st.sampled_from(sorted(self.learnt)))
         assert forget_mentions(self.folder, source) == len(self.learnt.pop(source))
-
-    @rule(wasted=st.sampled_from([0, 50_000]))
-    def file_anew(self, wasted: int) -> None:
-        """From now on each change makes the index anew, or none does."""
-        vector_writing.WASTED_ROWS = wasted
 
     @invariant()
     def holds_what_it_should(self) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacy_pel.kb import Entity, KnowledgeBase, vector_writing
+from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import add_entities, remove_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.vectors.matrix import VectorMatrix, principal_projection
@@ -58,31 +58,11 @@ def test_search_is_that_of_the_lifted_rows(tmp_path: Path, dtype: str) -> None:
     assert KnowledgeBase.open(folder).stored_dim == DIM and verify(folder) == []
 
 
-@pytest.mark.parametrize("wasted", [50_000, 0])
-def test_what_joins_later_is_in_the_same_axes(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, wasted: int
-) -> None:
-    """Also if each change makes the file of vectors anew."""
-    monkeypatch.setattr(vector_writing, "WASTED_ROWS", wasted)
+def test_what_joins_later_is_in_the_same_axes(folder: Path) -> None:
     axes = axes_of(embed(folder, stored_dim=WIDTH))
     add_entities(folder, [Entity("X1", "Gout", ("Podagra",)), Entity("X2", "Rest")], NameRows())
     remove_entities(folder, ["C10"])
     changed = KnowledgeBase.open(folder)
     assert changed.stored_dim == WIDTH and verify(folder) == []
-    assert (changed.vectors.added is None) == (wasted == 0)
     rows, _ = changed.rows(changed.numbers())
     np.testing.assert_allclose(rows, lifted(changed, axes), atol=1e-6)
-
-
-def test_names_share_codes_ever_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of shortened vectors, and if a change makes the index anew."""
-    monkeypatch.setattr(vector_writing, "WASTED_ROWS", 0)
-    settings = {"index": "approximate", "stored_dim": 4, "alike": 0.05}
-    folder = living_kb(tmp_path / "kb", ENTITIES, **settings)
-    for gone in ("C10", "C2"):
-        with KnowledgeBase.open(folder) as kb:
-            vectors = kb.settings["vectors"]
-            assert vectors["alike"] == 0.05 and kb.vectors.filed._finder.finds_entities
-            assert vectors["found_by"]["codes"] < vectors["rows"] and kb.stored_dim == 4
-        assert verify(folder) == []
-        remove_entities(folder, [gone])

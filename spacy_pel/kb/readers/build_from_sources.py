@@ -12,7 +12,7 @@ from ..records.entity import renamed
 from ..records.semantic_types import SemanticType, types_meant
 from .entity_source import ReadOptions
 from .source_formats import open_source
-from .tables import mapping_version, read_mapping
+from .tables import read_mapping
 
 _SHOWN = 20  # types in an error
 
@@ -68,9 +68,7 @@ def build_from_sources(
     if types or without_types:
         entities = of_types(united(entities), defined, types, without_types)
     versions = [(path, source.version) for path, source in opened.items()]
-    versions += [(path, mapping_version(path)) for path in mappings]
-    versions += [(path, None) for path in retired]
-    sources = [source_name(*each) for each in versions]
+    sources = [source_name(*each) for each in versions] + list(map(str, (*mappings, *retired)))
     return build_kb(entities, out, types=defined, sources=sources, in_any_order=in_any_order)
 
 

@@ -149,14 +149,9 @@ def _opened(
 
 
 def _file(folder: Path, table: str) -> list[Path]:
-    """The file of a table, plain or ``.gz``, if there is one; PelError if it is cut into parts."""
-    found = {path.name: path for path in folder.glob(f"{table}.RRF*")}  # also links to nothing
-    names = [name for name in (f"{table}.RRF", f"{table}.RRF.gz") if name in found]
-    parts = [name for name in sorted(found) if re.fullmatch(rf"{table}\.RRF\.[a-z]{{2}}\.gz", name)]
-    if parts and not names:
-        remedy = f"join them there: cat {table}.RRF.??.gz > {table}.RRF.gz"
-        raise PelError(f"{folder / parts[0]}: is one of {len(parts)} parts of a file", remedy)
-    return [found[name] for name in names[:1]]
+    """The file of a table, plain or ``.gz``, if there is one."""
+    paths = (folder / f"{table}.RRF", folder / f"{table}.RRF.gz")
+    return [path for path in paths if path.exists() or path.is_symlink()][:1]
 
 
 def _entities(

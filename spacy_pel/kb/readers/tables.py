@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
-from ...system.duckdb_session import check_texts, duckdb_connection, sql_identifier, sql_path
+from ...system.duckdb_session import duckdb_connection, sql_identifier, sql_path
 from ...system.lines import check_gzip, numbered_lines
 from ..records.entity import Entity, cleaned_at, plain_id
 from .entity_source import ReadOptions, Source, SourceFormat
@@ -92,10 +92,6 @@ def parquet_rows(
         try:
             connection.execute(f"DESCRIBE SELECT * FROM {table}")
             columns = tuple(chosen([column for column, *_ in connection.fetchall()]))
-            try:
-                check_texts(connection, path, columns)
-            except PelError as error:
-                raise (error.at(name) if name else error) from error
             connection.execute(f"SELECT {', '.join(map(sql_identifier, columns))} FROM {table}")
             yield columns
             while rows := connection.fetchmany(_ROWS_AT_ONCE):
@@ -217,17 +213,6 @@ def read_mapping(paths: Iterable[Path]) -> dict[str, str]:
                 start, target = (subject, second) if first == subject else (second, first)
                 mapping[start] = target
     return mapping
-
-
-def mapping_version(path: Path) -> str | None:
-    """The ``mapping_set_version`` that the comment lines of a table give, or None."""
-    for _, line in numbered_lines(path):
-        if not line.startswith("#"):
-            break
-        key, _, value = line.lstrip("# ").partition(":")
-        if key == "mapping_set_version":
-            return value.strip().strip("\"'")
-    return None
 
 
 def _pairs(path: Path) -> Iterator[tuple[str, str]]:

@@ -93,16 +93,6 @@ def test_types_of_the_release_and_its_version(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_in_parts_is_to_be_joined(tmp_path: Path) -> None:
-    for end in ("aa", "ab"):
-        (tmp_path / f"MRCONSO.RRF.{end}.gz").touch()
-    remedy = r"MRCONSO\.RRF\.\?\?\.gz > MRCONSO\.RRF\.gz"
-    with pytest.raises(
-        PelError, match=f"is one of 2 parts of a file; join them there: cat {remedy}"
-    ):
-        open_source(tmp_path, format="rrf")
-
-
 @pytest.mark.parametrize(
     "name, row, fault",
     [

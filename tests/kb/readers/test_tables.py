@@ -13,7 +13,7 @@ from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import united
 from spacy_pel.kb.readers import ReadOptions, detected_format, open_source
 from spacy_pel.kb.readers.build_from_sources import build_from_sources
-from spacy_pel.kb.readers.tables import mapping_version, read_mapping
+from spacy_pel.kb.readers.tables import read_mapping
 
 ENTITIES = [
     Entity("C1", "Fever, high", ("Pyrexia", "发烧"), ("Finding",), "Hot.", xrefs=("M:1",)),
@@ -135,7 +135,7 @@ def test_faults_of_medic_are_named(tmp_path: Path) -> None:
 
 
 HEAD = (
-    "# curie_map:\n#   UMLS: http://umls/\n# mapping_set_version: 2026-08-04\n"
+    "# curie_map:\n#   UMLS: http://umls/\n"
     "subject_id\tsubject_label\tpredicate_id\tpredicate_modifier\tobject_id\n"
 )
 
@@ -158,7 +158,6 @@ def test_exact_matches_without_the_prefix_of_umls(tmp_path: Path) -> None:
         name="m.sssom.tsv.gz",
     )
     assert read_mapping([path]) == {"MONDO:1": "C0012634", "D000001": "DOID:4"}
-    assert mapping_version(path) == "2026-08-04"
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefg"), st.sampled_from("abcdefg")), max_size=12))
@@ -186,9 +185,9 @@ def test_linked_ids_lead_to_one_end(tmp_path_factory, pairs: list[tuple[str, str
     "text, fault",
     [
         ("subject_id\tobject_id\n", ": no column predicate_id"),
-        (f"{HEAD}A:1\tx\tskos:exactMatch\n", "line 5: 3 cells, where the first row has 5"),
-        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tC1\n", "line 5: 'C1' is not a CURIE"),
-        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tB:1\x012\n", "line 5: the id .* control characters"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\n", "line 4: 3 cells, where the first row has 5"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tC1\n", "line 4: 'C1' is not a CURIE"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\t\tB:1\x012\n", "line 4: the id .* control characters"),
     ],
 )
 def test_a_bad_mapping_is_named(tmp_path: Path, text: str, fault: str) -> None:
