@@ -97,10 +97,7 @@ def living_kb(folder: Path, entities: Iterable[Entity], **settings) -> Path:
 
 def best(entities: Iterable[Entity], query: np.ndarray, k: int) -> list[tuple[str, float]]:
     """The k best entities with their scores, one by one: by score, then by id."""
-    scores = {
-        entity.concept_id: max(float(query.astype(float) @ name_vector(n)) for n in entity.names)
-        for entity in entities
-    }
+    scores = scored(entities, {}, query, WEIGHT)
     return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
 
 

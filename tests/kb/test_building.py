@@ -2,7 +2,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 
 from ..conftest import contents
-from .living import ENTITIES, embed, names_of, rows_of
+from .living import ENTITIES, names_of
 
 NEW = [Entity("X1", "New"), Entity("X2", "Newer")]
 
@@ -63,24 +62,6 @@ def test_folders_that_hold_something_else(tmp_path: Path) -> None:
     with pytest.raises(PelError, match=r"thesis\.tex: is a file"):
         build_kb(ENTITIES, tmp_path / "thesis.tex")
     assert list(contents(tmp_path)) == ["thesis.tex"]
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, FileNotFoundError])
-def test_an_interrupted_writer_leaves_the_old_kb(folder: Path, tmp_path: Path, error) -> None:
-    def interrupted(items: Iterable) -> Iterator:
-        yield from items
-        raise error
-
-    before = contents(folder)
-    for write in (
-        lambda: build_kb(interrupted(NEW), folder),
-        lambda: build_kb(interrupted(NEW), tmp_path / "first"),
-        lambda: embed(folder, interrupted(rows_of(folder))),
-    ):
-        with pytest.raises(error):
-            write()
-    assert contents(folder) == before
-    assert not (tmp_path / "first").exists()
 
 
 LIMITED = """

@@ -94,13 +94,6 @@ class Other(NameRows):
         self.fingerprint, self.row_kind = fingerprint, row_kind
 
 
-def test_there_must_be_a_kb(tmp_path: Path) -> None:
-    for use in (KnowledgeBase.open, lambda folder: add_entities(folder, NEW)):
-        with pytest.raises(PelError, match="kb: no knowledge base here; build one: python -m"):
-            use(tmp_path / "kb")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.skipif(os.name != "posix", reason="needs locks that others respect")
 def test_readers_keep_their_view_until_they_refresh(folder: Path) -> None:
     with KnowledgeBase.open(folder) as reader, KnowledgeBase.open(folder) as unread:

@@ -124,14 +124,12 @@ def test_what_is_a_name(text: str, expected: list[str]) -> None:
     assert [text[start:end] for start, end, _ in finder.found(text)] == expected
 
 
-def test_only_names_of_some_entities_and_which_of_them_are_preferred() -> None:
+def test_which_names_are_preferred() -> None:
     entities = [Entity("0", "common cold"), Entity("1", "cold", ("Common Cold",))]
     finder = finder_of(entities)
     assert [o.tolist() for _, _, o in finder.found("a common cold, a cold")] == [[0, 1], [1]]
     (name,) = finder.found_in(Pieces(["common cold"])).names
     assert finder.preferred[finder.bounds[name] : finder.bounds[name + 1]].tolist() == [True, False]
-    first = finder_of(entities, entities=np.array([0]))
-    assert [(a, b) for a, b, _ in first.found("a common cold, a cold")] == [(2, 13)]
 
 
 def test_the_file_is_made_once_and_swept_with_the_next_change(tmp_path: Path) -> None:

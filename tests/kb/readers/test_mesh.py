@@ -86,8 +86,8 @@ def test_reads_a_folder_of_xml(tmp_path: Path, end: str) -> None:
     assert alone == rare._replace(types=())
 
 
-@pytest.mark.parametrize("id, name", [("", "A name"), ("D9", "")])
+@pytest.mark.parametrize("id, name", [("", "A name"), ("D9", ""), ("D\u0080", "A name")])
 def test_a_record_that_is_not_whole_is_named(tmp_path: Path, id: str, name: str) -> None:
     path = write(tmp_path / "desc.xml", DESCRIPTORS + descriptor(id, name, ["C02"]))
-    with pytest.raises(PelError, match=rf"desc\.xml, record 4: .*{id or name}"):
+    with pytest.raises(PelError, match=rf"desc\.xml, record 4: .*{name or id}"):
         list(open_source(path).entities)

@@ -50,27 +50,6 @@ def test_what_cannot_be_told_or_found(tmp_path: Path) -> None:
         list(open_source(tmp_path, format="jsonl").entities)
 
 
-DESCRIPTOR = (
-    "<DescriptorRecord><DescriptorUI>{}</DescriptorUI>"
-    "<DescriptorName><String>{}</String></DescriptorName></DescriptorRecord>"
-)
-RECORD = '{{"concept_id": "{0}", "canonical_name": "{1}"}}\n'
-
-
-@pytest.mark.parametrize(
-    "name, record, place",
-    [
-        ("x.xml", DESCRIPTOR, "record 2"),
-        ("x.jsonl", RECORD, "line 2"),
-    ],
-)
-def test_faults_of_records_have_a_place(tmp_path: Path, name: str, record: str, place: str) -> None:
-    text = record.format("A1", "a") + record.format("A2\u0080B", "b")
-    (tmp_path / name).write_text(f"<Set>{text}</Set>" if "xml" in name else text, "utf8")
-    with pytest.raises(PelError, match=f"{name}, {place}.* 'b' is blank or contains control"):
-        list(open_source(tmp_path / name).entities)
-
-
 FULL = {
     "concept_id": "C1",
     "canonical_name": "Fever",
@@ -102,6 +81,7 @@ def test_reads_the_schema_and_ignores_the_rest(tmp_path: Path) -> None:
         ("[]", "not a JSON object"),
         (json.dumps({**FULL, "concept_id": None}), "'concept_id' is missing"),
         (json.dumps({**FULL, "canonical_name": " "}), "'canonical_name' is missing, blank"),
+        (json.dumps({**FULL, "concept_id": "A\u0080"}), ".* is blank or contains control char"),
         (json.dumps({**FULL, "concept_id": 7}), "'concept_id' is missing, blank or no text"),
         (json.dumps({**FULL, "aliases": "Pyrexia"}), "'aliases' is not a list of strings"),
         (json.dumps({**FULL, "types": [1]}), "'types' is not a list of strings"),

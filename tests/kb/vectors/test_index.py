@@ -12,6 +12,8 @@ from spacy_pel.kb import VectorIndex
 from spacy_pel.kb.vectors import index, matrix
 from spacy_pel.kb.vectors.matrix import DTYPES, VectorMatrix, coded
 
+from .test_finders import unit
+
 
 def brute_force(queries, rows, row_entities, k, allowed=None):
     """Numbers and scores: the best row of every entity, then a sort."""
@@ -25,11 +27,6 @@ def brute_force(queries, rows, row_entities, k, allowed=None):
         for rank, pair in enumerate(ranked):
             numbers[i, rank], scores[i, rank] = pair
     return numbers, scores
-
-
-def unit(random: np.random.Generator, n: int, dim: int) -> np.ndarray:
-    vectors = random.standard_normal((n, dim)).astype(np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 @st.composite
@@ -100,7 +97,7 @@ def test_best_rows_equal_brute_force(search, seed: int) -> None:
 def test_scores_near_each_other() -> None:
     """As an untrained encoder's: float32 cannot tell which of these products is the highest."""
     random = np.random.default_rng(6)
-    rows, queries = (1 + 1e-4 * unit(random, n, 32) for n in (4000, 3))
+    rows, queries = (1 + 1e-4 * unit(random.standard_normal((n, 32))) for n in (4000, 3))
     entities = np.arange(4000) // 4
     built = VectorIndex.from_vectors(rows, entities)
     found = built.search(queries, 10)
@@ -113,8 +110,10 @@ def test_scores_near_each_other() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_equal_vectors_tie_exactly_and_alone_equals_together(dtype: str) -> None:
     random = np.random.default_rng(1)
-    rows = np.tile(unit(random, 37, 48), (5, 1))  # entity i and entity i + 37 ... share a vector
-    queries = unit(random, 45, 48)
+    rows = np.tile(
+        unit(random.standard_normal((37, 48))), (5, 1)
+    )  # entity i and entity i + 37 ... share a vector
+    queries = unit(random.standard_normal((45, 48)))
     vector_index = VectorIndex(VectorMatrix(*coded(rows, dtype)), np.arange(len(rows)))
     together = vector_index.search(queries, 12)
     blocks = together.numbers[:, :10].reshape(45, 2, 5)
@@ -140,7 +139,7 @@ def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(faiss, "StandardGpuResources", lambda: "GPU", raising=False)
     index.gpu.cache_clear()
     random = np.random.default_rng(5)
-    rows, queries = unit(random, 300, 8), unit(random, 3, 8)
+    rows, queries = unit(random.standard_normal((300, 8))), unit(random.standard_normal((3, 8)))
     found = VectorIndex.from_vectors(rows, np.arange(300)).search(queries, 10)
     np.testing.assert_array_equal(found.numbers, brute_force(queries, rows, np.arange(300), 10)[0])
     assert calls == [("GPU", faiss.METRIC_INNER_PRODUCT)]
