@@ -14,6 +14,7 @@ from spacy.training import Example
 
 from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models import ranker
 
 torch.set_num_threads(1)
@@ -109,6 +110,20 @@ def tiny_nlp(tiny_folder: Path) -> Language:
 def bare_kb(tmp_path: Path) -> KnowledgeBase:
     """A KB of ENTITIES without vectors, for one test alone."""
     return build_kb(ENTITIES, tmp_path / "bare_kb")
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of entities that are encoded, one after the other."""
+    names: list[str] = []
+    encode = Retriever.entity_vectors
+
+    def entity_vectors(self, texts):
+        names.extend(text.title for text in texts)
+        return encode(self, texts)
+
+    monkeypatch.setattr(Retriever, "entity_vectors", entity_vectors)
+    return names
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.readers import ReadOptions, Source, UmlsRecipe
 from spacy_pel.kb.readers.fetch_ontology import ONTOLOGIES
-from spacy_pel.linking.retriever import Retriever
 
 from ..conftest import ENTITIES, contents
 from .conftest import write_entities
@@ -141,14 +140,8 @@ def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeyp
 
 
 def test_vectors_kept_otherwise_are_not_encoded_again(
-    run, kb: Path, tiny_folder: Path, monkeypatch
+    run, kb: Path, tiny_folder: Path, encoded: list[str]
 ) -> None:
-    encode, encoded = Retriever.entity_vectors, []
-    monkeypatch.setattr(
-        Retriever,
-        "entity_vectors",
-        lambda self, texts: encoded.extend(texts) or encode(self, texts),
-    )
     run("kb", "embed", kb, tiny_folder, "--index", "exact", "--dtype", "int8")
     assert (stored(kb)["dtype"], stored(kb)["index"]) == ("int8", "exact") and not encoded
     run("kb", "embed", kb, tiny_folder, "--dtype", "float32")  # not to be had of int8

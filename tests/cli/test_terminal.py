@@ -4,14 +4,7 @@ import logging
 
 import pytest
 
-from spacy_pel.cli.terminal import (
-    counted,
-    log_on_stderr,
-    msg,
-    progress_bar,
-    say,
-    say_error,
-)
+from spacy_pel.cli.terminal import counted, log_on_stderr, msg, progress_bar, say, say_error
 
 EVIL = "\x1b]0;owned\x07\x9b2J\r\x00\x7f"
 

@@ -133,8 +133,8 @@ def test_too_many_mentions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / "a.pubtator").write_text("\n".join(["1|t|" + "x" * 101, *rows]))
     mentions = [{"start": i, "end": i + 1} for i in range(101)]
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x" * 101, "mentions": mentions}))
-    for name, line in (("a.pubtator", 1), ("a.jsonl", 1)):
+    for name in ("a.pubtator", "a.jsonl"):
         (raw,) = open_documents(str(tmp_path / name))
         for made in (raw.document, lambda: raw.doc(NLP, None)):
-            with pytest.raises(PelError, match=f"{name}, line {line}: more than 100 mentions in a"):
+            with pytest.raises(PelError, match=f"{name}, line 1: more than 100 mentions in a"):
                 made()

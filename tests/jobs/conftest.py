@@ -13,7 +13,10 @@ from spacy_pel.jobs.document_blocks import LinkedCounts, NoBar
 from spacy_pel.jobs.link import link_files
 from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.kb import KnowledgeBase
+from spacy_pel.linking.joint import JointSettings, Neighbourhood
 from spacy_pel.reading import entity_texts
+
+from ..rankings import ranking_by_score
 
 TEXTS = [f"Case {n}: the patient has MS." for n in range(5)]
 
@@ -78,6 +81,19 @@ def out(tmp_path: Path) -> Path:
 @pytest.fixture
 def linker(tiny_nlp: Language):
     return tiny_nlp.get_pipe("proxy_linker")
+
+
+def make_joint(
+    nlp: Language,
+    linking: Neighbourhood = Neighbourhood(2, 0.0, True),
+    discovery: Neighbourhood = Neighbourhood(4, 0.9, False),
+    intercept: float = 0.0,
+) -> Language:
+    """Have a pipeline link jointly; alike mentions mean the same with a logit of 10 * cosine."""
+    linker = nlp.get_pipe("proxy_linker")
+    linker.ranking = ranking_by_score()
+    linker.joint = JointSettings(10.0, intercept, linking, discovery)
+    return nlp
 
 
 @pytest.fixture

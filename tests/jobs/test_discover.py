@@ -15,7 +15,7 @@ from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.linking.joint import Neighbourhood
 
 from ..conftest import ENTITIES
-from .joint_corpus import make_joint
+from .conftest import make_joint
 
 
 def line(text: str, **ids: str) -> str:

@@ -22,22 +22,6 @@ from .conftest import Told, files, rows_of
 pytestmark = pytest.mark.usefixtures("small_chunks")
 
 
-@pytest.fixture
-def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names that are encoded, one after the other."""
-    from spacy_pel.linking.retriever import Retriever
-
-    names: list[str] = []
-    encode = Retriever.entity_vectors
-
-    def entity_vectors(self, texts):
-        names.extend(text.title for text in texts)
-        return encode(self, texts)
-
-    monkeypatch.setattr(Retriever, "entity_vectors", entity_vectors)
-    return names
-
-
 def test_a_row_a_name(linker, bare_kb: KnowledgeBase) -> None:
     bar = Told()
     kb = embed_kb(bare_kb.path, linker, progress=bar)

@@ -1,6 +1,5 @@
 """Mentions of a corpus are linked together, also after an interruption."""
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -8,13 +7,19 @@ import pytest
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
-from spacy_pel.errors import PelError
 from spacy_pel.jobs.link import link_files
 from spacy_pel.jobs.link_docs import Linking, link_documents
 from spacy_pel.linking.joint import Neighbourhood
 
-from .conftest import Told
-from .joint_corpus import TEXTS, make_joint, write_texts
+from .conftest import Told, make_joint
+
+TEXTS = [f"Case {n}: {text}" for n in range(4) for text in ("MS and RA.", "headache by MS.")]
+
+
+def write_texts(path: Path, texts: list[str] = TEXTS) -> Path:
+    """Write texts, one a line."""
+    path.write_text("\n".join(texts) + "\n", encoding="utf8")
+    return path
 
 
 @pytest.fixture
@@ -113,11 +118,3 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
 def test_without_mentions_there_is_nothing_to_join(joint_nlp: Language, tmp_path: Path) -> None:
     docs = linked_jointly(joint_nlp, tmp_path, ["Nothing.", "Nothing at all."])
     assert [(doc.text, doc.ents) for doc in docs] == [("Nothing.", ()), ("Nothing at all.", ())]
-
-
-def test_it_is_refused_where_it_was_not_fitted(tiny_nlp: Language, tmp_path: Path) -> None:
-    texts = write_texts(tmp_path / "texts.txt")
-    with pytest.raises(PelError, match="not calibrated to link jointly; run: .*--jointly"):
-        link_files(Linking(tiny_nlp, jointly=True), texts, tmp_path / "out.jsonl")
-    with pytest.raises(PelError, match="name a file with --output"):
-        link_files(Linking(make_joint(tiny_nlp), jointly=True), texts, io.BytesIO())

@@ -14,45 +14,26 @@ from spacy_pel.errors import PelError
 from spacy_pel.jobs import link as module
 from spacy_pel.jobs.link import link_files, linking_settings
 from spacy_pel.jobs.link_docs import Linking, link_documents
-from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
-from .conftest import TEXTS, Told, files, link_to_folder
+from ..cli.conftest import breaking_after
+from .conftest import TEXTS, Told, files, link_to_folder, make_joint
 
 BLOCKS = ["a.jsonl-00000001", "a.jsonl-00000003", "a.jsonl-00000005", "b.jsonl-00000001"]
 
 
-@pytest.fixture
-def case_notes(notes: Path) -> Path:
-    """Five documents, two of which make a part."""
-    path = notes.parent / "notes.txt"
-    path.write_text("\n".join(TEXTS) + "\n", encoding="utf8")
-    return path
-
-
-def test_a_file_and_a_stream_hold_what_docs_give(tiny_nlp: Language, case_notes: Path) -> None:
-    told = Told()
-    output = case_notes.with_name("linked.jsonl")
+def test_a_file_and_a_stream_hold_what_docs_give(
+    tiny_nlp: Language, notes: Path, out: Path
+) -> None:
+    told, note = Told(), notes / "a.jsonl"
     linking = Linking(tiny_nlp, batch_size=1)
-    assert link_files(linking, case_notes, output, progress=told) == (5, 5, ())
-    records = [json.loads(line) for line in output.read_text("utf8").splitlines()]
+    assert link_files(linking, note, out, progress=told) == (5, 5, ())
+    records = [json.loads(line) for line in out.read_text("utf8").splitlines()]
     docs = link_documents(tiny_nlp, map(tiny_nlp.make_doc, TEXTS), batch_size=1)
     assert [r["mentions"] for r in records] == [r["mentions"] for r in docs]
-    assert told.total == case_notes.stat().st_size == sum(told.updates)
+    assert told.total == note.stat().st_size == sum(told.updates)
     stream = io.BytesIO()
-    link_files(linking, str(case_notes), stream)
-    assert stream.getvalue() == output.read_bytes()
-
-
-def linked_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The texts that are linked from now on."""
-    linked: list[str] = []
-
-    def noted(linker: ProxyLinker, docs: list, predict=ProxyLinker.predict):
-        linked.extend(doc.text for doc in docs)
-        return predict(linker, docs)
-
-    monkeypatch.setattr(ProxyLinker, "predict", noted)
-    return linked
+    link_files(linking, str(note), stream)
+    assert stream.getvalue() == out.read_bytes()
 
 
 def test_blocks_are_what_a_single_file_holds(linking: Linking, notes: Path, out: Path) -> None:
@@ -76,7 +57,7 @@ def test_what_stands_there_is_left_out_unless_it_has_changed(
     # A kill right before the entry is written, and one right before the file is.
     (out / ".pel" / f"{BLOCKS[1]}.json").unlink()
     (out / f"{BLOCKS[3]}.jsonl").unlink()
-    told, linked = Told(), linked_texts(monkeypatch)
+    told, linked = Told(), breaking_after(-1, KeyboardInterrupt(), monkeypatch)
     assert link_to_folder(linking, notes, out, progress=told).documents == 6
     assert linked == [*TEXTS[2:4], "The patient has MS."]
     assert files(out) == whole
@@ -108,8 +89,12 @@ def test_what_cannot_be_written(linking: Linking, notes: Path, out: Path) -> Non
             link(linking, notes, notes, output_format="jsonl")
     with pytest.raises(PelError, match="what comes from stdin is one file; name a file with"):
         link_to_folder(linking, "-", out)
+    joint = replace(linking, jointly=True)
+    make_joint(joint.nlp)
     with pytest.raises(PelError, match="linked jointly is one file; name a file with"):
-        link_to_folder(replace(linking, jointly=True), notes, out)
+        link_to_folder(joint, notes, out)
+    with pytest.raises(PelError, match="name a file with --output"):
+        link_files(joint, note, io.BytesIO())
     (out / "mine").mkdir(parents=True)
     with pytest.raises(PelError, match="holds other files"):
         link_to_folder(linking, notes, out)

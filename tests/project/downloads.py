@@ -4,6 +4,8 @@ import gzip
 import zipfile
 from pathlib import Path
 
+from ..kb.readers.test_mesh import SUPPLEMENT, concept, descriptor
+
 CDR = "CDR_Data/CDR.Corpus.v010516/"
 LISTS = "medmentions/full/data/corpus_pubtator_pmids_"
 
@@ -25,20 +27,9 @@ MEDMENTIONS = {
     "dev": document("8", "Eyes.", "0\t4\tEyes\tT017\tUMLS:C0015392"),
     "test": document("9", "Hand.", "0\t4\tHand\tT017\tUMLS:C0018563"),
 }
-DESCRIPTORS = """<?xml version="1.0"?>
-<DescriptorRecordSet><DescriptorRecord><DescriptorUI>D2</DescriptorUI>
-<DescriptorName><String>Influenza</String></DescriptorName>
-<TreeNumberList><TreeNumber>C01.5</TreeNumber></TreeNumberList><ConceptList>
-<Concept PreferredConceptYN="Y"><ScopeNote>A virus.</ScopeNote><TermList>
-<Term><String>Influenza</String></Term><Term><String>Grippe</String></Term>
-</TermList></Concept></ConceptList></DescriptorRecord></DescriptorRecordSet>"""
-SUPPLEMENT = """<?xml version="1.0"?>
-<SupplementalRecordSet><SupplementalRecord><SupplementalRecordUI>C7</SupplementalRecordUI>
-<SupplementalRecordName><String>Rare flu</String></SupplementalRecordName><HeadingMappedToList>
-<HeadingMappedTo><DescriptorReferredTo><DescriptorUI>*D2</DescriptorUI></DescriptorReferredTo>
-</HeadingMappedTo></HeadingMappedToList><ConceptList><Concept PreferredConceptYN="Y"><TermList>
-<Term><String>Rare flu</String></Term></TermList></Concept></ConceptList></SupplementalRecord>
-</SupplementalRecordSet>"""
+INFLUENZA = descriptor("D2", "Influenza", ["C01.5"], concept(["Influenza", "Grippe"], "A virus."))
+DESCRIPTORS = f"<DescriptorRecordSet>{INFLUENZA}</DescriptorRecordSet>"
+SUPPLEMENTS = f"<SupplementalRecordSet>{SUPPLEMENT}</SupplementalRecordSet>"
 MEDIC = (
     "# Fields:\n# DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tParentIDs\tSynonyms\n"
     "Influenza\tMESH:D2\tOMIM:614680\t\tMESH:C\tFLU7\nGOUT 3\tOMIM:300323\t\t\t\t\n"
@@ -71,7 +62,7 @@ def write_downloads(assets: Path) -> None:
     write_zip(assets / "biored/BIORED.zip", both)
     texts = {
         "mesh/desc2026.gz": DESCRIPTORS,
-        "mesh/supp2026.gz": SUPPLEMENT,
+        "mesh/supp2026.gz": SUPPLEMENTS,
         "medic/CTD_diseases.tsv.gz": MEDIC,
         "medmentions/st21pv/data/corpus_pubtator.txt.gz": "\n\n".join(MEDMENTIONS.values()),
         **{f"{LISTS}{name}.txt": text[:1] + "\n" for name, text in MEDMENTIONS.items()},

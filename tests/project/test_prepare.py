@@ -48,7 +48,7 @@ def test_the_workflows_make_corpora_and_knowledge_bases(project: Path, tmp_path:
         for name in ("mesh_only", "mesh", "medmentions_open")
     }
     assert {id: e.names for id, e in kbs["mesh_only"].items()} == {
-        "C7": ("Rare flu",),
+        "C7": ("Rare flu", "Odd flu"),
         "D2": ("Influenza", "Grippe"),
     }
     assert kbs["mesh"]["D2"].names == ("Influenza", "Grippe", "FLU7")
