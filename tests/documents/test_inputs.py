@@ -83,6 +83,7 @@ def test_a_mention_in_pieces_is_taken_whole(tmp_path: Path) -> None:
     assert bounds(doc, None) == [(0, 13, "MENTION")]
 
 
+FLU = "1|t|Flu\n1|a|bad\n"
 BAD = [
     ("a.jsonl", "[" * 100_000, "line 1: bad JSON"),
     ("a.jsonl", b'\n{"text": "\xff"}', "line 2: not UTF-8"),
@@ -107,6 +108,37 @@ BAD = [
     ("a.xml", bioc(PASSAGE.format(0, "MS", "<annotation/>")), "annotation None has no location"),
     ("a.xml", '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "declares the entity 'a'; remove the"),
     ("a.spacy", "text", "not a DocBin"),
+    ("a.pubtator", FLU + "1\t4\t8\tbad\tD\tC1\n", "line 3: .*4-8 is not in the 7 char.*; correct"),
+    (
+        "a.pubtator",
+        FLU + "1\t3\t6\tbad\tD\tC1\n",
+        "line 3: .*'bad' but the .* has ' ba' at 3-6; co",
+    ),
+    (
+        "a.pubtator",
+        FLU + "1\t0\t3\tFlu\t\tC1\n",
+        "line 3: .*no type; write one in the fifth column",
+    ),
+    (
+        "a.pubtator",
+        FLU + "1\t0\t3\tFlu\tD\n",
+        "line 3: malformed line of 5 columns.*; a mention has",
+    ),
+    ("a.pubtator", FLU + "1\t0\tx\tFlu\tD\tC1\n", "line 3: malformed offset 'x'; columns 2 and 3"),
+    (
+        "a.pubtator",
+        FLU + "2\t0\t3\tFlu\tD\tC1\n",
+        "line 3: line of document 2 inside document 1; m",
+    ),
+    ("a.pubtator", FLU + "1|t|Flu\n", r"line 3: second \|t\| line of document 1; remove it"),
+    (
+        "a.pubtator",
+        "1\t0\t3\tFlu\tD\tC1\n" + FLU,
+        r"line 1: mention before its .*; put the 'PMID\|t",
+    ),
+    ("a.pubtator", '{"text": "Flu"}\n', "line 1: .*not PubTator"),
+    ("a.pubtator", b"1|t|Flu\n1|a|b\xe4d\n", "line 2: not UTF-8; convert it to UTF-8"),
+    ("a.pubtator", f"\n\n\n{FLU}\n\n2|t|x\n2\t0\t1\tFlu\tD\tC1\n", "line 9: .*reads 'Flu'"),
 ]
 
 

@@ -13,6 +13,7 @@ from spacy_pel.kb.readers.tables import read_mapping
 from spacy_pel.system import xml_elements
 
 from ...growth import assert_linear
+from .test_mesh import descriptor
 from .umls import conso, sty, write
 
 FLIPS = 16
@@ -143,21 +144,35 @@ def test_entities_of_xml_that_grow_are_refused(tmp_path: Path, declared: str) ->
         list(open_source(tmp_path / "desc.xml").entities)
 
 
+def descriptors(id: str, name: str) -> str:
+    """MeSH in XML, of whose two records the second is this."""
+    return f"<a>{descriptor('D1', 'a', [])}{descriptor(id, name, [])}</a>"
+
+
 @pytest.mark.parametrize(
     "name, data, message",
     [
         ("desc.xml", b"", "bad XML"),
         ("desc.xml", b"<a>\xff</a>", "bad XML"),
-        ("desc.xml", b"<a><b/>", "desc.xml: bad XML .*; fetch it again"),
+        ("desc.xml", b"<a><b/>", "bad XML .*; fetch it again"),
         ("desc.xml", b'<?xml version="1.0" encoding="nonsense"?><a/>', "nonsense|unknown encoding"),
-        ("x.jsonl", b'{"concept_id": "\xff"}\n', "x.jsonl, line 1: not UTF-8"),
-        ("x.jsonl", b"[" * 100_000, "x.jsonl, line 1: bad JSON"),
+        ("x.jsonl", b'{"concept_id": "\xff"}\n', "line 1: not UTF-8"),
+        ("x.jsonl", b"[" * 100_000, "line 1: bad JSON"),
         ("x.parquet", b"PAR1 not parquet", "x.parquet"),
-        ("x.csv", b"concept_id,canonical_name\nC1,\xff\n", "x.csv, line 2: not UTF-8"),
+        ("x.csv", b"concept_id,canonical_name\nC1,\xff\n", "line 2: not UTF-8"),
+        ("x.obo", "[Term]\nid: D 1\nname: a\n", "line 2: cannot be parsed as OBO"),
+        ("x.obo", "[Term]\nid: D:1\nname: \n", "line 3: cannot be parsed as OBO"),
+        ("x.obo", "[Term]\nid: D:1\nid: D:2\nname: a\n", "line 3: cannot be parsed as OBO"),
+        ("x.obo", "[Term]\nxref: D:1\n", "line 2: cannot be parsed as OBO"),
+        ("desc.xml", descriptors("", "A name"), "record 2: .*'A name'"),
+        ("desc.xml", descriptors("D9", ""), "record 2: .*'D9'"),
+        ("desc.xml", descriptors("D\u0080", "b"), "record 2: .*'b' .*control"),
     ],
 )
-def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, data: bytes, message: str) -> None:
-    (tmp_path / name).write_bytes(data)
-    with pytest.raises(PelError, match=rf"{name}.*({message})|{message}") as caught:
+def test_what_cannot_be_read_is_named(
+    tmp_path: Path, name: str, data: bytes | str, message: str
+) -> None:
+    (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    with pytest.raises(PelError, match=f"{name}.*({message})") as caught:
         list(open_source(tmp_path / name).entities)
     assert "\n" not in str(caught.value)

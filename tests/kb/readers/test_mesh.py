@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import detected_format, open_source
 from spacy_pel.kb.records.semantic_types import SemanticType
@@ -84,10 +83,3 @@ def test_reads_a_folder_of_xml(tmp_path: Path, end: str) -> None:
     assert detected_format(tmp_path / f"supp2024.{end}") == "mesh-xml"
     [alone] = open_source(tmp_path / f"supp2024.{end}").entities
     assert alone == rare._replace(types=())
-
-
-@pytest.mark.parametrize("id, name", [("", "A name"), ("D9", ""), ("D\u0080", "A name")])
-def test_a_record_that_is_not_whole_is_named(tmp_path: Path, id: str, name: str) -> None:
-    path = write(tmp_path / "desc.xml", DESCRIPTORS + descriptor(id, name, ["C02"]))
-    with pytest.raises(PelError, match=rf"desc\.xml, record 4: .*{name or id}"):
-        list(open_source(path).entities)

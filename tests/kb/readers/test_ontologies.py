@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.change import united
 from spacy_pel.kb.readers import detected_format, open_source
@@ -85,19 +84,3 @@ def test_what_stands_behind_a_value_does_not_matter(tmp_path: Path, caplog) -> N
     assert entity.xrefs == ("http://x.org/Y:Z", "MSH:D1")
     assert "left out 1 clauses, the first in line 7: synonym" in caplog.text
     assert "skipped 1 classes without a name" in caplog.text
-
-
-@pytest.mark.parametrize(
-    "term, line",
-    [
-        ("id: D 1\nname: a", 2),
-        ("id: D:1\nname: ", 3),
-        ("id: D:1\nid: D:2\nname: a", 3),
-        ("xref: D:1", 2),
-    ],
-)
-def test_a_term_that_cannot_be_parsed_is_named(tmp_path: Path, term: str, line: int) -> None:
-    path = written(tmp_path / "x.obo", f"[Term]\n{term}\n")
-    with pytest.raises(PelError, match=rf"x\.obo, line {line}: cannot be parsed as OBO") as caught:
-        list(open_source(path).entities)
-    assert "\n" not in str(caught.value)
