@@ -11,11 +11,9 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from ...errors import PelError
-from ...system.lines import opened_bytes
-from ...system.xml_elements import xml_elements
 from ..records.entity import Entity, cleaned_at
 from ..records.semantic_types import SemanticType
-from .entity_source import ReadOptions, Source, SourceFormat
+from .entity_source import ReadOptions, Source, SourceFormat, file_elements
 
 BRANCHES = {
     "A": "Anatomy", "B": "Organisms", "C": "Diseases", "D": "Chemicals and Drugs",
@@ -98,23 +96,19 @@ def _records(path: Path) -> Iterator[tuple[str, Record]]:
     """The definition is the scope note of the preferred concept, or else the note of the record."""
     mapped = "HeadingMappedToList/HeadingMappedTo/DescriptorReferredTo/DescriptorUI"
     scope_note = "ConceptList/Concept[@PreferredConceptYN='Y']/ScopeNote"
-    with opened_bytes(path) as file:
-        elements = (element for element in xml_elements(file) if element.tag in _KINDS)
-        try:
-            for position, element in enumerate(elements, start=1):
-                kind = _KINDS[element.tag]
-                notes = [*_texts(element, scope_note), *_texts(element, "Note"), None]
-                record = Record(
-                    id="".join(_texts(element, f"{kind}UI")),
-                    name="".join(_texts(element, f"{kind}Name/String")),
-                    names=_texts(element, "ConceptList/Concept/TermList/Term/String"),
-                    numbers=_texts(element, "TreeNumberList/TreeNumber"),
-                    mapped=_texts(element, mapped),
-                    definition=notes[0],
-                )
-                yield f"{path}, record {position}", record
-        except PelError as error:
-            raise error.at(str(path)) from error
+    elements = (element for element in file_elements(path) if element.tag in _KINDS)
+    for position, element in enumerate(elements, start=1):
+        kind = _KINDS[element.tag]
+        notes = [*_texts(element, scope_note), *_texts(element, "Note"), None]
+        record = Record(
+            id="".join(_texts(element, f"{kind}UI")),
+            name="".join(_texts(element, f"{kind}Name/String")),
+            names=_texts(element, "ConceptList/Concept/TermList/Term/String"),
+            numbers=_texts(element, "TreeNumberList/TreeNumber"),
+            mapped=_texts(element, mapped),
+            definition=notes[0],
+        )
+        yield f"{path}, record {position}", record
 
 
 def _texts(record: ElementTree.Element, path: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""Ontologies in OBO, as streams.
+"""Ontologies in OBO, and in OWL (RDF/XML, as ROBOT and Protégé write it), as streams.
 
-Libraries (pronto, fastobo) hold a file in memory, and refuse what breaks the grammar, as published files
-do.
+Libraries (pronto, fastobo, rdflib, owlready2, py-horned-owl) hold a file in memory, and refuse OBO that
+breaks the grammar, as published files do.
 """
 
 import logging
@@ -11,9 +11,9 @@ from itertools import chain
 from pathlib import Path
 
 from ...errors import PelError
-from ...system.lines import LONGEST_LINE, numbered_lines, record_too_long
+from ...system.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
 from ..records.entity import Entity, cleaned_at, ends_of
-from .entity_source import ReadOptions, Source, SourceFormat
+from .entity_source import ReadOptions, Source, SourceFormat, file_elements
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,8 @@ def _class_entities(
     if nameless:
         logger.warning("%s: skipped %d classes without a name", path, nameless)
 
+
+# OBO
 
 _IDENTIFIER = r"((?:[^\s\\]|\\.)+)(?=\s|$)"
 # What is read of each clause. References, qualifiers and comments stand behind it.
@@ -121,4 +123,102 @@ def _obo_terms(path: Path) -> Iterator[Class]:
         )
 
 
+# OWL
+
+_THING = "http://www.w3.org/2002/07/owl#Thing"  # above all classes: no parent in a KB
+# The tags of OBO that properties stand for, by their names as of ``curie``. Of two properties for a
+# name or a definition, the one that is listed first counts.
+_TAGS = {
+    **dict.fromkeys(("label", "prefLabel"), "name"),
+    **dict.fromkeys(("IAO:0000115", "definition"), "def"),
+    **dict.fromkeys(("hasExactSynonym", "hasRelatedSynonym", "hasNarrowSynonym"), "synonym"),
+    **dict.fromkeys(("hasBroadSynonym", "IAO:0000118", "altLabel"), "synonym"),
+    **dict.fromkeys(("IAO:0100001", "replacedBy"), "replaced_by"),
+    **{"hasDbXref": "xref", "hasOBONamespace": "namespace", "hasAlternativeId": "alt_id"},
+    **{"deprecated": "is_obsolete", "subClassOf": "is_a"},
+}
+_RANKS = {property: rank for rank, property in enumerate(_TAGS)}
+_IDENTIFIERS = ("xref", "alt_id", "replaced_by", "is_a")
+
+_LAST = re.compile(r"(?:[a-z][a-z0-9+.-]*://.*[/#=]|#)([^/#=]+)", re.IGNORECASE)
+_PREFIXED = re.compile(r"([A-Za-z][A-Za-z0-9.]*)_([A-Za-z0-9][A-Za-z0-9.-]*)")
+
+
+def curie(iri: str) -> str:
+    """An IRI as OBO writes it: "MONDO:0005301" for "http://purl.obolibrary.org/obo/MONDO_0005301".
+
+    Of another IRI it is what stands after its last "#", "=" or "/". What is no IRI stays as it is.
+    """
+    last = _LAST.fullmatch(iri)
+    if last is None:
+        return iri
+    prefixed = _PREFIXED.fullmatch(last[1])
+    return f"{prefixed[1]}:{prefixed[2]}" if prefixed else last[1]
+
+
+def _facts(values: Iterable[tuple[str, str, str]]) -> Facts:
+    """The facts of properties, values and languages; the best property and language come first.
+
+    Texts in other languages than English count only where there is no other.
+    """
+    found = []
+    for property, value, language in values:
+        name = curie(property)
+        if name in _TAGS and value not in ("", _THING):
+            is_foreign = language.lower().partition("-")[0] != "en"
+            found.append((is_foreign, _RANKS[name], _TAGS[name], value))
+    facts: Facts = {}
+    for is_foreign, _, tag, value in sorted(found, key=lambda each: each[:2]):
+        if not (is_foreign and tag in facts):
+            facts.setdefault(tag, []).append(curie(value) if tag in _IDENTIFIERS else value)
+    names = facts.get("name", [])
+    return {
+        **facts,
+        "name": names[:1],
+        "synonym": [*names[1:], *facts.get("synonym", ())],
+        "is_obsolete": [value for value in facts.get("is_obsolete", ()) if value == "true"],
+    }
+
+
+_LONGEST_ENTITY = 1_000  # characters: Protégé declares the beginnings of its IRIs
+_RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
+_OWL = "{http://www.w3.org/2002/07/owl#}"
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
+def read_owl(path: Path, options: ReadOptions) -> Source:
+    """The named classes of an ``.owl`` file, as ``_class_entities`` makes them; ids as of ``curie``."""
+    with opened_bytes(path) as file:
+        head = file.read(1 << 16)
+    if b"rdf:RDF" not in head:
+        remedy = f"convert it: robot convert --input {path.name} --output {path.name}.obo"
+        raise PelError(f"{path}: not OWL in RDF/XML", remedy)
+    version = None
+    for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
+        if element.tag == f"{_OWL}Ontology":
+            iri = element.find(f"{_OWL}versionIRI")
+            info = element.findtext(f"{_OWL}versionInfo")
+            version = info if iri is None else iri.get(f"{_RDF}resource")
+        if element.tag in (f"{_OWL}Ontology", f"{_OWL}Class"):
+            break
+    return Source(_class_entities(path, _owl_classes(path)), version=version)
+
+
+def _owl_classes(path: Path) -> Iterator[Class]:
+    for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
+        iri = element.get(f"{_RDF}about") or element.get(f"{_RDF}ID")
+        types = {type.get(f"{_RDF}resource") for type in element.iterfind(f"{_RDF}type")}
+        if iri and (element.tag == f"{_OWL}Class" or f"{_OWL[1:-1]}Class" in types):
+            values = (
+                (
+                    child.tag.lstrip("{").replace("}", ""),
+                    child.get(f"{_RDF}resource") or (child.text or "").strip(),
+                    child.get(_LANGUAGE) or "en",
+                )
+                for child in element
+            )
+            yield f"{path}, class {curie(iri)}", curie(iri), _facts(values)
+
+
 OBO = SourceFormat("obo", read_obo, ("*.obo",))
+OWL = SourceFormat("owl", read_owl, ("*.owl",))

@@ -37,6 +37,7 @@ SOURCE_FORMATS = (
     snomed.SNOMED,
     KB,
     ontologies.OBO,
+    ontologies.OWL,
     mesh.MESH_XML,
     tables.MEDIC,
     tables.TABLE,

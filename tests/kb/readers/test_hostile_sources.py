@@ -13,6 +13,7 @@ from spacy_pel.kb.readers.tables import read_mapping
 from spacy_pel.system import xml_elements
 
 from ...growth import assert_linear
+from .ontologies import OWL
 from .test_mesh import descriptor
 from .umls import conso, sty, write
 
@@ -137,11 +138,12 @@ def test_a_record_that_does_not_end(
         f'a "{"x" * 2000}"',
     ],
 )
-def test_entities_of_xml_that_grow_are_refused(tmp_path: Path, declared: str) -> None:
-    text = f'<?xml version="1.0"?>\n<!DOCTYPE A [<!ENTITY {declared}>]>\n<A/>\n'
-    (tmp_path / "desc.xml").write_text(text)
-    with pytest.raises(PelError, match=r"desc.xml: line 2 declares the entity .*; remove the decl"):
-        list(open_source(tmp_path / "desc.xml").entities)
+@pytest.mark.parametrize("name", ["desc.xml", "x.owl"])
+def test_entities_of_xml_that_grow_are_refused(tmp_path: Path, name: str, declared: str) -> None:
+    text = OWL.replace("<rdf:RDF", f"<!DOCTYPE rdf:RDF [<!ENTITY {declared}>]>\n<rdf:RDF", 1)
+    (tmp_path / name).write_text(text)
+    with pytest.raises(PelError, match=rf"{name}: line 2 declares the entity .*; remove the decl"):
+        list(open_source(tmp_path / name).entities)
 
 
 def descriptors(id: str, name: str) -> str:
@@ -156,6 +158,9 @@ def descriptors(id: str, name: str) -> str:
         ("desc.xml", b"<a>\xff</a>", "bad XML"),
         ("desc.xml", b"<a><b/>", "bad XML .*; fetch it again"),
         ("desc.xml", b'<?xml version="1.0" encoding="nonsense"?><a/>', "nonsense|unknown encoding"),
+        ("x.owl", b"Prefix(:=<http://x>)", "not OWL in RDF/XML; convert it: robot convert"),
+        ("x.owl", OWL[:-20].encode(), "bad XML .*; fetch it again"),
+        ("x.owl", OWL.replace("X_2", "X_2" * 999).encode(), "class X.*characters"),
         ("x.jsonl", b'{"concept_id": "\xff"}\n', "line 1: not UTF-8"),
         ("x.jsonl", b"[" * 100_000, "line 1: bad JSON"),
         ("x.parquet", b"PAR1 not parquet", "x.parquet"),

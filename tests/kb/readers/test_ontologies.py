@@ -1,7 +1,8 @@
-"""Ontologies in OBO."""
+"""Ontologies in OBO and OWL."""
 
 import gzip
 import logging
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from spacy_pel.kb import Entity
 from spacy_pel.kb.change import united
 from spacy_pel.kb.readers import detected_format, open_source
+from spacy_pel.kb.readers.ontologies import curie
+
+from .ontologies import CLASSES, ENTITIES, HEAD, OBO, OWL
 
 TERMS = r"""format-version: 1.2
 data-version: releases/2016-03-04
@@ -56,13 +60,25 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["x.obo", "x.obo.gz"])
-def test_an_ontology(tmp_path: Path, name: str) -> None:
-    path = written(tmp_path / name, TERMS)
-    assert detected_format(path) == "obo"
+@pytest.mark.parametrize(
+    "name, text, format, version, entities",
+    [
+        ("x.obo", TERMS, "obo", "releases/2016-03-04", [DISEASE, FLU]),
+        ("x.obo.gz", TERMS, "obo", "releases/2016-03-04", [DISEASE, FLU]),
+        ("x.owl", OWL, "owl", f"{OBO}x/2026/x.owl", ENTITIES),
+        ("x.owl.gz", OWL, "owl", f"{OBO}x/2026/x.owl", ENTITIES),
+    ],
+)
+def test_an_ontology(
+    tmp_path: Path, caplog, name: str, text: str, format: str, version: str, entities: list
+) -> None:
+    path = written(tmp_path / name, text)
+    assert detected_format(path) == format
     source = open_source(path)
-    assert source.version == "releases/2016-03-04"
-    assert list(united(source.entities)) == [DISEASE, FLU]
+    assert source.version == version
+    with caplog.at_level(logging.WARNING):
+        assert list(united(source.entities)) == entities
+    assert ("skipped 1 classes without a name" in caplog.text) == (text != TERMS)
 
 
 def test_classes_with_one_id_and_files_in_a_row_are_joined(tmp_path: Path) -> None:
@@ -84,3 +100,51 @@ def test_what_stands_behind_a_value_does_not_matter(tmp_path: Path, caplog) -> N
     assert entity.xrefs == ("http://x.org/Y:Z", "MSH:D1")
     assert "left out 1 clauses, the first in line 7: synonym" in caplog.text
     assert "skipped 1 classes without a name" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "iri, short",
+    [
+        (f"{OBO}MONDO_0005301", "MONDO:0005301"),
+        ("http://www.orpha.net/ORDO/Orphanet_558", "Orphanet:558"),
+        ("http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#C3243", "C3243"),
+        ("http://snomed.info/id/24700007", "24700007"),
+        ("#C3243", "C3243"),
+        ("ICD10CM:S72.001/A", "ICD10CM:S72.001/A"),
+        ("http://example.org/", "http://example.org/"),
+        ("", ""),
+    ],
+)
+def test_an_iri_is_written_as_obo_writes_it(iri: str, short: str) -> None:
+    assert curie(iri) == short
+
+
+def test_texts_of_other_languages_count_where_there_is_no_english_one(tmp_path: Path) -> None:
+    text = """<owl:Class rdf:about="#A"><skos:prefLabel xml:lang="de">Gicht</skos:prefLabel>
+    <skos:altLabel xml:lang="de">Zipperlein</skos:altLabel></owl:Class>
+    <owl:Class rdf:ID="B"><skos:altLabel>b</skos:altLabel><skos:prefLabel>B</skos:prefLabel>
+    <rdfs:label>name</rdfs:label></owl:Class>"""
+    path = written(tmp_path / "x.owl", f"{HEAD}{text}</rdf:RDF>")
+    assert list(open_source(path).entities) == [
+        Entity("A", "Gicht", ("Zipperlein",)), Entity("B", "name", ("B", "b")),
+    ]  # fmt: skip
+
+
+def test_entities_of_xml_that_only_shorten_are_read(tmp_path: Path) -> None:
+    declared = OWL.replace("<rdf:RDF", f'<!DOCTYPE rdf:RDF [<!ENTITY obo "{OBO}">]>\n<rdf:RDF', 1)
+    text = declared.replace(f'rdf:about="{OBO}', 'rdf:about="&obo;')
+    found = united(open_source(written(tmp_path / "x.owl", text)).entities)
+    assert list(found) == ENTITIES
+
+
+def test_owl_is_a_stream(tmp_path: Path) -> None:
+    """Twenty times the classes take little more memory."""
+    peaks = []
+    for times in (20, 400):
+        more = "".join(CLASSES.replace("X_", f"Y{n}_") for n in range(times))
+        entities = open_source(written(tmp_path / "x.owl", f"{HEAD}{more}</rdf:RDF>")).entities
+        tracemalloc.start()
+        assert sum(1 for _ in entities) == 3 * times  # one says what id has retired
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0] + 2**21
