@@ -22,8 +22,8 @@ from .name_finder import NameFinder, kept_table, name_table
 from .names_by_words import stems_of
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
-from .records.semantic_types import SemanticType, SemanticTypeTree, types_meant
-from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
+from .records.semantic_types import SemanticType, types_meant
+from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName, SemanticTypeTree
 from .store import (
     JOURNAL,
     KB_FILE,
@@ -386,7 +386,7 @@ class KnowledgeBase:
 
     @property
     def semantic_type_tree(self) -> SemanticTypeTree:
-        """The types as a tree, as in scispaCy."""
+        """The names of types by their codes, as in scispaCy."""
         return SemanticTypeTree(self.semantic_types)
 
     @property

@@ -1,7 +1,9 @@
-"""scispaCy's two dictionaries of a KB, as mappings that read from the KB and store nothing."""
+"""What scispaCy's users read of a KB: its two dictionaries, which store nothing, and names of types."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
+
+from .records.semantic_types import SemanticType
 
 
 class CuiEntity(NamedTuple):
@@ -53,3 +55,14 @@ class IdsByName(Mapping[str, set[str]]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+class SemanticTypeTree:
+    """The names of a KB's types by their codes, as of scispaCy's UmlsSemanticTypeTree."""
+
+    def __init__(self, types: Iterable[SemanticType]) -> None:
+        self._names = {type.code or type.name: type.name for type in types}
+
+    def get_canonical_name(self, type_id: str) -> str:
+        """The name of the type with this code, or of one that has no code; KeyError without one."""
+        return self._names[type_id]

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.kb.records.semantic_types import SemanticTypeTree
+from spacy_pel.kb import SemanticType
 
 UMLS = Path(__file__).parents[2] / "project" / "assets" / "demo" / "umls"
 # What scispaCy's linker calls the demo's knowledge base.
@@ -43,7 +43,7 @@ def offer_to_scispacy(kb: KnowledgeBase, folder: Path) -> None:
     from scispacy.linking_utils import UmlsKnowledgeBase
 
     write_jsonl(kb, folder / "kb.jsonl")
-    write_types(kb.semantic_type_tree, folder / "types.tsv")
+    write_types(kb.semantic_types, folder / "types.tsv")
     theirs = UmlsKnowledgeBase(str(folder / "kb.jsonl"), str(folder / "types.tsv"))
     # It refuses to build an index beside a scipy of today, for the sake of saving it alone.
     candidate_generation.scipy_supports_sparse_float16 = lambda: True
@@ -70,9 +70,9 @@ def write_jsonl(kb: KnowledgeBase, path: Path) -> None:
             file.write(json.dumps(record) + "\n")
 
 
-def write_types(tree: SemanticTypeTree, path: Path) -> None:
-    """The semantic types as scispaCy reads them: depth first, below one node of its own."""
-    lines = [f"{node.full_name}\t{node.type_id}\t{node.level}" for node in tree.flat_nodes]
+def write_types(types: Iterable[SemanticType], path: Path) -> None:
+    """The semantic types as scispaCy reads them: all below one node of its own."""
+    lines = [f"{type.name}\t{type.code or type.name}\t1" for type in types]
     path.write_text("\n".join(["UnknownType\tUnknownType\t0", *lines]), encoding="utf8")
 
 
@@ -114,7 +114,6 @@ def users_code(nlp: Language, linker_name: str, text: str) -> Iterator[dict[str,
                 "types": sorted(entity.types),
                 "definition": entity.definition,
                 "fields": len(entity),
-                "printed": str(entity).rstrip(),
                 "type names": sorted(map(tree.get_canonical_name, entity.types)),
                 "same name": cui in linker.kb.alias_to_cuis[entity.canonical_name],
             }

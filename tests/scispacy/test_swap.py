@@ -8,10 +8,7 @@ import pytest
 import spacy
 from spacy.tokens import Span
 
-from spacy_pel.kb import SemanticType
-from spacy_pel.kb.records.semantic_types import SemanticTypeTree
-
-from .demo import users_code, write_types
+from .demo import users_code
 
 pytest.importorskip("scispacy", reason="scispaCy is not installed: run make test-scispacy")
 
@@ -20,17 +17,6 @@ TEXT = (
     "Multiple Sclerosis was confirmed by MRI of the brain. Her fatigue is treated with "
     "methotrexate, and the nurse saw a laceration."
 )
-TYPES = [
-    SemanticType("Event", "T051", "B"),
-    SemanticType("Activity", "T052", "B1"),
-    SemanticType("Behavior", "T053", "B1.1"),
-    SemanticType("Social Behavior", "T054", "B1.1.1"),
-    SemanticType("Machine Activity", "T066", "B1.4"),
-    SemanticType("Entity", "T071", "A"),
-    SemanticType("Physical Object", "T072", "A1"),
-    SemanticType("Organism", "T001", "A1.1"),
-    SemanticType("Anatomical Structure", "T017", "A1.2"),
-]
 # Of both linkers all candidates, with or without definition.
 OPEN = {"filter_for_definitions": False, "threshold": 0.1, "max_entities_per_mention": 4}
 
@@ -75,26 +61,6 @@ def test_the_knowledge_bases_are_the_same_to_a_user(pipeline) -> None:
         assert ours.alias_to_cuis[name] == theirs.alias_to_cuis[name]
     for kb in (theirs, ours):
         assert "C9999999" not in kb.cui_to_entity and kb.alias_to_cuis.get("no name") is None
-
-
-def test_the_trees_of_types_are_the_same_but_for_the_root(tmp_path: Path) -> None:
-    from scispacy.umls_semantic_type_tree import construct_umls_tree_from_tsv
-
-    ours = SemanticTypeTree(TYPES)
-    write_types(ours, tmp_path / "types.tsv")
-    theirs = construct_umls_tree_from_tsv(str(tmp_path / "types.tsv"))
-    assert ours.depth == theirs.depth == 4
-    assert len(theirs.flat_nodes) == len(ours.flat_nodes) + 1
-    for node in ours.flat_nodes:
-        there = theirs.get_node_from_id(node.type_id)
-        assert there == node and theirs.get_children(there) == ours.get_children(node)
-        above = theirs.get_parent(there)
-        assert ours.get_parent(node) == (above if above.level else None)
-    for level in range(1, 5):
-        collapsed = theirs.get_collapsed_type_id_map_at_level(level)
-        del collapsed["UnknownType"]
-        assert ours.get_collapsed_type_id_map_at_level(level) == collapsed
-        assert theirs.get_nodes_at_depth(level) == ours.get_nodes_at_depth(level)
 
 
 @pytest.mark.parametrize("name", [SCISPACY, OURS])
