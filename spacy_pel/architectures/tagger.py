@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from thinc.api import Model
 
-from ..models.tagger import Tagger
+from ..models.encoders import Tagger
 from ..reading.text_inputs import EncoderInputs
 from ..reading.words import N_SHAPES
 from .towers import EncoderSource, check_length, encoder_of, load_encoder, make_tower

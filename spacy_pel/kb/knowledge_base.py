@@ -211,7 +211,7 @@ class KnowledgeBase:
         """The numbers of the entities that ``named`` returns: int64, ascending."""
         key = normalised(name)
         numbers = self._selected("SELECT number FROM name WHERE hash = ?", name_hash(key))
-        entities = self._store.entities(numbers)
+        entities = self._store.entities(numbers) if len(numbers) else ()
         has_it = [key in map(normalised, entity.names) for entity in entities]
         if any(has_it):
             return numbers[has_it]

@@ -278,14 +278,20 @@ def trigram_likeness(
 
     counts = np.array(list(map(len, names)))
     places = np.searchsorted(np.array(list(entities)), numbers.ravel()[there])
+    # A mention with the words of another is compared once with each candidate.
+    firsts = {surface: line for line, surface in reversed(list(enumerate(surfaces)))}
+    lines = np.array([firsts[surface] for surface in surfaces])[there // numbers.shape[1]]
+    pairs, again = np.unique(lines * len(counts) + places, return_inverse=True)
+    lines, places = np.divmod(pairs, len(counts))
     asked = _ranges((counts.cumsum() - counts)[places], counts[places])  # names of each candidate
     lengths = np.diff(bounds)[asked]
-    mentions = np.repeat(there // numbers.shape[1], counts[places])
+    mentions = np.repeat(lines, counts[places])
     hits = is_own[np.repeat(mentions, lengths), codes[_ranges(bounds[asked], lengths)]]
     shared = np.add.reduceat(hits, lengths.cumsum() - lengths, dtype=np.int64)
     dice = np.minimum(2 * shared / (lengths + np.diff(own_bounds)[mentions]), 1.0)
     starts = counts[places].cumsum() - counts[places]
-    like[there], first[there] = np.maximum.reduceat(dice, starts), dice[starts]
+    like[there] = np.maximum.reduceat(dice, starts)[again]
+    first[there] = dice[starts][again]
     return like.reshape(numbers.shape), first.reshape(numbers.shape)
 
 

@@ -196,20 +196,19 @@ class TextEncoder(BertEncoder):
             wanted = torch.zeros_like(mask)
             wanted.view(-1)[_tokens_of(spans)[0]] = True
             hidden = self.hidden_states(ids, mask, perturbation, focus.long(), wanted)
-            return self._scaled(mean_of_spans(hidden.flatten(0, 1), spans))
-        first = torch.zeros_like(mask)
-        first[:, 0] = True
-        wanted = {"focus": focus, "cls": first}.get(self.pooling)
-        hidden = self.hidden_states(ids, mask, perturbation, wanted=wanted)
-        if self.pooling == "both":
-            means = (mean_over(hidden, tokens) for tokens in (mask, focus))
-            return self._scaled(sum(nn.functional.normalize(mean, dim=-1) for mean in means))
-        if self.pooling == "cls":
-            return self._scaled(hidden[:, 0])
-        return self._scaled(mean_over(hidden, mask if self.pooling == "mean" else focus))
-
-    def _scaled(self, pooled: Tensor) -> Tensor:
-        """The vectors as they leave the tower."""
+            pooled = mean_of_spans(hidden.flatten(0, 1), spans)
+        else:
+            first = torch.zeros_like(mask)
+            first[:, 0] = True
+            wanted = {"focus": focus, "cls": first}.get(self.pooling)
+            hidden = self.hidden_states(ids, mask, perturbation, wanted=wanted)
+            if self.pooling == "both":
+                means = (mean_over(hidden, tokens) for tokens in (mask, focus))
+                pooled = sum(nn.functional.normalize(mean, dim=-1) for mean in means)
+            elif self.pooling == "cls":
+                pooled = hidden[:, 0]
+            else:
+                pooled = mean_over(hidden, mask if self.pooling == "mean" else focus)
         vectors = pooled[:, : self.n_numbers]
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
@@ -265,6 +264,52 @@ class PairScorer(BertEncoder):
         """
         segments = focus.long() if self.transformer.config.type_vocab_size > 1 else None
         return self.score(mean_over(self.hidden_states(ids, mask, perturbation, segments), mask))
+
+
+class Tagger(BertEncoder):
+    """It gives each word of a text scores of tags, and the state that they are made of.
+
+    What is known of a word (the names of a knowledge base that lie there, its shape) is embedded and
+    added to the input embeddings of its pieces. The embeddings of the word pieces are not trained.
+
+    Args:
+        n_tags: The number of tags.
+        n_features: The number of features of a word.
+        mixed_precision: See ``BertEncoder``.
+    """
+
+    def __init__(self, *, n_tags: int, n_features: int, mixed_precision: bool):
+        super().__init__(mixed_precision=mixed_precision)
+        self.n_tags = n_tags
+        self.n_features = n_features
+        self.features: nn.Linear | None = None
+        self.tags: nn.Linear | None = None
+
+    def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
+        super().load(transformer, tokenizer)
+        self.transformer.embeddings.word_embeddings.requires_grad_(False)
+        self.features = nn.Linear(self.n_features, self.width, bias=False)
+        nn.init.normal_(self.features.weight, std=0.02)
+        self.tags = nn.Linear(self.width, self.n_tags)
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_tags + self.width
+
+    def forward(
+        self, ids: Tensor, mask: Tensor, firsts: Tensor, features: Tensor, perturbation: Tensor
+    ) -> Tensor:
+        """The words of n windows, one after the other: float32 [w, n_tags + width].
+
+        Their scores come first, their states behind them. The other arguments are as of ``BertEncoder.hidden_states``.
+
+        Args:
+            firsts: bool [n, t], true at the first piece of each word.
+            features: float32 [n, t, f], the features of the word of each piece.
+        """
+        added = self.features(features) + perturbation
+        states = self.hidden_states(ids, mask, added, wanted=firsts)[firsts]
+        return torch.cat([self.tags(states), states], dim=1)
 
 
 class SpanEncoder(nn.Module):

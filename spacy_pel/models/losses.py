@@ -300,3 +300,23 @@ def _pairs(golds: Sequence[tuple[int, ...]]) -> np.ndarray:
     pairs = means @ means.T > 0
     np.fill_diagonal(pairs, False)
     return pairs
+
+
+def summed_loss(scores: np.ndarray, allowed: np.ndarray) -> tuple[float, np.ndarray]:
+    """The loss of tags where several may be right: minus the log of their summed probability.
+
+    A corpus that does not annotate a label says nothing of whether a word outside its mentions has
+    that label: there the tags of the label are allowed beside "outside".
+
+    Args:
+        scores: float32 [w, t], the scores of the tags of each word.
+        allowed: bool [w, t], the tags that may be right. A word with all of them teaches nothing.
+
+    Returns:
+        The mean loss of a word, and its gradient by the scores, float32 [w, t].
+    """
+    given = torch.from_numpy(scores).requires_grad_()
+    right = given.masked_fill(~torch.from_numpy(allowed), -torch.inf)
+    loss = (given.logsumexp(1) - right.logsumexp(1)).mean()
+    loss.backward()
+    return float(loss.detach()), given.grad.numpy()

@@ -25,7 +25,7 @@ from ..kb.name_finder import FoundNames, NameFinder
 from ..kb.pieces import Pieces
 from ..kb.records.semantic_types import types_meant
 from ..linking.ordering import is_acronym
-from ..models.tagger import summed_loss
+from ..models.losses import summed_loss
 from ..reading.text_inputs import EncoderInputs
 from ..reading.words import (
     Tagged,

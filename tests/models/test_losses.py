@@ -17,6 +17,7 @@ from spacy_pel.models.losses import (
     SumLoss,
     Targets,
     centred_proxy_loss,
+    summed_loss,
 )
 
 # torch's softplus is linear beyond 20, which is off by 2e-9.
@@ -257,3 +258,34 @@ def test_the_loss_is_that_of_loops(golds, seed, scale, weight) -> None:
             vectors - step, golds, scale
         )
         assert gradient[i, 0] == pytest.approx(weight * slope / 2e-5, rel=1e-4, abs=1e-6)
+
+
+# Tags of which several may be right
+
+
+def test_the_loss_is_minus_the_log_of_the_summed_probability() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(6, 5)).astype(np.float32)
+    allowed = rng.random((6, 5)) < 0.5
+    allowed[:, 0] = True
+    p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+
+    def naive(scores: np.ndarray) -> float:
+        p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+        return float(-np.log((p * allowed).sum(1)).mean())
+
+    loss, gradient = summed_loss(scores, allowed)
+    assert loss == pytest.approx(naive(scores), rel=1e-5)
+    for place in np.ndindex(scores.shape):
+        moved = scores.astype(np.float64)
+        moved[place] += 1e-5
+        slope = (naive(moved) - naive(scores.astype(np.float64))) / 1e-5
+        assert gradient[place] == pytest.approx(slope, abs=1e-4)
+    assert np.allclose(
+        gradient, (p - p * allowed / (p * allowed).sum(1, keepdims=True)) / 6, atol=1e-6
+    )
+
+
+def test_a_word_of_which_nothing_is_known_teaches_nothing() -> None:
+    loss, gradient = summed_loss(np.ones((2, 3), np.float32), np.ones((2, 3), dtype=bool))
+    assert loss == pytest.approx(0, abs=1e-6) and np.allclose(gradient, 0, atol=1e-7)
