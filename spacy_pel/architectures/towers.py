@@ -22,7 +22,7 @@ from ..errors import PelError
 from ..models.bert import LEAST_ROWS, with_layers
 from ..models.encoders import BertEncoder
 from ..models.packed_weights import Packed, pack, unpack
-from ..reading.text_inputs import PAD, EncoderInputs, groups_by_length
+from ..reading.text_inputs import PAD, EncoderInputs
 
 # The most tokens of a pass, padding included: enough to keep a GPU busy. On a CPU, more than 1,024 are
 # no faster and hold more padding: a step of the demo's training then takes 15 % longer. In inference
@@ -212,3 +212,19 @@ def _tower_forward(
         return [d_perturbations[i][: lengths[i]] for i in sorted(d_perturbations)]
 
     return outputs, backprop
+
+
+def groups_by_length(lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
+    """Group inputs by their lengths, int64 [n], so that little is padding; shorter ones come first.
+
+    A group has ``max_tokens`` at most, padding included, or one input.
+    """
+    order = np.argsort(lengths, kind="stable")
+    groups, first = [], 0
+    for position, longest in enumerate(lengths[order].tolist()):
+        if position > first and (position - first + 1) * longest > max_tokens:
+            groups.append(order[first:position])
+            first = position
+    if len(order):
+        groups.append(order[first:])
+    return groups

@@ -11,6 +11,7 @@ from typing import NamedTuple
 Place = tuple[int, int]  # first character, and the one after the last
 _LINK = r"(?:,? (?:and/or|and|or)|,) (?:the )?"
 _LINKS = re.compile(_LINK)
+_LINK_ENDS = (" and/or ", " and ", " or ", ", ", " the ")
 _BEFORE = re.compile(rf"((?:[\w'-]+ )?[\w'-]+){_LINK}$")
 _BEHIND = re.compile(rf"{_LINK}([\w'-]+(?: [\w'-]+)?)")
 _WORD = re.compile(r"\S+")
@@ -83,8 +84,10 @@ def _sharing(
 def _place_beside(text: str, place: Place, before: bool) -> Place | None:
     """One or two words that "and" or a comma joins to a place."""
     start, end = place
-    if before:
+    if not before:
+        match = _BEHIND.match(text, end, end + _BESIDE)
+    elif text.endswith(_LINK_ENDS, 0, start):  # few mentions get to the search, which is slow
         match = _BEFORE.search(text, max(0, start - _BESIDE), start)
     else:
-        match = _BEHIND.match(text, end, end + _BESIDE)
+        match = None
     return match and match.span(1)

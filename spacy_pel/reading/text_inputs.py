@@ -163,19 +163,3 @@ def text_inputs(
             known["perturbation"] = perturbations[place]
         windows.append(Window(text.ids, np.array([place]), known))
     return EncoderInputs(windows, CORE_TOKENS)
-
-
-def groups_by_length(lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
-    """Group inputs by their lengths, int64 [n], so that little is padding; shorter ones come first.
-
-    A group has ``max_tokens`` at most, padding included, or one input.
-    """
-    order = np.argsort(lengths, kind="stable")
-    groups, first = [], 0
-    for position, longest in enumerate(lengths[order].tolist()):
-        if position > first and (position - first + 1) * longest > max_tokens:
-            groups.append(order[first:position])
-            first = position
-    if len(order):
-        groups.append(order[first:])
-    return groups

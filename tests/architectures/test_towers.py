@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from thinc.api import Model
 
 from spacy_pel.architectures import (
@@ -37,6 +39,20 @@ def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyP
     expected = bert_vector(encoder_of(tower).eval(), tokens[7]).detach().numpy()
     np.testing.assert_allclose(together[7], expected, atol=1e-5)
     assert tower.predict(text_inputs([])).shape == (0, 32)
+
+
+@given(st.lists(st.integers(1, 30)), st.integers(1, 60))
+def test_groups_hold_each_input_once_and_no_more_than_they_may(
+    lengths: list[int], max_tokens: int
+) -> None:
+    groups = towers.groups_by_length(np.array(lengths, dtype=np.int64), max_tokens)
+    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
+    in_order = [lengths[i] for group in groups for i in group]
+    assert in_order == sorted(lengths)
+    for group in groups:
+        assert len(group) == 1 or len(group) * max(lengths[i] for i in group) <= max_tokens
+    for group, following in zip(groups, groups[1:]):  # no group that might have held one more
+        assert (len(group) + 1) * lengths[following[0]] > max_tokens
 
 
 def test_threads_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
