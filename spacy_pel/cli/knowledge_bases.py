@@ -51,7 +51,6 @@ def build_cli(
     vocabulary: Annotated[Texts, Option(help="UMLS: vocabularies (SAB); or all")] = None,
     type: Annotated[Texts, Option(help="Types to keep; may be repeated")] = None,
     without_type: Annotated[Texts, Option(help="Types to leave out; likewise")] = None,
-    suppressed: Annotated[bool, Option("--include-suppressed", help="Of UMLS: keep them")] = False,
     in_any_order: Annotated[bool, Option("--in-any-order", help="Of words: see above")] = False,
 ) -> None:
     """Build a KB from ontologies.
@@ -82,7 +81,7 @@ def build_cli(
     chosen = {
         name: None if ALL in values else tuple(values) for name, values in filters.items() if values
     }
-    recipe = recipe._replace(**chosen, suppressed=recipe.suppressed or suppressed)
+    recipe = recipe._replace(**chosen)
     types = {"types": chosen.get("types") or [], "without_types": without_type or []}
     shown = {"in_any_order": in_any_order, "progress": reading}
     options = ReadOptions(umls=recipe, columns=_columns(column or []))

@@ -25,7 +25,6 @@ from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType, types_meant
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName, SemanticTypeTree
 from .store import (
-    JOURNAL,
     KB_FILE,
     POSTING,
     Settings,
@@ -36,7 +35,7 @@ from .store import (
     vector_files,
 )
 from .stored_vectors import StoredVectors
-from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings, is_ours, lock_for_reading
+from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings, lock_for_reading
 from .vectors.index import Candidates
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
@@ -558,12 +557,7 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
     """
     try:
         with KnowledgeBase.open(path) as kb:
-            foreign = [
-                PelError(f"{file}: does not belong to the KB", "move it elsewhere")
-                for file in sorted(kb.path.iterdir())
-                if file.name not in (KB_FILE, JOURNAL, CHECKSUMS) and not is_ours(file.name)
-            ]
-            return [*foreign, *_faults(kb, progress)]
+            return list(_faults(kb, progress))
     except PelError as error:
         return [error]
 

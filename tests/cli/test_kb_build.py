@@ -75,9 +75,9 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(OPEN_SOURCE, opened)
     choices = ("--preset", "st21pv", "--language", "all", "--type", "Disease", "--type", "Anatomy")
-    run("kb", "build", source, tmp_path / "kb", *choices, "--include-suppressed")
+    run("kb", "build", source, tmp_path / "kb", *choices)
     assert given.pop().umls == UmlsRecipe.preset("st21pv")._replace(
-        languages=None, types=("Disease", "Anatomy"), suppressed=True
+        languages=None, types=("Disease", "Anatomy")
     )
     run("kb", "build", source, tmp_path / "kb")
     assert given == [ReadOptions(umls=UmlsRecipe())]

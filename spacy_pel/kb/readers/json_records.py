@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ...errors import PelError
 from ...system.lines import json_object, numbered_lines
@@ -10,20 +9,16 @@ from ..records.entity import Entity, cleaned_at
 from .entity_source import Source, SourceFormat
 
 
-def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each filled line of a file as its place and its JSON object; PelError if it is not one."""
-    for number, line in numbered_lines(path):
-        if line.strip():
-            place = f"{path}, line {number}"
-            try:
-                yield place, json_object(line)
-            except ValueError as error:
-                raise PelError(f"{place}: {error}", "correct the line") from error
-
-
 def _entities(path: Path) -> Iterator[Entity]:
     """The entities of a file in scispaCy's schema, with the other fields of ``Entity``."""
-    for place, record in json_lines(path):
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            record = json_object(line)
+        except ValueError as error:
+            raise PelError(f"{place}: {error}", "correct the line") from error
         fields = {}
         for field, default in Entity._field_defaults.items():
             value = record.get(field) or default

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 from xml.etree import ElementTree
 
 from ...errors import PelError
@@ -29,17 +28,6 @@ _BRANCH_TYPES = tuple(SemanticType(name, code, code) for code, name in BRANCHES.
 VOCABULARY = "MSH"  # as UMLS names it
 
 
-class Record(NamedTuple):
-    """A record as its file has it."""
-
-    id: str
-    name: str
-    names: list[str]
-    numbers: list[str]  # in the tree
-    mapped: list[str]  # ids of the descriptors that a supplementary record is mapped to
-    definition: str | None
-
-
 def _read(path: Path, options: ReadOptions) -> Source:
     """The records of a file, or of the files of a folder, as entities.
 
@@ -57,25 +45,27 @@ def _read(path: Path, options: ReadOptions) -> Source:
 
 
 def _entities(files: list[Path]) -> Iterator[Entity]:
-    numbers: dict[str, list[str]] = {}  # by descriptor
-    for place, record in chain.from_iterable(map(_records, files)):
-        if not record.id or not record.name:
-            problem = f"{place}: the record {record.id or record.name!r} has no id or no name"
-            raise PelError(problem, "give whole files of descriptors or supplementary concepts")
-        if record.id.startswith("D"):
-            numbers[record.id] = record.numbers
+    """The definition is the scope note of the preferred concept, or else the note of the record."""
+    numbers: dict[str, list[str]] = {}  # in the tree, by descriptor
+    for _, record in chain.from_iterable(map(_records, files)):
+        for id in _texts(record, "DescriptorUI"):
+            numbers[id] = _texts(record, "TreeNumberList/TreeNumber")
     descriptors = {number: id for id, own in numbers.items() for number in own}
     for place, record in chain.from_iterable(map(_records, files)):
-        mapped = [id.lstrip("*") for id in record.mapped]
-        own = numbers.get(record.id, ())
-        letters = {number[0] for id in (record.id, *mapped) for number in numbers.get(id, ())}
-        above = (descriptors.get(number.rpartition(".")[0]) for number in own)
+        kind = _KINDS[record.tag]
+        id, name = ("".join(_texts(record, f"{kind}{end}")) for end in ("UI", "Name/String"))
+        if not id or not name:
+            problem = f"{place}: the record {id or name!r} has no id or no name"
+            raise PelError(problem, "give whole files of descriptors or supplementary concepts")
+        mapped = [descriptor.lstrip("*") for descriptor in _texts(record, _MAPPED)]
+        letters = {number[0] for each in (id, *mapped) for number in numbers.get(each, ())}
+        above = (descriptors.get(number.rpartition(".")[0]) for number in numbers.get(id, ()))
         entity = Entity(
-            concept_id=record.id,
-            canonical_name=record.name,
-            aliases=tuple(record.names),
+            concept_id=id,
+            canonical_name=name,
+            aliases=tuple(_texts(record, "ConceptList/Concept/TermList/Term/String")),
             types=tuple(BRANCHES[letter] for letter in sorted(letters & BRANCHES.keys())),
-            definition=record.definition,
+            definition=next(iter(_texts(record, _SCOPE_NOTE) + _texts(record, "Note")), None),
             parents=(*filter(None, above), *mapped),
             sources=(VOCABULARY,),
         )
@@ -85,6 +75,8 @@ def _entities(files: list[Path]) -> Iterator[Entity]:
 _XML_NAMES = [
     f"{kind}{end}" for kind in ("desc", "supp") for end in ("*.xml", "*.xml.gz", "????.gz")
 ]
+_MAPPED = "HeadingMappedToList/HeadingMappedTo/DescriptorReferredTo/DescriptorUI"
+_SCOPE_NOTE = "ConceptList/Concept[@PreferredConceptYN='Y']/ScopeNote"
 _KINDS = {"DescriptorRecord": "Descriptor", "SupplementalRecord": "SupplementalRecord"}
 
 
@@ -92,23 +84,10 @@ def _xml_files(folder: Path) -> list[Path]:
     return [path for name in _XML_NAMES for path in sorted(folder.glob(name))]
 
 
-def _records(path: Path) -> Iterator[tuple[str, Record]]:
-    """The definition is the scope note of the preferred concept, or else the note of the record."""
-    mapped = "HeadingMappedToList/HeadingMappedTo/DescriptorReferredTo/DescriptorUI"
-    scope_note = "ConceptList/Concept[@PreferredConceptYN='Y']/ScopeNote"
+def _records(path: Path) -> Iterator[tuple[str, ElementTree.Element]]:
     elements = (element for element in file_elements(path) if element.tag in _KINDS)
     for position, element in enumerate(elements, start=1):
-        kind = _KINDS[element.tag]
-        notes = [*_texts(element, scope_note), *_texts(element, "Note"), None]
-        record = Record(
-            id="".join(_texts(element, f"{kind}UI")),
-            name="".join(_texts(element, f"{kind}Name/String")),
-            names=_texts(element, "ConceptList/Concept/TermList/Term/String"),
-            numbers=_texts(element, "TreeNumberList/TreeNumber"),
-            mapped=_texts(element, mapped),
-            definition=notes[0],
-        )
-        yield f"{path}, record {position}", record
+        yield f"{path}, record {position}", element
 
 
 def _texts(record: ElementTree.Element, path: str) -> list[str]:

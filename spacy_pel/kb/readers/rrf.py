@@ -56,7 +56,6 @@ class UmlsRecipe(NamedTuple):
     languages: tuple[str, ...] | None = ("ENG",)  # LAT of names; of definitions if MRSAB says it
     vocabularies: tuple[str, ...] | None = None  # SAB of names, definitions and parents
     types: tuple[str, ...] | None = None  # TUIs, names or tree numbers; also those below them
-    suppressed: bool = False  # whether rows with a SUPPRESS other than N are kept
     # "flags": the first row with ISPREF=Y, TS=P and STT=PF; "rank": that of the SAB and TTY that rank
     # highest in MRRANK, if there is one
     preferred_name: str = "flags"
@@ -84,7 +83,7 @@ class UmlsRecipe(NamedTuple):
         return sorted(codes)
 
 
-_ST21PV = UmlsRecipe(("ENG",), tuple(ST21PV_VOCABULARIES), tuple(ST21PV_TYPES), False, "rank")
+_ST21PV = UmlsRecipe(("ENG",), tuple(ST21PV_VOCABULARIES), tuple(ST21PV_TYPES), "rank")
 PRESETS = {"full": UmlsRecipe(), "st21pv": _ST21PV}
 
 
@@ -157,7 +156,7 @@ def _file(folder: Path, table: str) -> list[Path]:
 def _entities(
     meta: Path, kind: ReleaseKind, recipe: UmlsRecipe, types: tuple[SemanticType, ...]
 ) -> Iterator[Entity]:
-    kept = "TRUE" if recipe.suppressed else "SUPPRESS = 'N'"
+    kept = "SUPPRESS = 'N'"
     if recipe.vocabularies is not None:
         kept += f" AND {among('SAB', recipe.vocabularies)}"
     with _opened(meta, kind, kind.files) as release:

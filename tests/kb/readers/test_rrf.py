@@ -277,7 +277,6 @@ def test_each_choice_by_itself(tmp_path: Path) -> None:
         ({}, ("Fever",), "Hot."),
         ({"languages": None}, ("Fiebre", "Fever"), "Hot."),
         ({"languages": ("SPA",)}, ("Fiebre",), "Warm."),
-        ({"suppressed": True}, ("Pyrexia", "Fever"), "Hot."),
         ({"vocabularies": ("GO",), "preferred_name": "rank"}, ("Fever",), "Warm."),  # no MRRANK
         ({"definition_sources": ("GO",)}, ("Fever",), "Warm."),
         ({"definition_sources": ()}, ("Fever",), "Hot."),  # the first is of another language
