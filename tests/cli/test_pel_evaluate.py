@@ -22,10 +22,6 @@ from ..fitting.evaluation_corpus import CORPUS
 IN_KB = [(0, 7, 4), (17, 25, 5), (30, 32, 2)]
 
 
-def linker_in(folder: Path):
-    return spacy.load(folder).get_pipe("proxy_linker")
-
-
 def test_metrics_agree_with_brute_force(
     run, tiny_folder: Path, tiny_nlp: Language, tmp_path: Path
 ) -> None:
@@ -95,7 +91,7 @@ def test_only_the_settings_change(run, pipeline: Path, corpus: Path, tmp_path: P
     lines = corpus.read_text("utf8").splitlines()
     corpus.write_text("\n".join(lines[:5]) + "\n", encoding="utf8")
     assert "No mention is NIL" in run("calibrate", pipeline, corpus)
-    linker = linker_in(pipeline)
+    linker = spacy.load(pipeline).get_pipe("proxy_linker")
     assert linker.nil_threshold is None and linker.ranking is not None
 
 

@@ -1,5 +1,6 @@
 """The PubTator reader: what it reads."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,18 +22,16 @@ TWO_DOCUMENTS = """\
 """
 
 
-def read_pubtator(path):
-    return make_document_corpus(path).documents()
-
-
 @pytest.fixture
-def write(tmp_path):
-    def _write(content: str) -> Path:
+def read(tmp_path: Path) -> Callable[[str], list[Document]]:
+    """Reads the content of a file."""
+
+    def read_content(content: str) -> list[Document]:
         path = tmp_path / "corpus.pubtator"
         path.write_bytes(content.encode())
-        return path
+        return list(make_document_corpus(path).documents())
 
-    return _write
+    return read_content
 
 
 EXPECTED = [
@@ -69,20 +68,20 @@ EXPECTED = [
     ],
     ids="plain crlf no-blank-line bom blank-start relation no-id seven-columns blanks".split(),
 )
-def test_documents(write, content):
-    assert list(read_pubtator(write(content))) == EXPECTED
+def test_documents(read, content):
+    assert read(content) == EXPECTED
 
 
-def test_offsets_count_characters_over_title_and_abstract(write):
+def test_offsets_count_characters_over_title_and_abstract(read):
     content = "7|t|Na\u00efve \U0001f600|x\n7|a|a\u2028|t|b\n7\t10\t14\ta\u2028|t\tT\tC1\n"
-    (document,) = read_pubtator(write(content))
+    (document,) = read(content)
     assert document.text == "Na\u00efve \U0001f600|x a\u2028|t|b"
     assert document.mentions[0].text == "a\u2028|t"
 
 
-def test_title_or_abstract_alone(write):
+def test_title_or_abstract_alone(read):
     content = "1|t|Flu\n1\t0\t3\tFlu\tD\tC1\n\n2|a|Flu\n"
-    first, second = read_pubtator(write(content))
+    first, second = read(content)
     assert [(d.id, d.text) for d in (first, second)] == [("1", "Flu"), ("2", "Flu")]
     assert pubtator_text(first) == "1|t|Flu\n1\t0\t3\tFlu\tD\tC1\n\n"
 
@@ -104,6 +103,6 @@ def test_title_or_abstract_alone(write):
         ("MESH:-1", ()),
     ],
 )
-def test_ids(write, field, ids):
-    (document,) = read_pubtator(write(f"1|t|Flu\n1|a|\n1\t0\t3\tFlu\tD\t{field}\n"))
+def test_ids(read, field, ids):
+    (document,) = read(f"1|t|Flu\n1|a|\n1\t0\t3\tFlu\tD\t{field}\n")
     assert document.mentions[0].ids == ids

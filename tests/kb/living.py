@@ -57,11 +57,10 @@ Learnt = Mapping[str, Sequence[tuple[str, str]]]
 class NameRows:
     """One row a name: a unit vector drawn from the name alone, so that equal names tie."""
 
-    fingerprint = "names"
-    row_kind = "name"
     dim = 8
 
-    def __init__(self) -> None:
+    def __init__(self, fingerprint: str = "names", row_kind: str = "name") -> None:
+        self.fingerprint, self.row_kind = fingerprint, row_kind
         self.encoded: list[str] = []  # the ids of all entities it was given
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:

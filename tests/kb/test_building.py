@@ -35,16 +35,11 @@ def test_of_those_that_claim_an_id_the_first_is_meant(tmp_path: Path) -> None:
     assert [kb.number(id) for id in ids] == [0, 1, 2, 1, 2, 0, 1]
 
 
-@pytest.mark.parametrize(
-    "entities, fault",
-    [
-        ([], "umls: no entities"),
-        ([*ENTITIES, Entity("C9", " ")], "blank canonical_name"),
-    ],
-)
-def test_bad_entities_leave_no_folder(tmp_path: Path, entities: list[Entity], fault: str) -> None:
-    with pytest.raises(PelError, match=fault):
-        build_kb(entities, tmp_path / "deep" / "kb", sources=["umls"])
+def test_bad_entities_leave_no_folder(tmp_path: Path) -> None:
+    blank = [*ENTITIES, Entity("C9", " ")]
+    for entities, fault in (([], "umls: no entities"), (blank, "blank canonical_name")):
+        with pytest.raises(PelError, match=fault):
+            build_kb(entities, tmp_path / "deep" / "kb", sources=["umls"])
     assert list(tmp_path.iterdir()) == []
 
 

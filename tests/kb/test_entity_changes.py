@@ -77,8 +77,8 @@ def test_sources_types_and_mapped_ids_come_along(folder: Path) -> None:
         (lambda kb: remove_entities(kb, ["OMIM:1"]), "an alternative id of 'C1'"),
         (lambda kb: remove_entities(kb, ["C1", "C2", "C3", "C10"]), "nothing would be left"),
         (lambda kb: add_entities(kb, NEW), "give the pipeline that made them"),
-        (lambda kb: add_entities(kb, NEW, Other("z", "name")), "made by another encoder"),
-        (lambda kb: add_entities(kb, NEW, Other("names", "entity")), "one vector for each name"),
+        (lambda kb: add_entities(kb, NEW, NameRows("z")), "made by another encoder"),
+        (lambda kb: add_entities(kb, NEW, NameRows(row_kind="entity")), "one vector for each name"),
     ],
 )
 def test_a_refused_change_changes_nothing(folder: Path, change, fault: str) -> None:
@@ -86,12 +86,6 @@ def test_a_refused_change_changes_nothing(folder: Path, change, fault: str) -> N
     with pytest.raises(PelError, match=fault):
         change(folder)
     assert contents(folder) == before
-
-
-class Other(NameRows):
-    def __init__(self, fingerprint: str, row_kind: str) -> None:
-        super().__init__()
-        self.fingerprint, self.row_kind = fingerprint, row_kind
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs locks that others respect")

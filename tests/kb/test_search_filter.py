@@ -53,7 +53,10 @@ def test_descendants_by_whole_components(wanted: list[str], names: set[str]) -> 
 def test_a_bare_name_goes_where_more_is_known(tmp_path) -> None:
     bare, known, loose = SemanticType("T"), SemanticType("T", "T1"), SemanticType("L")
     entities = [Entity("C1", "a", (), ("T", "L", "Z")), Entity("C2", "b", (), ("A", "T"))]
+    entities += [Entity("C3", "c")]
     kb = build_kb(entities, tmp_path / "kb", types=[bare, loose, known, known, loose])
+    assert kb.of_types("").tolist() == [2]  # without a type is a type of its own
+    assert kb.of_types("A", "").tolist() == [1, 2] and kb.of_types("A").tolist() == [1]
     assert kb.semantic_types == [loose, known, SemanticType("A"), SemanticType("Z")]
 
 
@@ -86,10 +89,3 @@ def test_constraints_hold_together(kb: KnowledgeBase) -> None:
 def test_constraints_that_are_not_meant(kb: KnowledgeBase, only: SearchFilter, fault: str) -> None:
     with pytest.raises(PelError, match=fault):
         nearest(kb, 1, only)
-
-
-def test_entities_without_a_type_are_a_type_of_their_own(tmp_path) -> None:
-    entities = [Entity("C1", "a", (), ("T",)), Entity("C2", "b"), Entity("C3", "c", (), ("U",))]
-    kb = build_kb(entities, tmp_path / "kb")
-    assert kb.of_types("").tolist() == [1]
-    assert kb.of_types("U", "").tolist() == [1, 2] and kb.of_types("U").tolist() == [2]

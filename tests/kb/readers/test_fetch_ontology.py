@@ -19,17 +19,6 @@ def published(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ONTOLOGIES, "mondo", ("diseases", (folder / "mondo.obo").as_uri()))
 
 
-def test_a_file_is_fetched_and_read(tmp_path: Path, monkeypatch) -> None:
-    published(tmp_path, OBO, monkeypatch)
-    received: list[tuple[int, int | None]] = []
-    folder = tmp_path / "new"
-    found = fetch_ontology("mondo", folder, received=lambda *given: received.append(given))
-    assert found == (folder / "mondo.obo", 2, "2026-01-05")
-    assert found[0].read_text() == OBO
-    assert received == [(len(OBO), len(OBO))]
-    assert [path.name for path in folder.iterdir()] == ["mondo.obo"]
-
-
 @pytest.mark.parametrize(
     "text, message",
     [
