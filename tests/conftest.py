@@ -1,6 +1,8 @@
 """A knowledge base of seven entities, and a pipeline that links to it, untrained."""
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,14 @@ def make_tiny_nlp(kb: Path, config: dict[str, Any] = CONFIG) -> Language:
     embed_kb(kb, linker)
     linker.set_kb(kb)
     return nlp
+
+
+def run_python(script: str, *arguments: object, **options: Any) -> str:
+    """What a script prints in a process of its own, which must end well."""
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -13,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import spacy_pel
+
+from .conftest import run_python
 
 PACKAGE = Path(spacy_pel.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -224,13 +224,10 @@ LIGHT = ["import spacy_pel.kb", "import spacy_pel.reading.mention", SHOW_HELP, S
 def test_nothing_is_imported_that_takes_long(script: str) -> None:
     heavy = {"torch", "faiss", "transformers", "spacy", "thinc", "duckdb"}
     check = f"import sys\nheavy = {heavy} & set(sys.modules)\nassert not heavy, heavy"
-    command = [sys.executable, "-c", f"{script}\n{check}"]
-    run = subprocess.run(command, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    run_python(f"{script}\n{check}")
 
 
 def test_a_clone_in_the_working_folder_does_not_hide_the_package(tmp_path: Path) -> None:
     """Python takes the folder of a clone for a package, unless it finds an installed one (setup.py)."""
     (tmp_path / "spacy_pel" / "models").mkdir(parents=True)
-    script = "import spacy_pel.models.losses"
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    run_python("import spacy_pel.models.losses", cwd=tmp_path)

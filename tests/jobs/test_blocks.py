@@ -71,16 +71,14 @@ def test_a_block_that_breaks_off_is_not_finished(
         assert blocks.names() == ["0"]  # what was made of it is known, and can be removed
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
-def test_a_block_with_a_damaged_entry_is_made_again(out: Path, data: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
+def test_a_damaged_block_is_made_again_and_damaged_settings_have_a_remedy(
+    out: Path, data: bytes
+) -> None:
     (broken_off(out) / ".pel" / "0.json").write_bytes(data)
     with opened(out) as blocks:
         assert blocks.finished("0", "a") is None
-
-
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
-def test_damaged_settings_have_a_remedy(out: Path, data: bytes) -> None:
-    (broken_off(out) / ".pel" / "settings.json").write_bytes(data)
+    (out / ".pel" / "settings.json").write_bytes(data)
     with pytest.raises(PelError, match="settings.json: is damaged .*; remove .*out to start"):
         with opened(out):
             pass

@@ -164,8 +164,6 @@ def test_an_older_kb_gives_the_rows_of_what_did_not_change(
 
 
 def test_what_is_refused(linker, bare_kb: KnowledgeBase, tmp_path: Path) -> None:
-    with pytest.raises(PelError, match="no knowledge base here; build one"):
-        embed_kb(tmp_path, linker)
     with pytest.raises(PelError, match="has no weights; train it"):
         embed_kb(bare_kb.path, spacy.blank("en").add_pipe("proxy_linker"))
     with pytest.raises(PelError, match="has no vectors that could be re-used"):

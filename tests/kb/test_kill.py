@@ -13,6 +13,7 @@ from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.transaction import CHECKSUMS, writing
 from spacy_pel.system.whole_files import LOCK, writer_lock
 
+from ..conftest import run_python
 from .living import ENTITIES, learn, living_kb, names_of
 
 # Forks a child a step, which kills itself at that step of the writer, in a copy of the KB; ends
@@ -79,8 +80,7 @@ def test_killed_at_each_step(tmp_path: Path, writer: str) -> None:
     old = living_kb(tmp_path / "old", ENTITIES)
     if writer in ("learn", "forget"):
         learn(old, "a", [("MS", "C3"), ("spectra", "C2")])
-    command = [sys.executable, "-c", KILLER, str(old), writer]
-    subprocess.run(command, check=True, timeout=120, cwd=Path(__file__).parents[2])
+    run_python(KILLER, old, writer, cwd=Path(__file__).parents[2])
     steps = sorted(tmp_path.glob("step*"), key=lambda path: int(path.name.removeprefix("step")))
     states = []
     for folder in steps:

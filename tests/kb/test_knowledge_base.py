@@ -14,6 +14,7 @@ from spacy_pel.kb import knowledge_base as module
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.knowledge_base import verify
 
+from ..conftest import run_python
 from .living import ENTITIES, IDS, VECTORS
 
 
@@ -108,8 +109,7 @@ assert kb.entities([2, 0]) == expected
 def test_use_after_a_fork(kb: KnowledgeBase) -> None:
     # In a process of its own: a search starts threads, and a fork after that may hang.
     embedded(kb)
-    command = [sys.executable, "-c", FORKED, str(kb.path)]
-    subprocess.run(command, check=True, timeout=120)
+    run_python(FORKED, kb.path)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs locks that others respect")

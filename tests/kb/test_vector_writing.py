@@ -19,13 +19,10 @@ ROWS = np.random.default_rng(0).standard_normal((N, DIM)).astype(np.float32)
 ROWS /= np.linalg.norm(ROWS, axis=1, keepdims=True)
 
 
-@pytest.fixture(autouse=True)
-def a_small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "_QUERIES", 50)
-
-
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A KB whose index is measured by a small sample."""
+    monkeypatch.setattr(building, "_QUERIES", 50)
     return build_kb(ENTITIES, tmp_path / "kb").path
 
 

@@ -12,6 +12,8 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.packaging.shipped_files import config_file, shipped_folder, write_demo
 
+from ..conftest import run_python
+
 ROOT = Path(__file__).parents[2]
 # In a process of its own, of an unpacked wheel.
 INSTALLED = """
@@ -49,16 +51,9 @@ def test_a_wheel_has_them_and_links_to_the_repository(tmp_path: Path) -> None:
     subprocess.run([*map(str, command)], cwd=ROOT, env=environment, check=True)
     (packed,), wheel = tmp_path.glob("*.whl"), tmp_path / "site"
     zipfile.ZipFile(packed).extractall(wheel)
-    told = subprocess.run(
-        [sys.executable, "-c", INSTALLED],
-        env={"PYTHONPATH": str(wheel), "PATH": ""},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    told = run_python(INSTALLED, env={"PYTHONPATH": str(wheel), "PATH": ""}, cwd=tmp_path)
     folder = wheel / "spacy_pel" / "project"
-    assert told.stdout.split() == [str(folder), str(folder / "configs" / "mesh_document.cfg")]
+    assert told.split() == [str(folder), str(folder / "configs" / "mesh_document.cfg")]
     assert (folder / "assets/demo/corpus/train.pubtator").is_file()
     (metadata,) = wheel.glob("*.dist-info/METADATA")
     links = re.findall(r"\]\(([^)]*)\)", metadata.read_text(encoding="utf8"))

@@ -10,6 +10,8 @@ from spacy.cli.package import package
 
 from spacy_pel.packaging.assemble import PackageInfo, assemble
 
+from ..conftest import run_python
+
 TEXT = "The patient has MS and cephalgia."
 # In a process of its own, that can open no connection.
 LINK = """
@@ -42,15 +44,8 @@ def test_installed_it_needs_nothing_else(tiny_folder: Path, tiny_kb: Path, tmp_p
         + [tmp_path / "packages" / "xx_tiny_linker-1.2.0"],
         check=True,
     )
-    linked = subprocess.run(
-        [sys.executable, "-c", LINK, TEXT],
-        env={"PYTHONPATH": str(installed), "PATH": "", "HF_HUB_OFFLINE": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert linked.returncode == 0, linked.stderr
-    meta, kb, ents = json.loads(linked.stdout)
+    own = {"PYTHONPATH": str(installed), "PATH": "", "HF_HUB_OFFLINE": "1"}
+    meta, kb, ents = json.loads(run_python(LINK, TEXT, env=own, cwd=tmp_path))
     assert ents == expected
     folder = installed / "xx_tiny_linker" / "xx_tiny_linker-1.2.0"
     assert Path(kb) == folder / "proxy_linker" / "kb"

@@ -29,21 +29,15 @@ def failure(*arguments: object) -> str:
     return line
 
 
-def test_the_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    assert 'pip install "spacy-pel[serve]"' in failure("pipeline")
-
-
-def test_an_entity_url_without_a_place_for_the_id() -> None:
+def test_why_it_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     said = failure("pipeline", "--entity-url", "https://example.org/")
     assert "give one such as https://" in said
-
-
-def test_an_address_that_cannot_be_had() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"cannot listen at 127.0.0.1, port {port}" in failure("pipeline", "--port", port)
     assert "give another --host" in failure("pipeline", "--host", "no.such.host.invalid")
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    assert 'pip install "spacy-pel[serve]"' in failure("pipeline")
 
 
 @pytest.mark.parametrize("host, is_warned", [("127.0.0.1", False), ("0.0.0.0", True)])

@@ -10,6 +10,8 @@ import pytest
 from spacy_pel.system import whole_files
 from spacy_pel.system.whole_files import whole_file, whole_folder
 
+from ..conftest import run_python
+
 # Forks a child a step, which kills itself at that step while it replaces a folder; ends with the
 # step that is not reached.
 KILLER = """
@@ -60,8 +62,7 @@ def state(out: Path) -> str:
 def test_killed_at_each_step(tmp_path: Path, has_exchange: bool) -> None:
     if has_exchange and not exchanges(tmp_path):
         pytest.skip("the system cannot exchange two names")
-    command = [sys.executable, "-c", KILLER, str(tmp_path), str(has_exchange)]
-    subprocess.run(command, check=True, timeout=120, cwd=Path(__file__).parents[2])
+    run_python(KILLER, tmp_path, has_exchange, cwd=Path(__file__).parents[2])
     steps = sorted(tmp_path.glob("step*"), key=lambda path: int(path.name.removeprefix("step")))
     outs = [folder / "out" for folder in steps]
     missing = [out for out in outs if not out.exists()]
