@@ -1,5 +1,6 @@
 """A knowledge base of seven entities, and a pipeline that links to it, untrained."""
 
+import gzip
 import socket
 import subprocess
 import sys
@@ -77,6 +78,13 @@ def make_tiny_nlp(kb: Path, config: dict[str, Any] = CONFIG) -> Language:
     embed_kb(kb, linker)
     linker.set_kb(kb)
     return nlp
+
+
+def write_text(path: Path, text: str) -> Path:
+    """A file of this text, in its folder; packed if its name says so."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
 
 
 def run_python(script: str, *arguments: object, **options: Any) -> str:

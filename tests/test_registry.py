@@ -3,8 +3,6 @@
 import ast
 import json
 import re
-import subprocess
-import sys
 from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
@@ -17,6 +15,8 @@ from spacy_pel import registry as names
 from spacy_pel.architectures import is_initialized
 from spacy_pel.pipeline.factory import DEFAULTS
 from spacy_pel.registry import REGISTERED
+
+from .conftest import run_python
 
 NAMES = [(group, name) for group, entries in REGISTERED.items() for name in entries]
 # The arguments of those that have some without a default.
@@ -63,9 +63,7 @@ def test_what_is_installed_is_what_is_registered() -> None:
 
 
 def test_every_name_is_found_in_a_fresh_process() -> None:
-    command = [sys.executable, "-c", LOOK_UP, json.dumps(NAMES)]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=280)
-    assert found.returncode == 0, found.stderr
+    run_python(LOOK_UP, json.dumps(NAMES))
 
 
 @pytest.mark.parametrize(("group", "name"), NAMES)

@@ -1,9 +1,9 @@
 """Small files in the layout of the official downloads, made by hand."""
 
-import gzip
 import zipfile
 from pathlib import Path
 
+from ..conftest import write_text
 from ..kb.readers.test_mesh import SUPPLEMENT, concept, descriptor
 
 CDR = "CDR_Data/CDR.Corpus.v010516/"
@@ -78,8 +78,3 @@ def write_zip(path: Path, texts: dict[str, str]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in texts.items():
             archive.writestr(name, text)
-
-
-def write_text(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())

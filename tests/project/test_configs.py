@@ -16,9 +16,9 @@ from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.readers import open_source
 from spacy_pel.training.loop import run_training, start_training
 
-from ..conftest import ENTITIES
+from ..conftest import ENTITIES, write_text
 from ..towers import save_bert
-from .downloads import document, write_text
+from .downloads import document
 from .papers.test_zeshel import write_zeshel
 
 ENCODER = {

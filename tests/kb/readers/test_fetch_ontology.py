@@ -14,11 +14,6 @@ from spacy_pel.kb.readers.fetch_ontology import ONTOLOGIES, fetch_ontology
 OBO = "data-version: 2026-01-05\n\n[Term]\nid: X:1\nname: gout\n\n[Term]\nid: X:2\nname: rash\n"
 
 
-def published(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "mondo.obo").write_text(text)
-    monkeypatch.setitem(ONTOLOGIES, "mondo", ("diseases", (folder / "mondo.obo").as_uri()))
-
-
 @pytest.mark.parametrize(
     "text, message",
     [
@@ -31,9 +26,10 @@ def published(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_not_whole_leaves_the_old_file(
     tmp_path: Path, monkeypatch, text: str | None, message: str
 ) -> None:
-    published(tmp_path, text or "", monkeypatch)
-    if text is None:
-        (tmp_path / "mondo.obo").unlink()
+    published = tmp_path / "mondo.obo"
+    monkeypatch.setitem(ONTOLOGIES, "mondo", ("diseases", published.as_uri()))
+    if text is not None:
+        published.write_text(text)
     folder = tmp_path / "new"
     folder.mkdir()
     (folder / "mondo.obo").write_text("old")

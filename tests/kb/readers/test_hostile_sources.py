@@ -12,6 +12,7 @@ from spacy_pel.kb.readers import ontologies, open_source, tables
 from spacy_pel.kb.readers.tables import read_mapping
 from spacy_pel.system import xml_elements
 
+from ...conftest import write_text
 from ...growth import assert_linear
 from .ontologies import OWL
 from .test_mesh import descriptor
@@ -31,8 +32,8 @@ def rrf_release(folder: Path) -> tuple[Path, Path]:
 
 def packed(folder: Path, name: str, head: str, row: str) -> tuple[Path, Path]:
     text = head + "".join(row.format(i, entity) for i, entity in enumerate(NAMES))
-    (folder / name).write_bytes(gzip.compress(text.encode()))
-    return folder / name, folder / name
+    path = write_text(folder / name, text)
+    return path, path
 
 
 SOURCES = {

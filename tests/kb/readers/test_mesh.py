@@ -1,6 +1,5 @@
 """MeSH in XML."""
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,8 @@ import pytest
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import detected_format, open_source
 from spacy_pel.kb.records.semantic_types import SemanticType
+
+from ...conftest import write_text
 
 HEAD = '<?xml version="1.0"?>\n<!DOCTYPE DescriptorRecordSet SYSTEM "https://nlm.nih.gov/x.dtd">\n'
 
@@ -66,9 +67,7 @@ RARE_FIELDS = {"types": TYPES, "definition": "Rare.", "parents": ("D2",)}
 
 
 def write(path: Path, body: str, root: str = "DescriptorRecordSet", head: str = HEAD) -> Path:
-    data = f"{head}<{root}>{body}</{root}>".encode()
-    path.write_bytes(gzip.compress(data) if path.name.endswith(".gz") else data)
-    return path
+    return write_text(path, f"{head}<{root}>{body}</{root}>")
 
 
 @pytest.mark.parametrize("end", ["xml", "xml.gz", "gz"])  # the NLM's names end with gz

@@ -1,6 +1,5 @@
 """Ontologies in OBO and OWL."""
 
-import gzip
 import logging
 import tracemalloc
 from pathlib import Path
@@ -12,6 +11,7 @@ from spacy_pel.kb.change import united
 from spacy_pel.kb.readers import detected_format, open_source
 from spacy_pel.kb.readers.ontologies import curie
 
+from ...conftest import write_text
 from .ontologies import CLASSES, ENTITIES, HEAD, OBO, OWL
 
 TERMS = r"""format-version: 1.2
@@ -54,12 +54,6 @@ FLU = Entity(
 )
 
 
-def written(path: Path, text: str) -> Path:
-    data = text.encode()
-    path.write_bytes(gzip.compress(data) if path.name.endswith(".gz") else data)
-    return path
-
-
 @pytest.mark.parametrize(
     "name, text, format, version, entities",
     [
@@ -72,7 +66,7 @@ def written(path: Path, text: str) -> Path:
 def test_an_ontology(
     tmp_path: Path, caplog, name: str, text: str, format: str, version: str, entities: list
 ) -> None:
-    path = written(tmp_path / name, text)
+    path = write_text(tmp_path / name, text)
     assert detected_format(path) == format
     source = open_source(path)
     assert source.version == version
@@ -83,7 +77,7 @@ def test_an_ontology(
 
 def test_classes_with_one_id_and_files_in_a_row_are_joined(tmp_path: Path) -> None:
     again = 'format-version: 1.2\n\n[Term]\nid: D:1\nname: disease\ndef: "Bad." []\nis_a: D:1\n'
-    path = written(tmp_path / "x.obo", TERMS + again)
+    path = write_text(tmp_path / "x.obo", TERMS + again)
     assert list(united(open_source(path).entities)) == [DISEASE._replace(definition="Bad."), FLU]
 
 
@@ -95,7 +89,7 @@ def test_what_stands_behind_a_value_does_not_matter(tmp_path: Path, caplog) -> N
         "xref: MSH:D1\n\n[Term]\nid: D:2\n"
     )
     with caplog.at_level(logging.WARNING):
-        [entity] = open_source(written(tmp_path / "x.obo", text)).entities
+        [entity] = open_source(write_text(tmp_path / "x.obo", text)).entities
     assert entity[:3] == ("D:1", "a! b", ("b",)) and entity.definition == 'A "text".'
     assert entity.xrefs == ("http://x.org/Y:Z", "MSH:D1")
     assert "left out 1 clauses, the first in line 7: synonym" in caplog.text
@@ -124,7 +118,7 @@ def test_texts_of_other_languages_count_where_there_is_no_english_one(tmp_path: 
     <skos:altLabel xml:lang="de">Zipperlein</skos:altLabel></owl:Class>
     <owl:Class rdf:ID="B"><skos:altLabel>b</skos:altLabel><skos:prefLabel>B</skos:prefLabel>
     <rdfs:label>name</rdfs:label></owl:Class>"""
-    path = written(tmp_path / "x.owl", f"{HEAD}{text}</rdf:RDF>")
+    path = write_text(tmp_path / "x.owl", f"{HEAD}{text}</rdf:RDF>")
     assert list(open_source(path).entities) == [
         Entity("A", "Gicht", ("Zipperlein",)), Entity("B", "name", ("B", "b")),
     ]  # fmt: skip
@@ -133,7 +127,7 @@ def test_texts_of_other_languages_count_where_there_is_no_english_one(tmp_path: 
 def test_entities_of_xml_that_only_shorten_are_read(tmp_path: Path) -> None:
     declared = OWL.replace("<rdf:RDF", f'<!DOCTYPE rdf:RDF [<!ENTITY obo "{OBO}">]>\n<rdf:RDF', 1)
     text = declared.replace(f'rdf:about="{OBO}', 'rdf:about="&obo;')
-    found = united(open_source(written(tmp_path / "x.owl", text)).entities)
+    found = united(open_source(write_text(tmp_path / "x.owl", text)).entities)
     assert list(found) == ENTITIES
 
 
@@ -142,7 +136,7 @@ def test_owl_is_a_stream(tmp_path: Path) -> None:
     peaks = []
     for times in (20, 400):
         more = "".join(CLASSES.replace("X_", f"Y{n}_") for n in range(times))
-        entities = open_source(written(tmp_path / "x.owl", f"{HEAD}{more}</rdf:RDF>")).entities
+        entities = open_source(write_text(tmp_path / "x.owl", f"{HEAD}{more}</rdf:RDF>")).entities
         tracemalloc.start()
         assert sum(1 for _ in entities) == 3 * times  # one says what id has retired
         peaks.append(tracemalloc.get_traced_memory()[1])

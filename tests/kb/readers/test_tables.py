@@ -15,6 +15,8 @@ from spacy_pel.kb.readers import ReadOptions, detected_format, open_source
 from spacy_pel.kb.readers.build_from_sources import build_from_sources
 from spacy_pel.kb.readers.tables import read_mapping
 
+from ...conftest import write_text
+
 ENTITIES = [
     Entity("C1", "Fever, high", ("Pyrexia", "发烧"), ("Finding",), "Hot.", xrefs=("M:1",)),
     Entity("C2", 'A 5" tube'),
@@ -98,9 +100,7 @@ ROWS = [
 
 def medic(folder: Path, rows: list[tuple[str, ...]], columns: str = COLUMNS) -> Path:
     lines = ["# MEDIC", "# Fields:", f"# {columns}", "#", *("\t".join(row) for row in rows), ""]
-    path = folder / "CTD_diseases.tsv.gz"
-    path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    return path
+    return write_text(folder / "CTD_diseases.tsv.gz", "\n".join(lines))
 
 
 def disease(id: str, name: str, source: str = "MSH", **fields: object) -> Entity:
@@ -142,10 +142,7 @@ HEAD = (
 
 def table(folder: Path, *rows: tuple[str, str, str, str], name: str = "m.sssom.tsv") -> Path:
     lines = [f"{s}\tlabel\tskos:{p}\t{modifier}\t{o}\n" for s, p, modifier, o in rows]
-    data = (HEAD + "".join(lines)).encode()
-    path = folder / name
-    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    return path
+    return write_text(folder / name, HEAD + "".join(lines))
 
 
 def test_exact_matches_without_the_prefix_of_umls(tmp_path: Path) -> None:

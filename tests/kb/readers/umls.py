@@ -1,7 +1,8 @@
 """Rows of a UMLS release, and folders of them, for the tests of its reader."""
 
-import gzip
 from pathlib import Path
+
+from ...conftest import write_text
 
 
 def conso(
@@ -43,5 +44,4 @@ def vocabulary(sab: str, lat: str) -> str:
 
 def write(folder: Path, name: str, lines: list[str]) -> None:
     """A file of a release, packed if its name says so."""
-    text = "".join(f"{line}\n" for line in lines).encode()
-    (folder / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    write_text(folder / name, "".join(f"{line}\n" for line in lines))
