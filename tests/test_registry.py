@@ -3,16 +3,13 @@
 import ast
 import json
 import re
-from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-import spacy
 from spacy.util import registry
 
 from spacy_pel import registry as names
-from spacy_pel.architectures import is_initialized
 from spacy_pel.pipeline.factory import DEFAULTS
 from spacy_pel.registry import REGISTERED
 
@@ -66,30 +63,13 @@ def test_every_name_is_found_in_a_fresh_process() -> None:
     run_python(LOOK_UP, json.dumps(NAMES))
 
 
-@pytest.mark.parametrize(("group", "name"), NAMES)
-def test_every_name_names_something(group: str, name: str) -> None:
-    module, attribute = REGISTERED[group][name].split(":")
-    assert callable(getattr(import_module(module), attribute))
-    if group not in ("spacy_factories", "spacy_cli"):
-        assert name.startswith("spacy-pel.") and re.search(r"\.v\d+$", name)
-
-
 @pytest.mark.parametrize(
     ("group", "name"), [n for n in NAMES if n[0] not in ("spacy_factories", "spacy_cli")]
 )
 def test_everything_can_be_built_from_a_config(group: str, name: str) -> None:
+    assert re.fullmatch(r"spacy-pel\..+\.v\d+", name)
     block = {f"@{group.partition('_')[2]}": name, **BUILT_WITH_ARGUMENTS.get(name, {})}
     assert registry.resolve({"it": block})["it"] is not None
-
-
-def test_the_factory_builds_its_default_config() -> None:
-    nlp = spacy.blank("en")
-    linker = nlp.add_pipe("proxy_linker")
-    assert not is_initialized(linker.model)
-    blocks = nlp.config["components"]["proxy_linker"]
-    assert blocks["loss"]["@losses"] == "spacy-pel.ProxyLoss.v2"
-    assert (linker.loss.alpha, linker.loss.delta) == (32, 0)
-    assert (linker.regularizer.epsilon, linker.regularizer.weight) == (0.01, 1.0)
 
 
 def test_the_list_of_names_imports_nothing() -> None:

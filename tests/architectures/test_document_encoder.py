@@ -7,12 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from spacy_pel.architectures import (
-    DocumentEncoder,
-    ScratchEncoder,
-    encoder_of,
-    set_dropout,
-)
+from spacy_pel.architectures import DocumentEncoder, ScratchEncoder, encoder_of, set_dropout
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.mention import MentionInContext
 from spacy_pel.reading.text_inputs import TokenIds

@@ -61,19 +61,13 @@ def naive(linker: Retriever, mention: MentionInContext, states: torch.Tensor):
     offsets = mention.document.offsets
     own = encoder_of(linker.mention_tower)
     if own.layer is not None:
-        layer = hugging_face_layer(own.layer.state_dict())
+        sizes = {"hidden_size": WIDTH, "num_attention_heads": 3, "intermediate_size": 48}
+        layer = BertLayer(BertConfig(**sizes)).eval()
+        layer.load_state_dict(own.layer.state_dict())
         states = layer(states[None])[0].reshape(states.shape)
     inside = [i for i, (a, b) in enumerate(offsets) if a < mention.end > mention.start < b]
     pooled = states[inside].mean(0)
     return torch.nn.functional.normalize(own.map.weight @ pooled + own.map.bias, dim=-1)
-
-
-def hugging_face_layer(weights) -> BertLayer:
-    layer = BertLayer(
-        BertConfig(hidden_size=WIDTH, num_attention_heads=3, intermediate_size=48)
-    ).eval()
-    layer.load_state_dict(weights)
-    return layer
 
 
 @pytest.mark.parametrize("layer", [None, ScratchEncoder(2, WIDTH, 3, 200, 48)])

@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thinc.api import Model
 
-from spacy_pel.architectures import (
-    encoder_of,
-    set_dropout,
-    set_gradient_caching,
-    towers,
-)
+from spacy_pel.architectures import encoder_of, set_dropout, set_gradient_caching, towers
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading import text_inputs as reading
 from spacy_pel.reading.entity_texts import EntityText

@@ -24,34 +24,12 @@ ANNOTATION = {
 }
 PASSAGE = {"offset": 0, "infons": {"type": "title"}, "text": TEXT, "annotations": [ANNOTATION]}
 BIOC = {"documents": [{"id": "d", "passages": [PASSAGE]}]}
-XML = (
-    "<collection><document><id>d</id><passage><offset>0</offset><text>MS hurts</text><annotation>"
-    "<infon key='type'>D</infon><infon key='identifier'>A|B</infon>"
-    "<location offset='0' length='2'/><text>MS</text></annotation></passage></document></collection>"
-)
-PRODIGY = {
-    **{"text": TEXT, "meta": {"id": "d"}, "answer": "accept"},
-    "spans": [{"start": 0, "end": 2, "token_start": 0, "label": "D", "kb_id": "A|B"}],
-}
-PLACE = {"start": 0, "end": 2}
-RESULTS = [
-    {"type": "labels", "from_name": "label", "value": {**PLACE, "text": "MS", "labels": ["D"]}},
-    {"type": "textarea", "from_name": "kb_id", "value": {**PLACE, "text": ["A|B"]}},
-]
-LABEL_STUDIO = {
-    **{"id": 7, "data": {"text": TEXT, "id": "d"}},
-    "annotations": [{"result": [{"id": "r", "to_name": "text", **r} for r in RESULTS]}],
-}
+# What is written in other formats is read back in tests/documents.
 FILES = {
     "a.jsonl": json.dumps(JSONL),
     "a.pubtator": "d|t|MS hurts\nd\t0\t2\tMS\tD\tUMLS:A|B\n",
-    "a.xml": XML,
     "a.bioc.json": json.dumps(BIOC),
     "answer_of_the_api.json": json.dumps({"documents": [JSONL]}),
-    "list.json": json.dumps([JSONL]),
-    "a.prodigy.jsonl": json.dumps(PRODIGY),
-    "db_out.jsonl": json.dumps(PRODIGY),
-    "project-1.json": json.dumps([LABEL_STUDIO]),
 }
 
 

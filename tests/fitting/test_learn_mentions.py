@@ -20,10 +20,7 @@ from spacy_pel.fitting.learn_mentions import (
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import learn_mentions
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.mentions import (
-    MentionPassage,
-    PassageMention,
-)
+from spacy_pel.kb.mentions import MentionPassage, PassageMention
 
 from ..kb.living import MentionRows, living_kb, name_vector
 

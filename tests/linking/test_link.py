@@ -74,13 +74,6 @@ def test_below_the_threshold_is_nil(scores, threshold, kind) -> None:
     assert decided.tolist() == [score < threshold for score in scores]
 
 
-def decided(best, k=2, **settings):
-    """What linking says of mentions with these best scores, and a second candidate below."""
-    scores = [[score, score - 1] for score in best]
-    index = FixedCandidates([[0, 1]] * len(scores), scores)
-    return link(Encoder(), index, [None] * len(scores), k, **settings)
-
-
 # Names and filters
 
 SURFACES = ["ms", "RA", "Head-pain", "multiple  sclerosis", "nothing"]
@@ -180,12 +173,14 @@ class Asked:
         return Candidates(np.full((len(vectors), k), number), np.ones((len(vectors), k)))
 
 
-def test_mentions_of_the_same_limits_are_searched_together() -> None:
+@pytest.mark.parametrize("groups", [None, np.array([1, 3, 2, 1, 3])])
+def test_mentions_of_the_same_limits_are_searched_together(groups) -> None:
     a, b = SearchFilter(types=("A",)), SearchFilter(types=("B",))
     asked = Asked()
-    links = link(Encoder(), asked, MENTIONS, 2, filters=[a, None, b, a, None])
-    assert asked.asked == [([0, 3], a), ([1, 4], None), ([2], b)]
-    assert links.numbers[:, 0].tolist() == [1, 2, 3, 1, 2]
+    links = link(Encoder(), asked, MENTIONS, 2, filters=[a, None, b, a, None], groups=groups)
+    assert sorted(asked.asked) == [([0, 3], a), ([1, 4], None), ([2], b)]
+    first = links.numbers[:, 0].tolist()
+    assert first[0] == first[3] and first[1] == first[4] and len(set(first)) == 3
 
 
 def test_what_an_acronym_is() -> None:
@@ -293,11 +288,3 @@ def test_a_group_is_ranked_by_the_means_of_its_scores(problem, k, reranked) -> N
         assert links.numbers[mention].tolist() == order
         assert links.scores[mention].tolist() == [scores[j] for j in order]
         assert links.nil[mention] == (max(scores) < 0.25)
-
-
-def test_each_group_is_searched_within_its_own_limits() -> None:
-    asked = Asked()
-    groups = np.array([4, 2, 4])
-    links = link(Encoder(), asked, np.arange(3), 1, filters=["a", "b", "a"], groups=groups)
-    assert sorted(asked.asked, key=str) == [([0, 2], "a"), ([1], "b")]
-    assert links.numbers[0] == links.numbers[2] != links.numbers[1]

@@ -4,7 +4,7 @@ import pytest
 from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking import reranker as module
-from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.reading.entity_texts import proxy_texts
 
 from ..towers import MENTIONS, pair_score, reranker
 
@@ -15,13 +15,7 @@ ENTITIES = [
     Entity("C3", "Aspirin"),
     Entity("C4", "Aspirin"),  # the same in all that is read
 ]
-TEXTS = [
-    EntityText("Multiple sclerosis", "Disease", "MS. Of the nerves."),
-    EntityText("Mass spectrometry", "Procedure, Test", "MS; mass spectroscopy"),
-    EntityText("Mitral stenosis", "", "It narrows a valve."),
-    EntityText("Aspirin"),
-    EntityText("Aspirin"),
-]
+TEXTS = [proxy_texts(entity, "entity")[0] for entity in ENTITIES]
 NUMBERS = np.array([[0, 1, 4, 3], [1, 0, 2, -1], [2, 3, -1, -1], [-1, -1, -1, -1]])
 
 FOUND = np.where(NUMBERS < 0, -np.inf, 0.5 - 0.1 * NUMBERS).astype(np.float32)

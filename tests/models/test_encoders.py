@@ -10,12 +10,7 @@ from spacy_pel.models.bert import has_fast_bfloat16
 from spacy_pel.models.encoders import PairScorer, TextEncoder
 from spacy_pel.reading.text_inputs import TokenIds, text_inputs
 
-from ..towers import (
-    bert_states,
-    biencoder,
-    pair_score,
-    reranker,
-)  # fmt: skip
+from ..towers import bert_states, biencoder, pair_score, reranker  # fmt: skip
 
 TOKENS = [
     TokenIds(np.array([2, 9, 11, 30, 3], dtype=np.int32), 1, 3),

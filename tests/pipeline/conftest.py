@@ -51,17 +51,7 @@ CONFIG: dict[str, Any] = {
     },
     "negatives": {"@misc": "spacy-pel.RandomNegatives.v1", "n": 7, "in_batch": True},
 }
-
-
 RERANK = 4
-RERANKER = {
-    "@architectures": "spacy-pel.CrossEncoder.v1",
-    "length": 48,
-    "encoder": {
-        "@misc": "spacy-pel.ScratchEncoder.v1",
-        **{"layers": 1, "width": 32, "heads": 2, "vocab_size": 400, "max_tokens": 64},
-    },
-}
 
 
 class Trained(NamedTuple):
@@ -181,7 +171,11 @@ def with_reranker(trained: Trained, **changes: Any) -> Language:
         "path": str(trained.path),
         "candidates": 5,
         "rerank": RERANK,
-        "reranker": {**RERANKER, "encoder": encoder},
+        "reranker": {
+            "@architectures": "spacy-pel.CrossEncoder.v1",
+            "length": 48,
+            "encoder": encoder,
+        },
         "regularizer": None,
     }
     nlp.add_pipe("proxy_linker", config={**config, **changes})

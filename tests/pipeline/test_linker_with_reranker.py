@@ -15,16 +15,7 @@ from spacy_pel.kb import build_kb
 from ..conftest import ENTITIES
 from ..rankings import ranking_by_score
 from ..training.problem import same, weights
-from .conftest import (
-    CONFIG,
-    RERANK,
-    TRAIN,
-    Trained,
-    examples,
-    linked,
-    train,
-    with_reranker,
-)
+from .conftest import CONFIG, RERANK, TRAIN, Trained, examples, linked, train, with_reranker
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,8 @@ def test_the_config_of_a_pipeline_is_complete() -> None:
     nlp.add_pipe("proxy_linker")
     assert set(DEFAULTS) | {"factory"} == set(nlp.config["components"]["proxy_linker"])
     again = spacy.util.load_model_from_config(nlp.config, auto_fill=False)
-    assert again.get_pipe("proxy_linker").candidates == DEFAULTS["candidates"]
+    linker = again.get_pipe("proxy_linker")
+    assert (linker.candidates, linker.loss.alpha) == (DEFAULTS["candidates"], 32)
     assert nlp.config["training"]["score_weights"]["nel_recall_at_1"] == 1.0
 
 
@@ -53,14 +54,7 @@ def test_a_setting_of_the_config_is_an_attribute_and_is_saved(tmp_path) -> None:
         assert {name: getattr(linker, name) for name in CHANGED} == CHANGED
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"candidates": "many"},
-        {"candidate": 3},
-        {"row_kind": "word"},
-    ],
-)
+@pytest.mark.parametrize("config", [{"candidates": "many"}, {"candidate": 3}, {"row_kind": "word"}])
 def test_a_wrong_type_or_an_unknown_key_or_choice_is_refused(config) -> None:
     with pytest.raises((ConfigValidationError, PelError)):
         spacy.blank("en").add_pipe("proxy_linker", config=config)

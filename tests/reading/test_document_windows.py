@@ -2,12 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.reading.mention import (
-    DocumentContext,
-    MentionInContext,
-    WindowReader,
-    window_bounds,
-)
+from spacy_pel.reading.mention import DocumentContext, MentionInContext, WindowReader, window_bounds
 
 from .pieces import TEXTS, TOKENIZER, as_pieces, pieces
 

@@ -6,11 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
-from spacy_pel.reading.mention import (
-    DocumentContext,
-    MentionInContext,
-    SharedStatesReader,
-)
+from spacy_pel.reading.mention import DocumentContext, MentionInContext, SharedStatesReader
 
 
 def document(gaps_and_lengths: list[tuple[int, int]]) -> tuple[str, DocumentContext]:

@@ -6,12 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
-from spacy_pel.training.negatives import (
-    Batch,
-    MixedNegatives,
-    in_batch_negatives,
-    random_negatives,
-)
+from spacy_pel.training.negatives import Batch, MixedNegatives, in_batch_negatives, random_negatives
 from spacy_pel.training.pool import Row
 
 N_ENTITIES = 9

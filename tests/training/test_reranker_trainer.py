@@ -14,7 +14,7 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking.reranker import Reranker
 from spacy_pel.models.adversarial import FGSM
-from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.reading.entity_texts import proxy_texts
 from spacy_pel.reading.mention import GoldMention
 from spacy_pel.training import trainer as trainers
 from spacy_pel.training.reranker_trainer import RerankerTrainer, with_gold
@@ -78,15 +78,11 @@ def trainer(kb: KnowledgeBase, fgsm: FGSM | None = None, seed: int = 0, views=No
     return RerankerTrainer(reranker(**changes), fixed, fixed, 3, fgsm, rng, views)
 
 
-def encoder(ranker: Reranker):
-    return encoder_of(ranker.model)
-
-
-def naive_step(ranker: Reranker, kb: KnowledgeBase, fgsm: FGSM | None) -> StepLoss:
+def naive_step(ranker: Reranker, fgsm: FGSM | None) -> StepLoss:
     """Eq. 1 and 8 over pairs, one by one with autograd alone; leaves gradients on the weights."""
-    module = encoder(ranker).eval()
+    module = encoder_of(ranker.model).eval()
     reader = ranker.reader
-    texts = [tokens_of_entity(ranker, kb, number) for number in range(len(ENTITIES))]
+    texts = reader.entities([proxy_texts(entity, "entity")[0] for entity in ENTITIES])
     pairs = [
         [reader.pair(side, texts[number]) for number in candidates]
         for side, (candidates, *_) in zip(reader.mentions(MENTIONS), TRAINED)
@@ -117,14 +113,6 @@ def naive_loss(module, pairs, added, retriever_weight: float) -> Tensor:
     return sum(losses) / len(losses)
 
 
-def tokens_of_entity(ranker: Reranker, kb: KnowledgeBase, number: int):
-    entity = ENTITIES[number]
-    parts = ["; ".join(entity.aliases), entity.definition or ""]
-    description = ". ".join(part for part in parts if part)
-    text = EntityText(entity.canonical_name, ", ".join(entity.types), description)
-    return ranker.reader.entities([text])[0]
-
-
 @pytest.mark.parametrize(
     ("fgsm", "retriever_weight", "held_tokens"),
     [(None, 0.0, 8192), (None, 5.0, 8192), (FGSM(0.01, 0.3), 5.0, 100), (FGSM(0.01), 0.0, 1)],
@@ -134,7 +122,7 @@ def test_a_step_equals_pure_torch(kb, fgsm, retriever_weight, held_tokens, monke
     ours = trainer(kb, fgsm, layers=2, retriever_weight=retriever_weight)
     reference = Reranker(copy.deepcopy(ours.reranker.model))
     value = ours.step(GOLD)
-    assert value == pytest.approx(naive_step(reference, kb, fgsm), rel=1e-4)
+    assert value == pytest.approx(naive_step(reference, fgsm), rel=1e-4)
     assert (value.adversarial > 0.3 * value.clean) == (fgsm is not None)
     assert_same_gradients(ours.model, reference.model)
 

@@ -13,12 +13,7 @@ from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import build_kb
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.adversarial import FGSM
-from spacy_pel.models.losses import (
-    CrossEntropyLoss,
-    PositiveNegativeLoss,
-    ProxyLoss,
-    Targets,
-)
+from spacy_pel.models.losses import CrossEntropyLoss, PositiveNegativeLoss, ProxyLoss, Targets
 from spacy_pel.reading.entity_texts import EntityText, proxy_texts
 from spacy_pel.reading.mention import GoldMention
 from spacy_pel.training import trainer as trainers
@@ -28,11 +23,7 @@ from spacy_pel.training.pool import GoldMentions, Pool, StoredRows
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 from spacy_pel.training.trainer import StepLoss
 
-from ..models.test_losses import (
-    naive_cross_entropy,
-    naive_positive_negative,
-    naive_proxy_loss,
-)
+from ..models.test_losses import naive_cross_entropy, naive_positive_negative, naive_proxy_loss
 from ..towers import ENTITIES, MENTIONS, bert_vector, retriever
 from . import kbs
 from .kbs import CLUSTERED, assert_same_gradients
