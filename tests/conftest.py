@@ -4,6 +4,7 @@ import gzip
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import spacy
 import torch
 from hypothesis import settings
 from spacy.language import Language
-from spacy.tokens import Span
+from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_pel.jobs.embed import embed_kb
@@ -49,17 +50,29 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def gold_examples(nlp: Language) -> list[Example]:
-    """TEXTS as examples whose predicted docs have the mentions."""
-    examples = []
-    for text, mentions in TEXTS:
-        predicted, reference = nlp.make_doc(text), nlp.make_doc(text)
-        for doc, with_ids in ((predicted, False), (reference, True)):
-            doc.ents = [
-                _span(doc, mention, id if with_ids else "") for mention, id in mentions.items()
-            ]
-        examples.append(Example(predicted, reference))
-    return examples
+def with_mentions(
+    nlp: Language, text: str, ids: dict[str, str], spans_key: str | None = None
+) -> Doc:
+    """A doc with these mentions, each with its id."""
+    doc = nlp.make_doc(text)
+    spans = []
+    for mention, id in ids.items():
+        start = text.index(mention)
+        spans.append(doc.char_span(start, start + len(mention), label="TERM", kb_id=id))
+    if spans_key:
+        doc.spans[spans_key] = spans
+    else:
+        doc.ents = spans
+    return doc
+
+
+def pubtator(text: str, mentions: Iterable[tuple[str, str]], number: int = 1) -> str:
+    """A text of PubTator with mentions and their ids, each where it first stands."""
+    lines = [f"{number}|t|{text}", f"{number}|a|"]
+    for mention, id in mentions:
+        start = text.index(mention)
+        lines.append(f"{number}\t{start}\t{start + len(mention)}\t{mention}\tTERM\t{id}")
+    return "\n".join(lines) + "\n"
 
 
 def make_tiny_nlp(kb: Path, config: dict[str, Any] = CONFIG) -> Language:
@@ -73,7 +86,10 @@ def make_tiny_nlp(kb: Path, config: dict[str, Any] = CONFIG) -> Language:
     names = [name for entity in ENTITIES for name in entity.names]
     ruler.add_patterns([{"label": "TERM", "pattern": name} for name in dict.fromkeys(names)])
     linker = nlp.add_pipe("proxy_linker", config={**config, "kb": str(kb)})
-    linker.initialize(lambda: gold_examples(nlp), nlp=nlp)
+    examples = [
+        Example(nlp.make_doc(text), with_mentions(nlp, text, mentions)) for text, mentions in TEXTS
+    ]
+    linker.initialize(lambda: examples, nlp=nlp)
     linker.finish_training()
     embed_kb(kb, linker)
     linker.set_kb(kb)
@@ -153,8 +169,3 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-
-
-def _span(doc, mention: str, id: str) -> Span:
-    start = doc.text.index(mention)
-    return doc.char_span(start, start + len(mention), label="TERM", kb_id=id)

@@ -61,7 +61,8 @@ def table_of(lines: Lines, order: list[str]) -> str:
         for name, path in columns.items():
             row[name] = spread(_figure(line["figures"], path) for line in runs)
         if len(devs) > 2:  # ZESHEL's worlds
-            row["mean @1"] = spread(_mean_of_devs(line["figures"]) for line in runs)
+            figures = (line["figures"].values() for line in runs)
+            row["mean @1"] = spread(np.mean([dev["recall@1"] for dev in own]) for own in figures)
         rows.append({**row, "seeds": str(len(runs))})
     head = [n for n in ("", *columns, "mean @1", "seeds") if any(row.get(n) for row in rows)]
     shown = [name.removeprefix(f"{devs[0]} ") if len(devs) == 1 else name for name in head]
@@ -78,10 +79,6 @@ def _figure(figures: Any, path: tuple[str, ...]) -> float | None:
     for part in path:
         figures = figures and figures.get(part)
     return figures
-
-
-def _mean_of_devs(figures: dict[str, Any]) -> float:
-    return float(np.mean([own["recall@1"] for own in figures.values()]))
 
 
 def difference(

@@ -27,11 +27,9 @@ def document_of(id: str, whole: str, mentions: list[dict[str, Any]]) -> dict[str
     """A document with its mentions, in characters; PelError if one does not read as it says."""
     tokens = [token.span() for token in re.finditer(r"\S+", whole)]
     for mention in mentions:
-        first, last = mention["start_index"], mention["end_index"]
-        if " ".join(whole[a:b] for a, b in tokens[first : last + 1]) != mention["text"]:
-            problem = (
-                f"document {id} does not have {mention['text'][:60]!r} at tokens {first}-{last}"
-            )
+        first, last, text = (mention[key] for key in ("start_index", "end_index", "text"))
+        if " ".join(whole[a:b] for a, b in tokens[first : last + 1]) != text:
+            problem = f"document {id} does not have {text[:60]!r} at tokens {first}-{last}"
             raise PelError(problem, "fetch mentions and documents of the same release")
     first = max(0, min(mention["start_index"] for mention in mentions) - CONTEXT_WORDS)
     last = min(len(tokens) - 1, max(m["end_index"] for m in mentions) + CONTEXT_WORDS)
@@ -77,10 +75,8 @@ def main(
                         document = document_of(record["document_id"], record["text"], own)
                         written.write(json.dumps(document, ensure_ascii=False) + "\n")
                 if mentions:
-                    problem = f"{folder}: {world} lacks {len(mentions)} documents of {file.stem}"
-                    raise PelError(
-                        f"{problem}, such as {min(mentions)}", "fetch all of one release"
-                    )
+                    lacking = f"{len(mentions)} documents of {file.stem}, such as {min(mentions)}"
+                    raise PelError(f"{folder}: {world} lacks {lacking}", "fetch all of one release")
 
 
 if __name__ == "__main__":

@@ -21,20 +21,16 @@ def main(pipeline: Path, kb: Path, corpus: Path, output: Path) -> None:
     mentions = [m for document in open_corpus(corpus).documents() for m in document.mentions]
     names |= {(m.text, "ENTITY") for m in mentions if not any(id in opened for id in m.ids)}
     # Acronyms are matched as they are written, other names whatever their case.
-    patterns = [
-        {"label": label, "pattern": name if name.isupper() else in_any_case(nlp, name)}
-        for name, label in sorted(names)
-    ]
+    patterns = []
+    for name, label in sorted(names):
+        in_any_case = [{"LOWER": token.lower_} for token in nlp.make_doc(name)]
+        patterns.append({"label": label, "pattern": name if name.isupper() else in_any_case})
     ruler = nlp.add_pipe("entity_ruler", first=True)
     with nlp.select_pipes(enable=[]):
         ruler.add_patterns(patterns)
     nlp.get_pipe("proxy_linker").set_kb(kb)
     nlp.to_disk(output)
     print(f"{output}: {len(patterns):,} names to find, then {nlp.pipe_names[-1]}")
-
-
-def in_any_case(nlp: spacy.Language, name: str) -> list:
-    return [{"LOWER": token.lower_} for token in nlp.make_doc(name)]
 
 
 if __name__ == "__main__":

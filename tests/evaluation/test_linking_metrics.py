@@ -24,33 +24,26 @@ IDS = st.sampled_from("abcdef")
 
 
 def naive_metrics(ranks, in_kb, seen, ks):
+    rows = list(zip(ranks, in_kb, seen or in_kb))
     groups = {
         "all": list(ranks),
-        "in_kb": [rank for rank, known in zip(ranks, in_kb) if known],
-        "seen": None,
-        "unseen": None,
+        "in_kb": [rank for rank, known, _ in rows if known],
+        "seen": [rank for rank, known, trained in rows if known and trained],
+        "unseen": [rank for rank, known, trained in rows if known and not trained],
     }
-    if seen is not None:
-        rows = list(zip(ranks, in_kb, seen))
-        groups["seen"] = [rank for rank, known, trained in rows if known and trained]
-        groups["unseen"] = [rank for rank, known, trained in rows if known and not trained]
+    if seen is None:
+        groups["seen"] = groups["unseen"] = None
 
-    def mean(group, value):
-        return sum(map(value, group)) / len(group) if group else None
-
-    result = {
-        "mentions" if name == "all" else name: None if group is None else len(group)
-        for name, group in groups.items()
-    }
-    for k in ks:
-        result[f"recall@{k}"] = {
-            name: mean(group, lambda rank: 1 if rank in range(1, k + 1) else 0)
+    def means(value):
+        return {
+            name: sum(map(value, group)) / len(group) if group else None
             for name, group in groups.items()
         }
-    result["mrr"] = {
-        name: mean(group, lambda rank: 1 / rank if rank else 0) for name, group in groups.items()
-    }
-    return result
+
+    counts = {name: None if group is None else len(group) for name, group in groups.items()}
+    recalls = {f"recall@{k}": means(lambda rank: rank in range(1, k + 1)) for k in ks}
+    mrr = means(lambda rank: 1 / rank if rank else 0)
+    return {"mentions": counts.pop("all"), **counts, **recalls, "mrr": mrr}
 
 
 @st.composite

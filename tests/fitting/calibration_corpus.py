@@ -1,10 +1,10 @@
 """A corpus that a linker can be calibrated on."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from spacy.language import Language
-from spacy.tokens import Doc
+
+from ..conftest import pubtator, with_mentions
 
 TEXT = "Aspirin relieves headache and MS is not measured in the kidney of mice."
 MENTIONS = [  # two in the KB whose best candidate is right, one where it is not, two NIL
@@ -16,30 +16,14 @@ MENTIONS = [  # two in the KB whose best candidate is right, one where it is not
 ]
 
 
-def pubtator(mentions: Iterable[tuple[str, str]], text: str = TEXT) -> str:
-    """A text with mentions and their ids, each where it first stands."""
-    lines = [f"1|t|{text}", "1|a|"]
-    for mention, id in mentions:
-        start = text.index(mention)
-        lines.append(f"1\t{start}\t{start + len(mention)}\t{mention}\tTERM\t{id}")
-    return "\n".join(lines) + "\n"
-
-
-def with_mentions(nlp: Language, mentions: Iterable[str] = dict(MENTIONS), text: str = TEXT) -> Doc:
-    doc = nlp.make_doc(text)
-    places = [(text.index(mention), text.index(mention) + len(mention)) for mention in mentions]
-    doc.ents = [doc.char_span(*place, label="TERM") for place in places]
-    return doc
-
-
 def write_corpus(tiny_nlp: Language, path: Path) -> Path:
     """Write MENTIONS, the first and the third with the ids that make the linker right, and wrong."""
     golds = dict(MENTIONS)
-    doc = tiny_nlp.get_pipe("proxy_linker")(with_mentions(tiny_nlp, golds))
+    doc = tiny_nlp.get_pipe("proxy_linker")(with_mentions(tiny_nlp, TEXT, dict.fromkeys(golds, "")))
     best = {ent.text: ent._.kb_candidates for ent in doc.ents}
     golds["Aspirin"], golds["headache"] = best["Aspirin"][0]["id"], best["headache"][0]["id"]
     golds["MS"] = best["MS"][1]["id"]
-    path.write_text(pubtator(golds.items()), encoding="utf8")
+    path.write_text(pubtator(TEXT, golds.items()), encoding="utf8")
     return path
 
 

@@ -15,8 +15,8 @@ from spacy_pel.kb import Entity, build_kb
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.reading.mention import MentionInContext
 
-from ..conftest import CONFIG
-from .calibration_corpus import pubtator, write_corpus
+from ..conftest import CONFIG, pubtator
+from .calibration_corpus import TEXT, write_corpus
 
 
 @pytest.fixture
@@ -40,29 +40,21 @@ def test_a_failure_leaves_the_linker_as_it_was(tiny_nlp: Language, corpus: Path)
     calibrate(tiny_nlp, [corpus])
     linker = tiny_nlp.get_pipe("proxy_linker")
     settings = linker.settings_of_weights()
-    corpus.write_text(pubtator([("MS", "-1")]), encoding="utf8")
+    corpus.write_text(pubtator(TEXT, [("MS", "-1")]), encoding="utf8")
     with pytest.raises(PelError, match="all mentions are NIL"):
         calibrate(tiny_nlp, [corpus])
     assert linker.settings_of_weights() == settings
 
 
-SYLLABLES = ["ba", "ko", "mi", "ru", "te", "zu", "lo", "na"]
-
-
-def linker_to(folder: Path, n: int):
-    rng = np.random.default_rng(1)
-    names = ["".join(rng.choice(SYLLABLES, size=rng.integers(2, 5))) for _ in range(n)]
-    build_kb([Entity(f"E{i}", name) for i, name in enumerate(names)], folder)
-    nlp = spacy.blank("xx")
-    linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(folder)})
-    nlp.initialize()
-    embed_kb(folder, linker)
-    linker.set_kb(folder)
-    return linker, names
-
-
 def test_a_quarter_of_names_would_be_nil_without_their_entities(tmp_path: Path) -> None:
-    linker, names = linker_to(tmp_path / "kb", 80)
+    rng, syllables = np.random.default_rng(1), ["ba", "ko", "mi", "ru", "te", "zu", "lo", "na"]
+    names = ["".join(rng.choice(syllables, size=rng.integers(2, 5))) for _ in range(80)]
+    build_kb([Entity(f"E{i}", name) for i, name in enumerate(names)], tmp_path)
+    nlp = spacy.blank("xx")
+    linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(tmp_path)})
+    nlp.initialize()
+    embed_kb(tmp_path, linker)
+    linker.set_kb(tmp_path)
     of_mentions = linker.retriever.mention_vectors(
         [MentionInContext(name, 0, len(name)) for name in names]
     )

@@ -2,27 +2,16 @@ import pytest
 import torch
 
 from spacy_pel.errors import PelError
-from spacy_pel.models.bert import build_transformer
 from spacy_pel.models.onnx_states import OnnxStates
 
-from ..towers import spread_weights
+from .test_bert import both
 
 VOCABULARY, LIMIT = 50, 24
 
 
 def bert(layers: int = 2, width: int = 32, **changes) -> torch.nn.Module:
-    torch.manual_seed(0)
-    config = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": width,
-        "num_hidden_layers": layers,
-        "num_attention_heads": 4,
-        "intermediate_size": 4 * width,
-        "max_position_embeddings": LIMIT,
-    }
-    transformer = build_transformer(**{**config, **changes}).eval()
-    spread_weights(transformer)
-    return transformer
+    sizes = {"num_hidden_layers": layers, "hidden_size": width, "intermediate_size": 4 * width}
+    return both(vocab_size=VOCABULARY, max_position_embeddings=LIMIT, **sizes, **changes)[0]
 
 
 def batch(*lengths: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -15,7 +15,7 @@ from spacy_pel.kb import Entity, build_kb
 from spacy_pel.reading.entity_texts import proxy_texts
 from spacy_pel.reading.mention import MentionInContext
 
-from ..conftest import ENTITIES
+from ..conftest import ENTITIES, with_mentions
 
 # Organs times findings. "liver cyst" and "lung pain" are in no training text: they are zero-shot.
 ORGANS = ("liver", "lung", "bone", "skin", "eye", "ear")
@@ -71,22 +71,6 @@ def examples(nlp: Language, texts=TRAIN, spans_key: str | None = None) -> list[E
         )
         for text, mentions in texts
     ]
-
-
-def with_mentions(
-    nlp: Language, text: str, ids: dict[str, str], spans_key: str | None = None
-) -> Doc:
-    """A doc with these mentions, each with its id."""
-    doc = nlp.make_doc(text)
-    spans = []
-    for mention, id in ids.items():
-        start = text.index(mention)
-        spans.append(doc.char_span(start, start + len(mention), label="TERM", kb_id=id))
-    if spans_key:
-        doc.spans[spans_key] = spans
-    else:
-        doc.ents = spans
-    return doc
 
 
 def mentions_of(nlp: Language, texts=TEST) -> list[Doc]:

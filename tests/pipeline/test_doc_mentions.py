@@ -62,8 +62,6 @@ def test_a_label_has_types_of_its_own_within_the_sources_of_all() -> None:
     labels = ["TERM", "OTHER"]
     found = search_filters(mentions, labels, ["Gene"], ["MSH"], {"TERM": ["Disease"]})
     assert found == [SearchFilter((kind,), ("MSH",)) for kind in ("Disease", "Gene")]
-    found = search_filters(mentions, labels, None, None, {"TERM": ["Disease"]})
-    assert found == [SearchFilter(("Disease",)), None]
     assert search_filters(mentions, labels, None, None, None) is None
     blank = MentionInContext("A b", 1, 2)  # finds nothing
     assert search_filters([blank], labels, None, None, None) == [SearchFilter(ids=("",))]

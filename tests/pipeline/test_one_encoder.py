@@ -14,13 +14,10 @@ from spacy_pel.pipeline.pipelines import read_by_upstream
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.training.optimizer import AdamW
 
-from .conftest import TRAIN, examples, mentions_of, results
+from .conftest import CONFIG, TRAIN, examples, mentions_of, results
 from .test_linker_that_listens import embedded, pipeline, weights
 
-RECOGNISER = {
-    "length": 32,
-    "encoder": {"layers": 1, "width": 32, "heads": 2, "vocab_size": 400, "max_tokens": 64},
-}
+RECOGNISER = {"length": 32, "encoder": CONFIG["model"]["encoder"]}
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "kb_ner"}
 
 

@@ -114,20 +114,19 @@ def test_mentions_of_the_same_words_agree_if_that_is_asked(nlp: Language) -> Non
 
 def test_a_sole_owner_comes_first_unless_something_was_fitted(nlp: Language) -> None:
     linker = nlp.get_pipe("proxy_linker")
-    names = [name for entity in linker.kb for name in entity.names]
-    docs = [with_mentions(nlp, f"Seen: {name}.", {name: ""}) for name in names]
+    kb = linker.kb
+    owners = {name: kb.named(name) for entity in kb for name in entity.names}
+    sole = {
+        n: own[0].concept_id for n, own in owners.items() if len(own) == 1 and not is_acronym(n)
+    }
+    docs = [with_mentions(nlp, f"Seen: {name}.", {name: ""}) for name in sole]
 
     def first() -> list[str]:
         return [candidates(nlp, doc.copy())[0]["id"] for doc in docs]
 
-    def kept() -> list[bool]:
-        owners = [[e.concept_id for e in linker.kb.named(name)] for name in names]
-        pairs = zip(names, owners, first())
-        return [o == [id] for name, o, id in pairs if len(o) == 1 and not is_acronym(name)]
-
-    assert all(kept())
+    assert first() == list(sole.values())
     linker.sole_owners_first = False
     by_scores = first()
-    assert not all(kept())
+    assert by_scores != list(sole.values())
     linker.sole_owners_first, linker.ranking = True, ranking_by_score()
     assert first() == by_scores

@@ -91,9 +91,7 @@ def test_what_may_be_right() -> None:
     mentions = [(3, 8, 0), (13, 14, 1)]  # words 1 and 2; a part of word 4
     allowed = allowed_tags(words(6), mentions, np.array([True, True]))
     assert [set(np.flatnonzero(row)) for row in allowed] == [{OUT}, {B0}, {I0}, {OUT}, {B1}, {OUT}]
-
-
-def test_outside_mentions_a_label_that_is_not_annotated_may_be_right() -> None:
+    # Outside of mentions a label that is not annotated may be right.
     allowed = allowed_tags(words(2), [(0, 2, 0)], np.array([True, False]))
     assert [set(np.flatnonzero(row)) for row in allowed] == [{B0}, {OUT, B1, I1}]
 

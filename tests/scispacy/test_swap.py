@@ -101,14 +101,6 @@ def test_the_last_of_two_linkers_writes_kb_ents(pipeline) -> None:
         assert Span.get_extension("kb_ents") == ([], None, None, None)
 
 
-def test_the_new_linker_may_have_the_old_ones_name(pipeline, demo_pipeline: Path) -> None:
-    nlp = pipeline()
-    config = {"path": str(demo_pipeline), **OPEN}
-    nlp.add_pipe(OURS, name=SCISPACY, config=config)
-    expected = list(users_code(pipeline(OURS, **OPEN), OURS, TEXT))
-    assert list(users_code(nlp, SCISPACY, TEXT)) == expected
-
-
 def test_a_pipeline_with_both_is_saved_and_loaded(pipeline, tmp_path: Path) -> None:
     nlp = pipeline(SCISPACY, OURS, **OPEN)
     nlp.to_disk(tmp_path / "pipeline")

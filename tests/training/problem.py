@@ -16,6 +16,7 @@ from thinc.api import Config
 from spacy_pel.architectures import Tower, encoder_of
 from spacy_pel.training.loop import TrainingRun, start_training
 
+from ..conftest import pubtator
 from ..pipeline.conftest import TRAIN
 
 CONFIG: dict[str, Any] = {
@@ -60,19 +61,6 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def write_pubtator(path: Path, texts) -> None:
-    """Texts with their mentions, numbered from 1."""
-    blocks = []
-    for number, (text, mentions) in enumerate(texts, 1):
-        block = [f"{number}|t|{text}", f"{number}|a|"]
-        for mention, id in mentions.items():
-            start = text.index(mention)
-            row = (number, start, start + len(mention), mention, "TERM", id)
-            block.append("\t".join(map(str, row)))
-        blocks.append("\n".join(block))
-    path.write_text("\n\n".join(blocks) + "\n", encoding="utf8")
-
-
 def write_config(folder: Path, kb: Path, train=TRAIN, dev=TRAIN[3:8], **changes: Any) -> Path:
     """A config and its corpora in the folder; changes: by the settings' full names."""
     config = Config(CONFIG).copy()
@@ -80,7 +68,8 @@ def write_config(folder: Path, kb: Path, train=TRAIN, dev=TRAIN[3:8], **changes:
     config["corpora"] = {}
     for name, texts in (("train", train), ("dev", dev)):
         path = folder / f"{name}.pubtator"
-        write_pubtator(path, texts)
+        documents = (pubtator(text, ids.items(), n) for n, (text, ids) in enumerate(texts, 1))
+        path.write_text("\n".join(documents), encoding="utf8")
         reader = {"@readers": "spacy-pel.DocumentCorpus.v1", "path": str(path)}
         config["corpora"][name] = reader
     searched = {"searched_entities": None, "searched_corpus": reader}

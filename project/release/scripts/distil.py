@@ -34,10 +34,6 @@ CHUNK = 4096  # entities whose names are shuffled at a time
 WARMUP = 40
 MODEL = {
     "@architectures": "spacy-pel.DocumentEncoder.v1",
-    "shared": True,
-    "pooling": "mean",
-    "entity_pooling": "focus",
-    "similarity": "cosine",
     "window": 512,
     "entity_length": 32,
     "mixed_precision": True,

@@ -84,19 +84,17 @@ def with_names_of_drugs(entities: list[Entity]) -> list[Entity]:
 
     A name that another entity has, or that two salts would give, is not added.
     """
-    drugs = [_drug_of(entity) for entity in entities]
+    drugs = []
+    for entity in entities:
+        drug, _, salt = folded(entity.canonical_name).partition(" ")
+        is_told = salt in _SALTS and drug.isalpha() and len(drug) >= _SHORTEST
+        drugs.append(drug if is_told else None)
     known = Counter(folded(name) for entity in entities for name in entity.names)
     known.update(filter(None, drugs))
     return [
         entity._replace(aliases=(*entity.aliases, drug)) if known[drug] == 1 else entity
         for entity, drug in zip(entities, drugs)
     ]
-
-
-def _drug_of(entity: Entity) -> str | None:
-    """The first name of an entity without the salt, in lower case; None if it is of no salt."""
-    drug, _, salt = folded(entity.canonical_name).partition(" ")
-    return drug if salt in _SALTS and drug.isalpha() and len(drug) >= _SHORTEST else None
 
 
 def folded(name: str) -> str:

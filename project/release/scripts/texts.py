@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from spacy_pel.corpora.document_corpus import open_corpus
-from spacy_pel.documents.document import Document, Mention, mention_at
+from spacy_pel.documents.document import Document, mention_at
 from spacy_pel.documents.open_documents import open_documents
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.kb import KnowledgeBase
@@ -88,7 +88,7 @@ def replaced(
     senses = defaultdict(set)
     for lesson in lessons:
         for mention in lesson.mentions:
-            senses[lesson.text[mention.start : mention.end]].add(mention.ids[0])
+            senses[mention.text].add(mention.ids[0])
     acronyms = defaultdict(list)
     for acronym, ids in sorted(senses.items()):
         for id in sorted(ids):
@@ -159,14 +159,14 @@ def with_other_names(
         label = LABEL_OF.get(mention.label)
         if label is None or mention.start < at:
             continue
-        old = document.text[mention.start : mention.end]
-        if (old.casefold(), label) not in chosen:
-            new = rng.choice(rng.choice(names[label])) if rng.random() < MENTIONS else old
-            is_lower = old[:1].islower() and not any(map(str.isupper, new[1:]))
-            chosen[old.casefold(), label] = new.lower() if is_lower else new
+        old = mention.text.casefold()
+        if (old, label) not in chosen:
+            new = rng.choice(rng.choice(names[label])) if rng.random() < MENTIONS else mention.text
+            is_lower = mention.text[:1].islower() and not any(map(str.isupper, new[1:]))
+            chosen[old, label] = new.lower() if is_lower else new
         text += document.text[at : mention.start]
         start, at = len(text), mention.end
-        text += chosen[old.casefold(), label]
+        text += chosen[old, label]
         mentions.append((start, len(text), label, ()))
     text += document.text[at:]
     return Document(text, document.id, tuple(mention_at(text, *mention) for mention in mentions))
@@ -186,10 +186,16 @@ def calibrate(data: Path, kb: Path, lessons: Path, out: Path) -> None:
 
 
 def labelled(document: Document, kb: KnowledgeBase) -> Document:
-    """A document with the mentions of diseases and chemicals, and their ids of today."""
+    """A document with the mentions of diseases and chemicals, and their ids of today.
+
+    If the KB has none of the ids, but one entity alone has the words as a name, they are its id.
+    """
     mentions = []
     for mention in document.mentions:
-        ids = today(mention, document.text, kb)
+        ids, owners = mention.ids, kb.numbers_named(mention.text)
+        # MeSH renames records: the corpora have C069541, and MeSH has D000069348, "Quetiapine Fumarate".
+        if ids and not any(id in kb for id in ids) and len(owners) == 1:
+            ids = (kb.labels(owners)[0][0],)
         known = [mention.label]
         if mention.label == "Acronym":
             known = [type for id in ids if id in kb for type in kb[id].types]
@@ -197,18 +203,6 @@ def labelled(document: Document, kb: KnowledgeBase) -> Document:
         if labels:
             mentions.append(mention._replace(label=labels[0], ids=ids))
     return document._replace(mentions=tuple(mentions))
-
-
-def today(mention: Mention, text: str, kb: KnowledgeBase) -> tuple[str, ...]:
-    """The ids of a mention. If the KB has none, but one entity alone has these words as a name, its id.
-
-    MeSH renames records: the corpora have C069541, and MeSH has D000069348, "Quetiapine Fumarate".
-    """
-    owners = kb.numbers_named(text[mention.start : mention.end])
-    if any(id in kb for id in mention.ids) or not mention.ids or len(owners) != 1:
-        return mention.ids
-    [(id, _)] = kb.labels(owners)
-    return (id,)
 
 
 if __name__ == "__main__":
