@@ -7,13 +7,23 @@ from .records.semantic_types import SemanticType
 
 
 class CuiEntity(NamedTuple):
-    """An entity with the fields of scispaCy's Entity."""
+    """An entity with the fields of scispaCy's Entity. It prints as that does."""
 
     concept_id: str
     canonical_name: str
     aliases: list[str]
     types: list[str]  # the code of each type, for example a TUI, or its name if it has no code
     definition: str | None
+
+    def __repr__(self) -> str:
+        n, shown = len(self.aliases), ", ".join(self.aliases[:10])
+        total = f" (abbreviated, total: {n})" if n > 10 else f": (total: {n})"
+        return (
+            f"CUI: {self.concept_id}, Name: {self.canonical_name}\n"
+            f"Definition: {self.definition}\n"
+            f"TUI(s): {', '.join(self.types)}\n"
+            f"Aliases{total}: \n\t {shown}"
+        )
 
 
 class EntitiesById(Mapping[str, CuiEntity]):
