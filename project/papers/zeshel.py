@@ -18,10 +18,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.system.lines import json_object, numbered_lines
 from spacy_pel.system.whole_files import whole_file
 
-# Words kept before the first and after the last mention of a document: as many word pieces as an
-# encoder of BERT architecture reads, so nothing that it could read is cut.
-CONTEXT_WORDS = 512
-DEFINITION_WORDS = 512  # of a document as long as an article; no encoder reads more
+WORDS = 512  # kept before the first and after the last mention, and of a definition: no encoder reads more
 
 
 def document_of(id: str, whole: str, mentions: list[dict[str, Any]]) -> dict[str, Any]:
@@ -32,8 +29,8 @@ def document_of(id: str, whole: str, mentions: list[dict[str, Any]]) -> dict[str
         if " ".join(whole[a:b] for a, b in tokens[first : last + 1]) != text:
             problem = f"document {id} does not have {text[:60]!r} at tokens {first}-{last}"
             raise PelError(problem, "fetch mentions and documents of the same release")
-    first = max(0, min(mention["start_index"] for mention in mentions) - CONTEXT_WORDS)
-    last = min(len(tokens) - 1, max(m["end_index"] for m in mentions) + CONTEXT_WORDS)
+    first = max(0, min(mention["start_index"] for mention in mentions) - WORDS)
+    last = min(len(tokens) - 1, max(m["end_index"] for m in mentions) + WORDS)
     begin, end = tokens[first][0], tokens[last][1]
     annotated = [
         {
@@ -50,7 +47,7 @@ def document_of(id: str, whole: str, mentions: list[dict[str, Any]]) -> dict[str
 def entity_of(document: dict[str, Any]) -> dict[str, Any]:
     """The entity that a document is about. Its definition is the text without the title before it."""
     text = document["text"].removeprefix(document["title"])
-    words = text.split(maxsplit=DEFINITION_WORDS)[:DEFINITION_WORDS]
+    words = text.split(maxsplit=WORDS)[:WORDS]
     names = {"concept_id": document["document_id"], "canonical_name": document["title"]}
     return {**names, "definition": " ".join(words) or None}
 

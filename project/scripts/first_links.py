@@ -1,4 +1,4 @@
-"""Link three sentences to MeSH with the package that comes trained."""
+"""Print each mention of three sentences with its label, id in MeSH, name and probability."""
 
 import spacy
 
@@ -8,16 +8,9 @@ TEXTS = [
     "She developed Parkinson's disease, and levodopa relieved her tremor.",
 ]
 
-
-def main() -> None:
-    """Print each mention with its label, id, name and probability."""
-    nlp = spacy.load("en_pel_mesh_sm")
-    for doc in nlp.pipe(TEXTS):
-        print(doc.text)
-        for ent in doc.ents:
-            name = ent._.kb_candidates[0]["name"]
-            print(f"    {ent.text:<24} {ent._.kb_id:<8} {name:<28} {ent._.kb_probability:.0%}")
-
-
-if __name__ == "__main__":
-    main()
+nlp = spacy.load("en_pel_mesh_sm")  # the package that comes trained
+for doc in nlp.pipe(TEXTS):
+    print(doc.text)
+    for ent in doc.ents:
+        name = ent._.kb_candidates[0]["name"]
+        print(f"    {ent.text:<24} {ent._.kb_id:<8} {name:<28} {ent._.kb_probability:.0%}")

@@ -22,8 +22,8 @@ def main(linked: Path, page: Path) -> None:
         print(f"\n{document['text']}")
         for mention in document["mentions"]:
             name = mention["name"] or f"not {mention['candidates'][0]['name']}"
-            line = f"{mention['text']:<28} {mention['id']:<8}  {name:<36} {mention['score']:.2f}"
-            print(f"    {line}")
+            words, id, score = mention["text"], mention["id"], mention["score"]
+            print(f"    {words:<28} {id:<8}  {name:<36} {score:.2f}")
         ents = list(map(as_shown, document["mentions"]))
         documents.append({"text": document["text"], "title": None, "ents": ents})
     page.write_text(displacy.render(documents, style="ent", manual=True, page=True), "utf8")

@@ -31,6 +31,7 @@ _SALTS = frozenset(
 _SHORTEST = 6  # letters of a name without its salt
 # The one type of MEDIC, and the branch of MeSH that holds the same.
 _MEDIC_TYPE, _MESH_BRANCH = "Disease", "Diseases"
+_MESH_ID = re.compile(r"[CD]\d+").fullmatch
 
 Names = Mapping[str, Set[str]]  # folded, by id
 
@@ -113,10 +114,10 @@ def mesh_only(
     """
     for entity in entities:
         name, *others = dict.fromkeys(map(html.unescape, entity.names))
-        if not _is_mesh_id(entity.concept_id):
+        if not _MESH_ID(entity.concept_id):
             left_out.update(entities=1, names=1 + len(others))
             continue
-        alt_ids = tuple(filter(_is_mesh_id, entity.alt_ids))
+        alt_ids = tuple(filter(_MESH_ID, entity.alt_ids))
         # MEDIC calls a record of MeSH by its name in MeSH: the canonical name always stays.
         aliases = tuple(other for other in others if _is_mesh_name(other, entity, mesh, medic))
         left_out.update(ids=len(entity.alt_ids) - len(alt_ids), names=len(others) - len(aliases))
@@ -136,11 +137,7 @@ def _is_mesh_name(name: str, entity: Entity, mesh: Names, medic: Names) -> bool:
     # names of OMIM, to records with an id of OMIM. Most letters are capitals: "PARAPLEGIA Xq28".
     letters = [character for character in name if character.isalpha()]
     is_in_capitals = sum(map(str.isupper, letters)) > len(letters) / 2
-    return all(map(_is_mesh_id, entity.alt_ids)) or not is_in_capitals
-
-
-def _is_mesh_id(id: str) -> bool:
-    return re.fullmatch(r"[CD]\d+", id) is not None
+    return all(map(_MESH_ID, entity.alt_ids)) or not is_in_capitals
 
 
 if __name__ == "__main__":

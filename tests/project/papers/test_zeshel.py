@@ -73,7 +73,7 @@ def test_mentions_of_a_document_come_together(tmp_path: Path) -> None:
 
 
 def test_a_document_is_cut_around_its_mentions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zeshel, "CONTEXT_WORDS", 1)
+    monkeypatch.setattr(zeshel, "WORDS", 1)
     mentions = [dict(zip(KEYS, ("w", "D", 2, 3, "c d", "E")), category="c")]
     document = zeshel.document_of("D", "a  b\u00a0c \nd e f", mentions)
     [found] = document["mentions"]
