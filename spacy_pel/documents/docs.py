@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 DEFAULT_LABEL = "MENTION"  # spaCy takes no entity without a label
 # Characters without a blank that are read at once. Longer runs are links, codes and garbage.
 LONGEST_RUN = 500
+# Between two tokens: behind a single blank, or before another white space.
+_BETWEEN_TOKENS = re.compile(r"(?<=\S )(?=\S)|(?<=\S)(?=[^\S ])")
 
 
 def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
@@ -28,7 +30,7 @@ def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
     try:
         doc = tokens_of(nlp, document.text)
     except ValueError as error:
-        problem = str(error).splitlines()[0]
+        problem = str(error).partition(". ")[0]  # spaCy goes on about memory
         raise PelError(problem, "split the document, or raise nlp.max_length") from error
     if doc.text != document.text:
         which = "" if document.id is None else f" of document {document.id}"
@@ -116,8 +118,9 @@ def tokens_of(nlp: Language, text: str) -> Doc:
     """The text as tokens: ``nlp.make_doc``, but a token also ends after LONGEST_RUN characters.
 
     spaCy's tokenizer reads what stands between two blanks again for each bracket at its ends: 32,000
-    of them took 65 seconds. Other tokenizers than spaCy's own know languages without blanks, and get
-    the whole text. A ValueError if the text is longer than ``nlp.max_length``.
+    of them took 65 seconds. A text may be longer than ``nlp.max_length``, which limits what spaCy's
+    models read at once. Other tokenizers than spaCy's own know languages without blanks, and get the
+    whole text: a ValueError if it is longer than that.
     """
     from spacy.attrs import NORM
     from spacy.tokenizer import Tokenizer
@@ -128,7 +131,14 @@ def tokens_of(nlp: Language, text: str) -> Doc:
         for run in re.finditer(rf"(?<!\S)\S{{{LONGEST_RUN + 1},}}", text)
         for cut in range(run.start() + LONGEST_RUN, run.end(), LONGEST_RUN)
     ]
-    if not cuts or len(text) > nlp.max_length or not isinstance(nlp.tokenizer, Tokenizer):
+    if len(text) > nlp.max_length:
+        length = nlp.max_length // 2
+        cut = _BETWEEN_TOKENS.search(text, length)
+        while cut:
+            cuts.append(cut.start())
+            cut = _BETWEEN_TOKENS.search(text, cut.start() + length)
+        cuts = sorted(set(cuts))
+    if not cuts or not isinstance(nlp.tokenizer, Tokenizer):
         return nlp.make_doc(text)
     pieces = [nlp.make_doc(text[start:end]) for start, end in pairwise((0, *cuts, len(text)))]
     # Of the attributes, a tokenizer sets the norms alone. The others are left to the pipeline.

@@ -1,5 +1,7 @@
 """Documents and their mentions; as tokens, in linear time, also where there are no blanks."""
 
+import re
+
 import pytest
 import spacy
 from hypothesis import given
@@ -14,6 +16,9 @@ from spacy_pel.spans import split_tokens
 
 from ..growth import assert_linear
 from .examples import NLP, QUICK
+
+SMALL = spacy.blank("en")
+SMALL.max_length = 40
 
 
 @given(text=st.text("ab \t\u00a0\u2028é"), start=st.integers(-2, 12), end=st.integers(-2, 12))
@@ -75,9 +80,17 @@ def test_languages_without_blanks_are_left_to_their_tokenizers() -> None:
     assert [t.text for t in tokens_of(chinese, text)] == list(text)
 
 
-def test_a_text_longer_than_spacys_limit_is_refused() -> None:
-    with pytest.raises(PelError, match="E088.*; split the document, or raise nlp.max_length"):
-        make_doc(NLP, Document("x" * 1_000_001), None)
+@QUICK
+@given(st.text(alphabet="ab.(' \n\t\u00a0", max_size=300))
+def test_a_text_longer_than_spacys_limit_has_the_same_tokens(text: str) -> None:
+    pieces = re.split(r"(?<=\S )(?=\S)|(?<=\S)(?=[^\S ])", text)
+    if max(map(len, pieces)) <= 20:  # else there is no place to cut
+        assert seen(tokens_of(SMALL, text)) == seen(NLP.make_doc(text))
+
+
+def test_a_text_longer_than_spacys_limit_for_another_tokenizer_is_refused() -> None:
+    with pytest.raises(PelError, match="E088.* of 1000000; split the document, or raise nlp.max_"):
+        make_doc(spacy.blank("zh"), Document("x" * 1_000_001), None)
 
 
 def test_only_the_tokens_of_the_edges_are_split() -> None:
