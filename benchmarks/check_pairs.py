@@ -26,7 +26,7 @@ from spacy_pel.evaluation.linking_metrics import markdown_table
 from spacy_pel.jobs.check import RETIRED, RIGHT, Source, check, opened
 from spacy_pel.jobs.kb_rows import LinkerRows
 from spacy_pel.kb import Entity
-from spacy_pel.kb.change import update_entities
+from spacy_pel.kb.change import change_entities
 from spacy_pel.kb.records.names import normalised
 
 OUT = "taken out"
@@ -50,7 +50,7 @@ def main(
         folder = Path(shutil.copytree(kb, Path(scratch, "kb")))
         pairs = Pairs(KnowledgeBase.open(kb), parents, retired, seed)
         drawn = pairs.drawn()
-        update_entities(folder, pairs.changed(), LinkerRows(linker) if linker else None)
+        change_entities(folder, "update", pairs.changed(), LinkerRows(linker) if linker else None)
         if linker:
             linker.set_kb(folder)
         report(linker or KnowledgeBase.open(folder), drawn)

@@ -23,13 +23,7 @@ import typer
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, build_kb, write_vectors
-from spacy_pel.kb.change import (
-    add_entities,
-    learn_mentions,
-    merge_entities,
-    remove_entities,
-    update_entities,
-)
+from spacy_pel.kb.change import change_entities, learn_mentions, remove_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.mentions import MentionPassage, PassageMention
 
@@ -90,13 +84,15 @@ def work(kind: str, folder: Path) -> None:
     if kind == "build":
         build_kb(entities(2000, "B"), folder)
     elif kind == "add":
-        add_entities(folder, entities(300, "N"), Encoder())
+        change_entities(folder, "add", entities(300, "N"), Encoder())
     elif kind == "update":
-        update_entities(folder, [e._replace(definition="A text.") for e in some], Encoder())
+        change_entities(
+            folder, "update", [e._replace(definition="A text.") for e in some], Encoder()
+        )
     elif kind == "remove":
         remove_entities(folder, [entity.concept_id for entity in some])
     elif kind == "merge":
-        merge_entities(folder, [e._replace(aliases=("merged",)) for e in some], Encoder())
+        change_entities(folder, "merge", [e._replace(aliases=("merged",)) for e in some], Encoder())
     elif kind == "learn":
         mention = [PassageMention(0, 4, entity.concept_id) for entity in some]
         passages = [MentionPassage(m.id, "word in a text", (m,)) for m in mention]
@@ -158,7 +154,7 @@ def keep_adding(folder: Path, name: str) -> None:
     for n in range(25):
         while True:
             try:
-                add_entities(folder, entities(4, f"{name}-{n}-"), Encoder())
+                change_entities(folder, "add", entities(4, f"{name}-{n}-"), Encoder())
                 break
             except PelError as error:
                 assert "is writing to it" in str(error), error
@@ -230,9 +226,9 @@ def changes(folder: Path) -> None:
     """A thousand additions, updates and removals in one KB."""
     new = entities(1000, "X")
     for name, change in {
-        "add": lambda: add_entities(folder, new, Encoder()),
-        "update": lambda: update_entities(
-            folder, [e._replace(definition="A text.") for e in new], Encoder()
+        "add": lambda: change_entities(folder, "add", new, Encoder()),
+        "update": lambda: change_entities(
+            folder, "update", [e._replace(definition="A text.") for e in new], Encoder()
         ),
         "remove": lambda: remove_entities(folder, [entity.concept_id for entity in new]),
     }.items():

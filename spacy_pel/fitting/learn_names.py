@@ -19,7 +19,7 @@ from ..documents.open_documents import open_documents
 from ..documents.pubtator import pubtator_text
 from ..errors import PelError
 from ..jobs.kb_rows import LinkerRows
-from ..kb.change import ChangeCounts, update_entities
+from ..kb.change import ChangeCounts, change_entities
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.records.names import normalised
@@ -85,7 +85,7 @@ def learn_names(
         new = new_names(mentions + resolved, kb)
         renamed = _renamed(kb, new)
     sources = [Path(name).name for name in corpora]
-    changes = update_entities(folder, renamed, encoder, sources=sources)
+    changes = change_entities(folder, "update", renamed, encoder, sources=sources)
     return LearntNames(sum(map(len, new.values())), len(mentions), changes)
 
 
@@ -161,7 +161,9 @@ def learn_acronyms(
             if count >= least and number not in kb.numbers_named(acronym):
                 new[number].append(acronym)
         renamed = _renamed(kb, new)
-    changes = update_entities(folder, renamed, encoder, sources=list(defined), acronyms=defined)
+    changes = change_entities(
+        folder, "update", renamed, encoder, sources=list(defined), acronyms=defined
+    )
     with KnowledgeBase.open(folder) as kb:
         learnt = {acronym for acronyms in new.values() for acronym in acronyms}
         ambiguous = sum(len(kb.numbers_named(acronym)) > 1 for acronym in learnt)

@@ -11,7 +11,7 @@ import numpy as np
 from spacy.language import Language
 
 from ..errors import PelError
-from ..kb.change import ChangeCounts, add_entities, merge_entities, update_entities
+from ..kb.change import ChangeCounts, change_entities
 from ..kb.mentions import MentionPassage
 from ..kb.readers import open_source
 from ..kb.readers.build_from_sources import source_name
@@ -75,9 +75,6 @@ class LinkerRows:
         return read_documents(self.linker.model, read)[0]
 
 
-CHANGES = {"add": add_entities, "update": update_entities, "merge": merge_entities}
-
-
 def change_from_source(
     change: str,
     folder: Path,
@@ -104,6 +101,5 @@ def change_from_source(
         options["mapping"] = read_mapping([mapping])
         options["sources"].append(str(mapping))
     encoder = None if linker is None else LinkerRows(linker)
-    return CHANGES[change](
-        folder, progress(opened.entities), encoder, types=opened.types, **options
-    )
+    options["types"] = opened.types
+    return change_entities(folder, change, progress(opened.entities), encoder, **options)

@@ -16,7 +16,8 @@ from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -122,59 +123,109 @@ def build_kb(
     return KnowledgeBase.open(folder)
 
 
-def add_entities(
+def change_entities(
     path: str | Path,
+    kind: str,
     entities: Iterable[Entity],
     encoder: RowEncoder | None = None,
     *,
     types: Iterable[SemanticType] = (),
     sources: Sequence[str] = (),
+    mapping: Mapping[str, str] = MappingProxyType({}),
+    acronyms: Mapping[str, Sequence[tuple[str, str, int]]] = MappingProxyType({}),
 ) -> ChangeCounts:
-    """Adds entities that the KB does not have.
+    """Adds entities to a KB, or replaces or removes some that it has.
 
     After any error or interruption, the KB stays as it was. Readers that have it open see the change
-    after ``refresh``. A KB without vectors needs no encoder. ``types`` are those that the source defines.
-    Entities with the same concept id are ``joined``.
+    after ``refresh``. Entities with the same concept id are ``joined``.
+
+    Args:
+        path: The folder of the KB.
+        kind: "add": the KB has none of the ids. "update": it has all of them, and records that differ
+            are replaced. "merge": entities are ``joined`` with its records, or added. "remove".
+        entities: The records; of those to remove only the concept ids count.
+        encoder: Makes their vectors. A KB without vectors needs none.
+        types: The types that the source of the entities defines.
+        sources: What is added to the sources of the KB.
+        mapping: The ids that replace concept ids of the entities (``renamed``).
+        acronyms: By source: an acronym, the concept id of an entity, and how many texts of the source
+            define it so. They take the place of those of this source (``KnowledgeBase.definitions``).
 
     Raises:
-        PelError: A concept id is in the KB already, an entity is unusable, the encoder is missing or not
-            that of the KB, another process is writing to the KB, or the disk is full.
+        PelError: The KB has or lacks an id, an entity is unusable, nothing would be left, the encoder
+            is missing or not that of the KB, another process is writing to it, or the disk is full.
     """
-    return _change(path, "add", united(entities), encoder, types, sources)
-
-
-def update_entities(
-    path: str | Path, entities: Iterable[Entity], encoder: RowEncoder | None = None, **source: Any
-) -> ChangeCounts:
-    """Replaces the records and vectors of entities that the KB has, where records differ.
-
-    Arguments and errors are as of ``add_entities``; PelError too if a concept id is not in the KB.
-    """
-    return _change(path, "update", united(entities), encoder, **source)
-
-
-def merge_entities(
-    path: str | Path,
-    entities: Iterable[Entity],
-    encoder: RowEncoder | None = None,
-    *,
-    mapping: Mapping[str, str] | None = None,
-    **source: Any,
-) -> ChangeCounts:
-    """Joins entities with the KB's records of the same concept id (``joined``), or adds them.
-
-    ``mapping`` replaces concept ids of the entities (``renamed``). The rest is as of ``add_entities``.
-    """
-    mapped = united(renamed(entities, mapping or {}))
-    return _change(path, "merge", mapped, encoder, **source)
+    with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
+        if kind != "remove":
+            entities = united(renamed(entities, mapping) if mapping else entities)
+            if kb.has_vectors:
+                _check_encoder(kb, encoder, "new entities")
+                if encoder.row_kind != kb.row_kind:
+                    kinds = f"each {kb.row_kind}, not {encoder.row_kind}"
+                    remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
+                    raise PelError(f"{kb.path}: has one vector for {kinds}", remedy)
+        given = list(entities)
+        new: list[Entity] = []
+        gone: list[int] = []  # what leaves the KB, also because a newer record replaces it
+        for entity, number in zip(given, kb.numbers_of([e.concept_id for e in given]).tolist()):
+            id, present = entity.concept_id, None
+            if number >= 0:
+                [present] = kb.entities([number])
+            if present is None and kind in ("update", "remove"):
+                remedy = "check the id, or use kb change add or kb change merge to add it"
+                if id in kb:
+                    remedy = f"it is an alternative id of {kb[id].concept_id!r}: give that"
+                raise PelError(f"{id!r} is not in {kb.path}", remedy)
+            if present and kind == "add":
+                remedy = "kb change update to replace its record, or kb change merge to add to it"
+                raise PelError(f"{id!r} is in {kb.path} already", f"use {remedy}")
+            if present and kind == "merge":
+                entity = joined(present, entity)
+            if present and present != entity:
+                gone.append(number)
+            if present != entity and kind != "remove":
+                new.append(entity)
+        if not new and not gone and not acronyms:
+            return ChangeCounts()
+        if len(kb) + len(new) == len(gone):
+            raise PelError(f"{kb.path}: nothing would be left", "delete the folder instead")
+        # Everything that takes long is done before readers may have to wait.
+        old, types, rows, first = change.settings, list(types), [], kb.settings["next_number"]
+        if kb.has_vectors:
+            n_rows_gone, projection = len(kb.rows(gone)[1]), kb.vectors.filed.projection
+            for start in range(0, len(new), _ENCODED):
+                vectors, places = encoder.rows(new[start : start + _ENCODED])
+                rows.append((vectors, places + first + start))
+        with change.transaction() as number:
+            digest = _write(change.database, first, map(entity_row, new), types)
+            executemany = change.database.executemany
+            executemany("INSERT INTO removed VALUES (?, ?)", [(n, number) for n in sorted(gone)])
+            counts = Counter(old["counts"])
+            counts.update(_counts(change.database, "number >= ?", first))
+            removed = "number IN (SELECT number FROM removed WHERE change = ?)"
+            counts.subtract(_counts(change.database, removed, number))
+            counted = [(name, json.dumps(rows)) for name, rows in acronyms.items()]
+            executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", counted)
+            change.note(
+                digest,
+                sorted(gone),
+                *counted,
+                counts=counts,
+                next_number=first + len(new),
+                sources=list(dict.fromkeys([*old["sources"], *sources])),
+            )
+            if kb.has_vectors:
+                total = old["vectors"]["rows"] + insert_rows(change, rows, projection)
+                change.settings["vectors"] = {**old["vectors"], "rows": total - n_rows_gone}
+        if kind == "remove":
+            return ChangeCounts(removed=len(gone))
+        return ChangeCounts(len(new) - len(gone), len(gone))
 
 
 def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
-    """Removes the entities with these concept ids, and their vectors.
-
-    Errors are as of ``add_entities``; PelError too if one is not in the KB, or nothing would be left.
-    """
-    return _change(path, "remove", [Entity(id, "") for id in dict.fromkeys(map(str.strip, ids))])
+    """Removes the entities with these concept ids, and their vectors; see ``change_entities``."""
+    gone = [Entity(id, "") for id in dict.fromkeys(map(str.strip, ids))]
+    return change_entities(path, "remove", gone)
 
 
 def learn_mentions(
@@ -185,7 +236,7 @@ def learn_mentions(
 ) -> int:
     """Gives a KB the mentions of a source, in place of those it had of it; returns their number.
 
-    PelError if there is no mention, or the encoder does not fit, or as of ``add_entities``.
+    PelError if there is no mention, or the encoder does not fit, or as of ``change_entities``.
     """
     with writing(path) as change:
         if change.settings["vectors"]:
@@ -259,90 +310,6 @@ def _check_encoder(kb: KnowledgeBase, encoder: RowEncoder | MentionEncoder | Non
         problem = f"{kb.path}: has vectors, so {of} need vectors too"
         raise PelError(problem, "give the pipeline that made them: --pipeline PIPELINE")
     kb.check_fingerprint(encoder.fingerprint)
-
-
-def _change(
-    path: str | Path,
-    kind: str,
-    entities: Iterable[Entity],
-    encoder: RowEncoder | None = None,
-    types: Iterable[SemanticType] = (),
-    sources: Sequence[str] = (),
-    acronyms: Mapping[str, Sequence[tuple[str, str, int]]] | None = None,
-) -> ChangeCounts:
-    """Applies a change to a KB in one transaction. Nothing is written if it changes nothing.
-
-    ``acronyms`` are by source: an acronym, the concept id of an entity, and how many texts of the source
-    define it so. They take the place of those of this source (``KnowledgeBase.definitions``).
-    """
-    with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
-        if kind != "remove" and kb.has_vectors:
-            _check_encoder(kb, encoder, "new entities")
-            if encoder.row_kind != kb.row_kind:
-                problem = (
-                    f"{kb.path}: has one vector for each {kb.row_kind}, not {encoder.row_kind}"
-                )
-                remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
-                raise PelError(problem, remedy)
-        given = list(entities)
-        new: list[Entity] = []
-        gone: list[int] = []  # what leaves the KB, also because a newer record replaces it
-        for entity, number in zip(given, kb.numbers_of([e.concept_id for e in given]).tolist()):
-            id = entity.concept_id
-            if number < 0 and kind in ("update", "remove"):
-                remedy = "check the id, or use kb change add or kb change merge to add it"
-                if id in kb:
-                    remedy = f"it is an alternative id of {kb[id].concept_id!r}: give that"
-                raise PelError(f"{id!r} is not in {kb.path}", remedy)
-            if number >= 0 and kind == "add":
-                remedy = (
-                    "use kb change update to replace its record, or kb change merge to add to it"
-                )
-                raise PelError(f"{id!r} is in {kb.path} already", remedy)
-            present = kb.entities([number])[0] if number >= 0 else None
-            if present and kind == "merge":
-                entity = joined(present, entity)
-            if present and present != entity:
-                gone.append(number)
-            if present != entity and kind != "remove":
-                new.append(entity)
-        if not new and not gone and not acronyms:
-            return ChangeCounts()
-        if len(kb) + len(new) == len(gone):
-            raise PelError(f"{kb.path}: nothing would be left", "delete the folder instead")
-        # Everything that takes long is done before readers may have to wait.
-        old, types, rows = change.settings, list(types), []
-        first = old["next_number"]
-        if kb.has_vectors:
-            n_rows_gone = len(kb.rows(gone)[1])
-            projection = kb.vectors.projection
-            for start in range(0, len(new), _ENCODED):
-                vectors, places = encoder.rows(new[start : start + _ENCODED])
-                rows.append((vectors, places + first + start))
-        with change.transaction() as number:
-            digest = _write(change.database, first, map(entity_row, new), types)
-            executemany = change.database.executemany
-            executemany("INSERT INTO removed VALUES (?, ?)", [(n, number) for n in sorted(gone)])
-            counts = Counter(old["counts"])
-            counts.update(_counts(change.database, "number >= ?", first))
-            removed = "number IN (SELECT number FROM removed WHERE change = ?)"
-            counts.subtract(_counts(change.database, removed, number))
-            counted = [(name, json.dumps(rows)) for name, rows in (acronyms or {}).items()]
-            executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", counted)
-            change.note(
-                digest,
-                sorted(gone),
-                *counted,
-                counts=counts,
-                next_number=first + len(new),
-                sources=list(dict.fromkeys([*old["sources"], *sources])),
-            )
-            if kb.has_vectors:
-                total = old["vectors"]["rows"] + insert_rows(change, rows, projection)
-                change.settings["vectors"] = {**old["vectors"], "rows": total - n_rows_gone}
-        if kind == "remove":
-            return ChangeCounts(removed=len(gone))
-        return ChangeCounts(len(new) - len(gone), len(gone))
 
 
 # Records, and the tables by which they are looked up: by id, name, word, type and source.

@@ -42,8 +42,6 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder
 _KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
 _BLOCK = 1024  # records read at a time: an open cursor would keep writers out
 _COMPARED = 10_000  # the most entities that a full-text look-up compares with its text
-_OF_TYPE = "SELECT numbers FROM typed WHERE type"
-_OF_SOURCE = "SELECT numbers FROM sourced WHERE source"
 _HOLDING = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
 COPY_OR_BUILD = "copy the folder again, or build the KB again"
 
@@ -88,8 +86,8 @@ class KnowledgeBase:
         sizes of files are checked now, and records and vectors when they are first read.
         """
         kb = cls(path)
-        for problem in _faults(kb) if verify else ():
-            raise problem
+        if verify and (faults := _faults(kb)):
+            raise faults[0]
         return kb
 
     def __reduce__(self) -> tuple[type[KnowledgeBase], tuple[str]]:
@@ -315,9 +313,9 @@ class KnowledgeBase:
                 remedy = "choose one that python -m spacy pel kb info lists"
                 raise PelError(f"no semantic type {wanted!r} in this KB", remedy)
             names |= meant
-        numbers = self._posted(_OF_TYPE, names)
+        numbers = self._posted("typed", "type", names)
         if "" in names_or_codes:
-            typed = self._posted(_OF_TYPE, {type.name for type in self.semantic_types})
+            typed = self._posted("typed", "type", {type.name for type in self.semantic_types})
             numbers = np.union1d(numbers, np.setdiff1d(self.numbers(), typed))
         return numbers
 
@@ -328,7 +326,7 @@ class KnowledgeBase:
             some = ", ".join(sorted(known)[:20]) or "none"
             problem = f"{self.path}: no entity comes from {name!r}"
             raise PelError(problem, f"choose one of its sources: {some}")
-        return self._posted(_OF_SOURCE, names)
+        return self._posted("sourced", "source", names)
 
     def matching(self, only: SearchFilter) -> np.ndarray:
         """The numbers of the entities that a filter allows: int64, ascending; errors as of ``search``."""
@@ -496,8 +494,9 @@ class KnowledgeBase:
         numbers = self._store.numbers(query, *parameters)
         return numbers[self._is_live(numbers)]
 
-    def _posted(self, query: str, keys: Collection[str]) -> np.ndarray:
-        query, keys = f"{query} IN (SELECT value FROM json_each(?))", json.dumps(sorted(keys))
+    def _posted(self, table: str, column: str, keys: Collection[str]) -> np.ndarray:
+        query = f"SELECT numbers FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))"
+        keys = json.dumps(sorted(keys))
         postings = self._store.read(query, keys, make=lambda blob: np.frombuffer(blob, POSTING))
         numbers = np.unique(np.concatenate([np.empty(0, np.int64), *postings]))
         return numbers[self._is_live(numbers)]
@@ -557,49 +556,34 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
     """
     try:
         with KnowledgeBase.open(path) as kb:
-            return list(_faults(kb, progress))
+            return _faults(kb, progress)
     except PelError as error:
         return [error]
 
 
-def _faults(kb: KnowledgeBase, progress: Report | None = None) -> Iterator[PelError]:
-    """What is wrong with the files of a KB, or, if nothing is, with what they say together."""
-    try:
-        changed = [
-            PelError(f"{kb.path / name}: does not agree with its checksum", COPY_OR_BUILD)
-            for name, checksum in _checksums(kb).items()
-            if sha256(kb.path / name, progress) != checksum
-        ]
-        yield from changed or _misfits(kb)
-    except PelError as error:
-        yield error
+def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]:
+    """The faults of the files, or, if there are none, of what they say together.
 
-
-def _checksums(kb: KnowledgeBase) -> dict[str, str]:
-    """The SHA-256 of each file as it was written; of the database only if it was not changed since."""
-    checksums = {file["name"]: file["sha256"] for file in vector_files(kb.settings)}
-    path = kb.path / CHECKSUMS
-    if plain_file_size(path) is not None:
-        try:
-            checksums[KB_FILE] = json.loads(path.read_bytes())[KB_FILE]["sha256"]
-        except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise PelError(f"{path}: cannot be read", "delete it") from error
-    return checksums
-
-
-def _misfits(kb: KnowledgeBase) -> Iterator[PelError]:
-    """What is wrong with a database whose checksum is that of no file, or agrees.
-
-    SQLite checks it, and all that it says of entities, vectors and mentions is read.
+    A PelError that is raised is one more.
     """
-    path, n_entities = kb.path / KB_FILE, len(kb.numbers())
+    path, settings = kb.path / KB_FILE, kb.settings
+    checksums = {file["name"]: file["sha256"] for file in vector_files(settings)}
+    written = kb.path / CHECKSUMS
+    if plain_file_size(written) is not None:
+        try:
+            checksums[KB_FILE] = json.loads(written.read_bytes())[KB_FILE]["sha256"]
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise PelError(f"{written}: cannot be read", "delete it") from error
+    changed = [name for name in checksums if sha256(kb.path / name, progress) != checksums[name]]
+    if changed:
+        fault = "does not agree with its checksum"
+        return [PelError(f"{kb.path / name}: {fault}", COPY_OR_BUILD) for name in changed]
     [[fault]] = kb._store.read("PRAGMA integrity_check(1)")
-    if fault == "ok" and len(kb) != n_entities:
-        fault = f"counts {len(kb)} entities where there are {n_entities}"
+    if fault == "ok" and len(kb) != len(kb.numbers()):
+        fault = f"counts {len(kb)} entities where there are {len(kb.numbers())}"
     if fault != "ok":
-        yield PelError(f"{path}: {fault}", COPY_OR_BUILD)
-        return
-    for _ in kb._read(np.arange(kb.settings["next_number"])):
+        return [PelError(f"{path}: {fault}", COPY_OR_BUILD)]
+    for _ in kb._read(np.arange(settings["next_number"])):
         pass  # each record is compared with its checksum
     if kb.has_vectors:
         kb.vectors.parts
@@ -607,3 +591,4 @@ def _misfits(kb: KnowledgeBase) -> Iterator[PelError]:
         kb.mentions.passages()
         if kb.has_vectors:
             kb.mentions.index
+    return []

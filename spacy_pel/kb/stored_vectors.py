@@ -12,14 +12,7 @@ import numpy as np
 
 from ..errors import PelError, damaged
 from .store import Settings, Store, sha256, stored_text
-from .vectors.index import (
-    FAST_SCAN_KIND,
-    Candidates,
-    RowFinder,
-    VectorIndex,
-    best_candidates,
-    gpu,
-)
+from .vectors.index import FAST_SCAN_KIND, Candidates, RowFinder, VectorIndex, best_candidates, gpu
 from .vectors.matrix import Projection, VectorMatrix
 
 # The largest file that is compared with its checksum before it is read: it takes 70 ms, or 0.3 s on a
@@ -73,8 +66,8 @@ class StoredVectors:
         places = np.concatenate([places for *_, places in found])
         order = np.argsort(places, kind="stable")
         vectors = vectors[order]
-        if self.projection is not None:
-            vectors = self.projection.lifted(vectors)
+        if self.filed.projection is not None:
+            vectors = self.filed.projection.lifted(vectors)
         return vectors, places[order]
 
     def name_scores(
@@ -91,11 +84,6 @@ class StoredVectors:
     def parts(self) -> list[VectorIndex]:
         """The rows in the file, and those that were added since, if there are any."""
         return [part for part in (self.filed, self.added) if part is not None]
-
-    @property
-    def projection(self) -> Projection | None:
-        """The projection that made the vectors shorter; None if they are whole."""
-        return self.filed.projection
 
     @cached_property
     def filed(self) -> VectorIndex:
@@ -147,7 +135,7 @@ class StoredVectors:
                 raise ValueError("an added vector has no owner, or holds NaN or infinity")
         is_first = np.diff(owners, prepend=-1) != 0
         ranks, numbers = np.cumsum(is_first) - 1, owners[is_first]
-        return VectorIndex(VectorMatrix(vectors), ranks, None, self.projection, numbers)
+        return VectorIndex(VectorMatrix(vectors), ranks, None, self.filed.projection, numbers)
 
     def _finder(self, matrix: VectorMatrix) -> RowFinder | None:
         """The approximate index; None if search looks at every row."""

@@ -12,23 +12,14 @@ import re
 import sqlite3
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import PelError
 from ..system.whole_files import LOCK, to_disk, writer_lock
-from .store import (
-    JOURNAL,
-    KB_FILE,
-    VECTOR_FILE,
-    Settings,
-    Store,
-    connected,
-    sha256,
-    vector_files,
-)
+from .store import JOURNAL, KB_FILE, VECTOR_FILE, Settings, Store, connected, sha256, vector_files
 
 try:
     import fcntl
@@ -114,9 +105,10 @@ def folder_lock(folder: Path) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise PelError(f"{folder}: is a file", "choose a folder")
     if folder.exists() and not (folder / KB_FILE).exists():
-        if not all(is_ours(path.name) for path in folder.iterdir()):
-            problem = f"{folder}: holds other files and no KB"
-            raise PelError(problem, "choose an empty or new folder")
+        for name in (path.name for path in folder.iterdir()):
+            if name != LOCK and not name.startswith(CHUNKS_PREFIX) and not _SWEPT.match(name):
+                problem = f"{folder}: holds other files and no KB"
+                raise PelError(problem, "choose an empty or new folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with writer_lock(folder):
@@ -165,23 +157,15 @@ def checked_settings(folder: Path) -> Settings:
 
 
 def write_checksums(folder: Path) -> None:
-    """Writes size and SHA-256 of the database, for ``verify``. The next change deletes them.
-
-    Those of other files are in the database.
-    """
+    """Writes size and SHA-256 of the database, for ``verify``. The next change deletes them."""
     path, temporary = folder / KB_FILE, temporary_path(folder, ".json")
     database = {"bytes": path.stat().st_size, "sha256": sha256(path)}
     temporary.write_text(json.dumps({KB_FILE: database}, indent=1) + "\n")
     _place(temporary, folder / CHECKSUMS)
 
 
-def is_ours(name: str) -> bool:
-    """Whether a file has a name that writers of KBs give: of a file of vectors, or beside the KB's own."""
-    return name == LOCK or name.startswith(CHUNKS_PREFIX) or _SWEPT.match(name) is not None
-
-
 def _sweep(folder: Path) -> None:
-    """Removes our files that the database does not name, except those that a reader has open."""
+    """Removes our files that the database does not name, except those that a reader has locked."""
     kept = set()
     if (folder / KB_FILE).exists():
         try:
@@ -190,7 +174,11 @@ def _sweep(folder: Path) -> None:
             return  # it is damaged: nothing tells which files it needs
     for path in folder.iterdir():
         if _SWEPT.match(path.name) and path.name not in kept:
-            remove_unless_open(path)
+            # NFS gives exclusive locks only to who may write. Windows deletes nothing that is open.
+            with suppress(OSError), open(path, "r+b") if fcntl else nullcontext() as file:
+                if fcntl:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
 
 
 def lock_for_reading(descriptor: int) -> None:
@@ -198,17 +186,3 @@ def lock_for_reading(descriptor: int) -> None:
     if fcntl is not None:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_SH)
-
-
-def remove_unless_open(path: Path) -> None:
-    """Deletes a file, unless a reader holds a shared ``flock`` on it or deleting fails."""
-    with suppress(OSError):
-        if fcntl is None:
-            path.unlink()
-            return
-        descriptor = os.open(path, os.O_RDWR)  # NFS gives exclusive locks only to writers
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
-        finally:
-            os.close(descriptor)

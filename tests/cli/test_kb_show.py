@@ -7,7 +7,7 @@ import duckdb
 import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.change import add_entities, remove_entities
+from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.store import KB_FILE
 
 from ..conftest import ENTITIES
@@ -30,7 +30,7 @@ def test_info_of_a_kb_without_vectors(run, tmp_path: Path) -> None:
     assert size == sum(path.stat().st_size for path in files)
     of_vectors = ("rows", "row_kind", "dim", "stored_dim", "dtype", "index", "codes", "recall")
     assert set(info(run, folder, *of_vectors)) == {None}
-    add_entities(folder, [Entity("C08", "gout")])
+    change_entities(folder, "add", [Entity("C08", "gout")])
     remove_entities(folder, ["C01", "C08"])
     assert info(run, folder, "entities", "removed") == (6, 2)
     (folder / KB_FILE).write_bytes(b"x" * 4096)

@@ -9,7 +9,7 @@ from spacy_pel.documents.open_documents import open_documents
 from spacy_pel.errors import PelError
 from spacy_pel.fitting.learn_names import learn_acronyms, learn_names, new_names
 from spacy_pel.kb import Entity, KnowledgeBase
-from spacy_pel.kb.change import merge_entities, remove_entities
+from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.reading.mention import GoldMention, MentionInContext
 
@@ -112,7 +112,7 @@ def test_a_kb_counts_the_texts_that_define_an_acronym(
     assert counted() == {"C03": 1, "C04": 3}  # "head pain" has no such letters
     learn("b.txt", "right atrium (RAT)")  # in the place of what this source said
     remove_entities(bare_kb.path, ["C03"])
-    merge_entities(bare_kb.path, [Entity("C04", "atrium of the right")])
+    change_entities(bare_kb.path, "merge", [Entity("C04", "atrium of the right")])
     assert counted() == {"C04": 2}
     assert bare_kb.definitions("nothing") == {} and verify(bare_kb.path) == []
 

@@ -10,7 +10,7 @@ import pytest
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.check import OTHER, RETIRED, RIGHT, UNKNOWN, check, check_table, ground, opened
 from spacy_pel.kb import Entity, KnowledgeBase
-from spacy_pel.kb.change import add_entities
+from spacy_pel.kb.change import change_entities
 from spacy_pel.reading.entity_texts import EntityText
 
 LIVER = Entity("C08", "hepatic cirrhosis", ("cirrhosis of the liver",), retired_ids=("C80", "D80"))
@@ -18,7 +18,7 @@ LIVER = Entity("C08", "hepatic cirrhosis", ("cirrhosis of the liver",), retired_
 
 @pytest.fixture
 def kb(bare_kb: KnowledgeBase) -> KnowledgeBase:
-    add_entities(bare_kb.path, [LIVER])
+    change_entities(bare_kb.path, "add", [LIVER])
     bare_kb.refresh()
     return bare_kb
 

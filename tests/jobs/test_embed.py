@@ -13,7 +13,7 @@ import spacy
 from spacy_pel.errors import PelError
 from spacy_pel.jobs.embed import LinkerRows, embed_kb
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.change import add_entities, remove_entities, update_entities
+from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.reading import entity_texts
 
 from ..conftest import ENTITIES
@@ -95,7 +95,7 @@ def test_a_killed_run_is_gone_on_with(
 
 def test_a_changed_kb(linker, bare_kb: KnowledgeBase) -> None:
     new = [Entity("C00", "fever"), Entity("C08", "cough")]
-    add_entities(bare_kb.path, new)
+    change_entities(bare_kb.path, "add", new)
     remove_entities(bare_kb.path, ["C02"])
     kb = embed_kb(bare_kb.path, linker)
     assert kb.vectors.added is None
@@ -106,7 +106,7 @@ def test_nobody_changes_a_kb_that_is_being_embedded(linker, bare_kb: KnowledgeBa
     class Change(Told):
         def update(self, n: int) -> None:
             with pytest.raises(PelError, match="is writing to it; wait until that has ended"):
-                add_entities(bare_kb.path, [Entity("C00", "fever")])
+                change_entities(bare_kb.path, "add", [Entity("C00", "fever")])
             with pytest.raises(PelError, match="is writing to it; wait until that has ended"):
                 embed_kb(bare_kb.path, linker)
             super().update(n)
@@ -149,9 +149,9 @@ def test_an_older_kb_gives_the_rows_of_what_did_not_change(
     """The older one has changed since it was embedded: C08 was added, C02 removed, C03 updated."""
     old, encoder = embed_kb(bare_kb.path, linker).path, LinkerRows(linker)
     added, updated = Entity("C08", "cough"), ENTITIES[2]._replace(aliases=("RA", "arthritis"))
-    add_entities(old, [added], encoder)
+    change_entities(old, "add", [added], encoder)
     remove_entities(old, ["C02"])
-    update_entities(old, [updated], encoder)
+    change_entities(old, "update", [updated], encoder)
     changed = ENTITIES[5]._replace(aliases=("cephalgia", "sore head"))
     kidney = ENTITIES[6]._replace(sources=("another",))
     new = [Entity("C00", "fever"), *ENTITIES[:2], updated, changed, kidney, added]

@@ -15,7 +15,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb, stored_vectors
-from spacy_pel.kb.change import add_entities, remove_entities
+from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.describe import copy_kb
 from spacy_pel.kb.knowledge_base import COPY_OR_BUILD, verify
 from spacy_pel.kb.store import JOURNAL, KB_FILE
@@ -52,7 +52,9 @@ def made(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     embed(folder, **KINDS[kind]).close()
     learn(folder, "a", [("Gout", "C1"), ("Name 5", "C2"), ("?", "C3")])
     if kind != "reduced":
-        add_entities(folder, [Entity("D1", "Gout", ("Podagra",), ("Disease",))], NameRows())
+        change_entities(
+            folder, "add", [Entity("D1", "Gout", ("Podagra",), ("Disease",))], NameRows()
+        )
         remove_entities(folder, ["C7"])
     return folder
 

@@ -11,13 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.kb.change import (
-    add_entities,
-    forget_mentions,
-    merge_entities,
-    remove_entities,
-    update_entities,
-)
+from spacy_pel.kb.change import change_entities, forget_mentions, remove_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.records.entity import joined
 from spacy_pel.kb.records.semantic_types import SemanticType
@@ -41,12 +35,12 @@ NEW = [Entity("C4", "Gout", ("Podagra",), ("Disease",)), Entity("B1", "Rest", al
 
 def test_only_what_differs_is_encoded(folder: Path) -> None:
     encoder = NameRows()
-    assert add_entities(folder, iter(NEW), encoder) == (2, 0, 0)
+    assert change_entities(folder, "add", iter(NEW), encoder) == (2, 0, 0)
     changed = Entity("C2", "Mass spectroscopy", ("MS",), (), None, ("MSP",))
-    assert update_entities(folder, [ENTITIES[0], changed], encoder) == (0, 1, 0)
+    assert change_entities(folder, "update", [ENTITIES[0], changed], encoder) == (0, 1, 0)
     more = Entity("C2", "MS analysis", ("Mass spectrometry",), ("Procedure",), "It weighs.")
     for counts in ((0, 1, 0), (0, 0, 0)):
-        assert merge_entities(folder, [more, *NEW], encoder) == counts
+        assert change_entities(folder, "merge", [more, *NEW], encoder) == counts
     assert sorted(encoder.encoded) == ["B1", "C2", "C2", "C4"]
     assert remove_entities(folder, ["C1", " C10", "C1"]) == (0, 0, 2)
     assert KnowledgeBase.open(folder).number("OMIM:1") is None
@@ -56,11 +50,11 @@ def test_only_what_differs_is_encoded(folder: Path) -> None:
 def test_sources_types_and_mapped_ids_come_along(folder: Path) -> None:
     disease, gout = SemanticType("Disease", "T1", "B1"), SemanticType("Gout", "T2", "B1.1")
     new, source = Entity("C4", "Gout", types=("Gout",)), "new.obo (2)"
-    add_entities(folder, [new], NameRows(), types=[disease, gout], sources=[source])
+    change_entities(folder, "add", [new], NameRows(), types=[disease, gout], sources=[source])
     more = [Entity("B2", "Two"), Entity("X:7", "Spectrometry")]
     mapping = {"X:7": "C2"}
-    merge_entities(folder, more, NameRows(), sources=["x.obo", source], mapping=mapping)
-    update_entities(folder, [new], NameRows(), sources=["nothing changed"])
+    change_entities(folder, "merge", more, NameRows(), sources=["x.obo", source], mapping=mapping)
+    change_entities(folder, "update", [new], NameRows(), sources=["nothing changed"])
     kb = KnowledgeBase.open(folder)
     assert kb.settings["sources"] == [source, "x.obo"]
     assert {id for id, _ in kb.labels(kb.of_types("T1"))} == {"C1", "C3", "C4"}
@@ -70,15 +64,27 @@ def test_sources_types_and_mapped_ids_come_along(folder: Path) -> None:
 @pytest.mark.parametrize(
     "change, fault",
     [
-        (lambda kb: add_entities(kb, [*NEW, ENTITIES[0]], NameRows()), "'C3' is in .* already"),
-        (lambda kb: update_entities(kb, NEW, NameRows()), "'B1' is not in .* or use kb change add"),
-        (lambda kb: update_entities(kb, [Entity("D1", "x")], NameRows()), "alternative id of 'C1'"),
+        (
+            lambda kb: change_entities(kb, "add", [*NEW, ENTITIES[0]], NameRows()),
+            "'C3' is in .* already",
+        ),
+        (
+            lambda kb: change_entities(kb, "update", NEW, NameRows()),
+            "'B1' is not in .* or use kb change add",
+        ),
+        (
+            lambda kb: change_entities(kb, "update", [Entity("D1", "x")], NameRows()),
+            "alternative id of 'C1'",
+        ),
         (lambda kb: remove_entities(kb, ["C1", "C9"]), "'C9' is not in"),
         (lambda kb: remove_entities(kb, ["OMIM:1"]), "an alternative id of 'C1'"),
         (lambda kb: remove_entities(kb, ["C1", "C2", "C3", "C10"]), "nothing would be left"),
-        (lambda kb: add_entities(kb, NEW), "give the pipeline that made them"),
-        (lambda kb: add_entities(kb, NEW, NameRows("z")), "made by another encoder"),
-        (lambda kb: add_entities(kb, NEW, NameRows(row_kind="entity")), "one vector for each name"),
+        (lambda kb: change_entities(kb, "add", NEW), "give the pipeline that made them"),
+        (lambda kb: change_entities(kb, "add", NEW, NameRows("z")), "made by another encoder"),
+        (
+            lambda kb: change_entities(kb, "add", NEW, NameRows(row_kind="entity")),
+            "one vector for each name",
+        ),
     ],
 )
 def test_a_refused_change_changes_nothing(folder: Path, change, fault: str) -> None:
@@ -94,10 +100,10 @@ def test_readers_keep_their_view_until_they_refresh(folder: Path) -> None:
         assert not reader.refresh()
         vectors, _ = NameRows().rows(ENTITIES)
         before, found = list(reader), reader.search(vectors, 4)
-        update_entities(folder, [Entity("C2", "Else")], NameRows())
+        change_entities(folder, "update", [Entity("C2", "Else")], NameRows())
         remove_entities(folder, ["C1"])
         embed(folder).close()
-        add_entities(folder, NEW, NameRows())
+        change_entities(folder, "add", NEW, NameRows())
         changed = KnowledgeBase.open(folder)
         changed.close()  # it reads the new file then, unless it is refreshed
         build_kb([Entity("X1", "New")], folder).close()
@@ -110,7 +116,7 @@ def test_readers_keep_their_view_until_they_refresh(folder: Path) -> None:
         assert changed.refresh() and reader.refresh() and not reader.refresh()
         assert list(reader) == list(changed) == [Entity("X1", "New")] and not reader.has_vectors
         changed.close()
-    add_entities(folder, NEW)
+    change_entities(folder, "add", NEW)
     with KnowledgeBase.open(folder) as kb:
         assert {path.name for path in folder.iterdir()} == names_of(kb) - {CHECKSUMS}
 
@@ -150,19 +156,19 @@ class LivingKB(RuleBasedStateMachine):
     @rule(data=st.data())
     def add(self, data) -> None:
         new = data.draw(some_entities(set(IDS) - set(self.model)))
-        assert add_entities(self.folder, new, NameRows()) == (len(new), 0, 0)
+        assert change_entities(self.folder, "add", new, NameRows()) == (len(new), 0, 0)
         self.model.update({entity.concept_id: entity for entity in new})
 
     @rule(data=st.data())
     def update(self, data) -> None:
         new = data.draw(some_entities(self.model))
         differing = sum(self.model[entity.concept_id] != entity for entity in new)
-        assert update_entities(self.folder, new, NameRows()) == (0, differing, 0)
+        assert change_entities(self.folder, "update", new, NameRows()) == (0, differing, 0)
         self.model.update({entity.concept_id: entity for entity in new})
 
     @rule(new=some_entities(IDS))
     def merge(self, new) -> None:
-        merge_entities(self.folder, new, NameRows())
+        change_entities(self.folder, "merge", new, NameRows())
         for entity in new:
             old = self.model.get(entity.concept_id)
             self.model[entity.concept_id] = joined(old, entity) if old else entity

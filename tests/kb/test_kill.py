@@ -25,14 +25,14 @@ from itertools import count
 from pathlib import Path
 import faiss  # once, for all children
 from spacy_pel.kb import Entity, build_kb, transaction
-from spacy_pel.kb.change import remove_entities, update_entities
+from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.change import forget_mentions
 from tests.kb.living import NameRows, embed, learn
 
 WRITERS = {
     "build": lambda folder: build_kb([Entity("X1", "new")], folder),
     "embed": lambda folder: embed(folder, stored_dim=4),
-    "update": lambda folder: update_entities(folder, [Entity("C2", "new")], NameRows()),
+    "update": lambda folder: change_entities(folder, "update", [Entity("C2", "new")], NameRows()),
     "remove": lambda folder: remove_entities(folder, ["C2"]),
     "learn": lambda folder: learn(folder, "b", [("scan", "C3"), ("gout", "C1")]),
     "forget": lambda folder: forget_mentions(folder, "a"),

@@ -141,12 +141,12 @@ WRITER = """
 import sys
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
-from spacy_pel.kb.change import add_entities
+from spacy_pel.kb.change import change_entities
 folder, name = sys.argv[1:]
 for n in range(3):
     while True:
         try:
-            add_entities(folder, [Entity(f"{name}{n}", f"{name} {n}")])
+            change_entities(folder, "add", [Entity(f"{name}{n}", f"{name} {n}")])
             break
         except PelError as error:
             assert "is writing to it" in str(error), error

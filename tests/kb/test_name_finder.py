@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from Stemmer import Stemmer
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, names_by_words
-from spacy_pel.kb.change import add_entities
+from spacy_pel.kb.change import change_entities
 from spacy_pel.kb.name_finder import NameFinder, name_table
 from spacy_pel.kb.pieces import Pieces
 
@@ -141,7 +141,7 @@ def test_the_file_is_made_once_and_swept_with_the_next_change(tmp_path: Path) ->
     (file,) = kb.path.glob(".names-*")
     file.write_bytes(file.read_bytes()[:-1])  # a damaged one is made anew
     assert kb.name_finder().found("aspirin") and kb.name_finder().found("aspirin")
-    add_entities(kb.path, [Entity("2", "long COVID")])
+    change_entities(kb.path, "add", [Entity("2", "long COVID")])
     assert not file.exists()
     changed = KnowledgeBase.open(kb.path).name_finder()
     assert [o.tolist() for *_, o in changed.found("Long covid")] == [[1]]

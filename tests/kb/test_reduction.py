@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase
-from spacy_pel.kb.change import add_entities, remove_entities
+from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.vectors.matrix import VectorMatrix, principal_projection
 
@@ -24,7 +24,7 @@ def lifted(kb: KnowledgeBase, axes: np.ndarray) -> np.ndarray:
 
 
 def axes_of(kb: KnowledgeBase) -> np.ndarray:
-    return kb.vectors.projection.axes.astype(float)
+    return kb.vectors.filed.projection.axes.astype(float)
 
 
 def test_the_axes_are_the_principal_ones() -> None:
@@ -60,7 +60,9 @@ def test_search_is_that_of_the_lifted_rows(tmp_path: Path, dtype: str) -> None:
 
 def test_what_joins_later_is_in_the_same_axes(folder: Path) -> None:
     axes = axes_of(embed(folder, stored_dim=WIDTH))
-    add_entities(folder, [Entity("X1", "Gout", ("Podagra",)), Entity("X2", "Rest")], NameRows())
+    change_entities(
+        folder, "add", [Entity("X1", "Gout", ("Podagra",)), Entity("X2", "Rest")], NameRows()
+    )
     remove_entities(folder, ["C10"])
     changed = KnowledgeBase.open(folder)
     assert changed.stored_dim == WIDTH and verify(folder) == []

@@ -11,7 +11,7 @@ from spacy.tokens import Span
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
-from spacy_pel.kb.change import add_entities
+from spacy_pel.kb.change import change_entities
 
 from ..conftest import ENTITIES
 
@@ -120,13 +120,13 @@ def test_names_and_ids_are_those_of_the_kb_as_it_was_opened(tmp_path: Path) -> N
     nlp = matcher_in(folder)
     text = "A case of long COVID."
     assert not found(nlp, text)
-    add_entities(folder, [Entity("X1", "long COVID")])
+    change_entities(folder, "add", [Entity("X1", "long COVID")])
     assert not found(nlp, text)
     matcher = nlp.get_pipe("kb_matcher")
     assert matcher.kb.refresh()
     assert found(nlp, text) == ["long COVID"]
     assert nlp("aspirin")[0].ent_kb_id_ == "C05"
-    add_entities(folder, [Entity("X2", "aspirin")])
+    change_entities(folder, "add", [Entity("X2", "aspirin")])
     matcher.set_kb(folder)
     assert nlp("aspirin")[0].ent_kb_id_ == ""
 
