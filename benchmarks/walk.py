@@ -1,8 +1,8 @@
-"""How far a mention walks through the package: in ``nlp(text)`` and in a training step.
+"""How far a mention walks through the package: when it is found, when it is linked, and in a training step.
 
     python benchmarks/walk.py PIPELINE [--kb KB] [--corpus CORPUS] [--config CONFIG] [--calls]
 
-PIPELINE finds and links one mention in TEXT. The training step is one ``nlp.update`` on two mentions
+PIPELINE finds and links one mention in TEXT: its components before the linker find it. The training step is one ``nlp.update`` on two mentions
 of a document of CORPUS, whose entities are in KB. It follows CONFIG, but with random negatives and
 with FGSM. All three are the demo's unless they are given. Both are run once before they are traced,
 so that nothing is opened during the trace. The same files give the same figures.
@@ -52,10 +52,7 @@ def main(
     calls: Annotated[bool, typer.Option("--calls", help="Print the walks as well")] = False,
 ) -> None:
     """Print how many functions, files and rooms a mention walks through."""
-    walks = {
-        "linking": linking_calls(pipeline, text),
-        "training step": step_calls(config, kb, corpus),
-    }
+    walks = {**calls_of(pipeline, text), "training step": step_calls(config, kb, corpus)}
     print("| walk | functions | files | rooms | changes of file | calls | changes in all calls |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for name, made in walks.items():
@@ -83,12 +80,19 @@ def changes(calls: list[Call]) -> int:
     return sum(a.file != b.file for a, b in zip(calls, calls[1:]))
 
 
-def linking_calls(pipeline: Path, text: str) -> list[Call]:
-    """The calls of ``nlp(text)``."""
+def calls_of(pipeline: Path, text: str) -> dict[str, list[Call]]:
+    """The calls of the linker, of what is before it, and of both together."""
     nlp = spacy.load(pipeline)
     mentions = [span.text for span in nlp(text).ents]
     assert len(mentions) == 1, f"{text!r} should have one mention, and has {mentions}"
-    return traced(lambda: nlp(text))
+    linker = nlp.get_pipe("proxy_linker")
+    with nlp.select_pipes(disable="proxy_linker"):
+        found, before = nlp(text), traced(lambda: nlp(text))
+    return {
+        "finding": before,
+        "linking": traced(lambda: linker(found)),
+        "both": traced(lambda: nlp(text)),
+    }
 
 
 def step_calls(config: Path, kb: Path, corpus: Path) -> list[Call]:

@@ -21,7 +21,7 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.readers.tables import text_rows
 from ..kb.records.entity import plain_id
-from ..kb.records.names import normalised
+from ..kb.records.names import american, normalised
 from ..kb.store import KB_FILE
 from ..linking.ranking import trigram_likeness
 from ..reading.entity_texts import EntityText
@@ -185,7 +185,9 @@ def _near(source: Source, names: Sequence[str], given: np.ndarray) -> tuple[np.n
         numbers = np.column_stack([given, kb.near(names, _NEAR)])
         distinct = np.unique(numbers[numbers >= 0])
         entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
-        return numbers, trigram_likeness(list(map(normalised, names)), numbers, entities)[0]
+        return numbers, trigram_likeness(
+            [american(normalised(name)) for name in names], numbers, entities
+        )[0]
     with source.runtime.computes([source.retriever.entity_tower]):
         vectors = source.retriever.entity_vectors([EntityText(name) for name in names])
     found = kb.search(vectors, _NEAR, with_mentions=False)

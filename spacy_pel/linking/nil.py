@@ -38,7 +38,7 @@ class Sure(NamedTuple):
         those of ``Links``.
         """
         nil = nil.copy()
-        if self.enough is not None:
+        if self.enough is not None and nil.any():
             doubtful = np.flatnonzero(nil)  # names are looked up for these alone: they are few
             asked = [mentions[i] for i in doubtful]
             nil[doubtful] = ~sole_owners(self.kb, asked, first[doubtful, None])[:, 0]

@@ -181,6 +181,7 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
     distinct = np.unique(numbers[there])
     entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
     surfaces = [normalised(mention.surface) for mention in mentions]
+    spelled = list(map(american, surfaces))
     owners = {surface: kb.numbers_named(surface) for surface in {m.surface for m in mentions}}
     n_owners = np.array([len(owners[mention.surface]) for mention in mentions])
     is_sole, n_owners = n_owners == 1, np.minimum(n_owners, _OWNERS) / _OWNERS
@@ -189,7 +190,7 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
     ]  # np.isin is slow on few
     exact = [[number in own for number in row] for own, row in zip(owning, numbers.tolist())]
     exact = np.array(exact, dtype=bool).reshape(numbers.shape) & there
-    like, like_first = trigram_likeness(surfaces, numbers, entities)
+    like, like_first = trigram_likeness(spelled, numbers, entities)
     elsewhere = _told_elsewhere(mentions, surfaces, numbers, exact & is_sole[:, None])
     of_entities = {n: (log(len(e.names)), float(bool(e.types))) for n, e in entities.items()}
     of_record = [of_entities.get(n, (0.0, 0.0)) for n in numbers.ravel().tolist()]
@@ -262,7 +263,7 @@ def trigram_likeness(
     All is done in arrays: there are some hundred names a mention.
 
     Args:
-        surfaces: The n mentions, normalised.
+        surfaces: The n mentions, normalised, in American spelling.
         numbers: int64 [n, k], the numbers of their candidates; -1 for no candidate.
         entities: The candidates by their numbers, ascending.
     """
@@ -272,7 +273,7 @@ def trigram_likeness(
         return like.reshape(numbers.shape), first.reshape(numbers.shape)
     names = [entity.names for entity in entities.values()]
     codes, bounds = _trigrams([name for own in names for name in own])
-    own_codes, own_bounds = _trigrams([american(surface) for surface in surfaces])
+    own_codes, own_bounds = _trigrams(surfaces)
     is_own = np.zeros((len(surfaces), _CODES), dtype=bool)
     is_own[np.repeat(np.arange(len(surfaces)), np.diff(own_bounds)), own_codes] = True
 

@@ -38,7 +38,7 @@ class BertEncoder(nn.Module):
             segments, wanted and perturbation (``onnx_states.OnnxStates``). It is set for the time of a call.
     """
 
-    n_outputs: int  # the number of values that it gives for an input
+    n_outputs: int  # the number of values that it gives for an input; set by ``load``
 
     def __init__(self, *, mixed_precision: bool):
         super().__init__()
@@ -169,10 +169,7 @@ class TextEncoder(BertEncoder):
                 f'set "n_numbers" to {width} or less',
             )
         super().load(transformer, tokenizer)
-
-    @property
-    def n_outputs(self) -> int:
-        return self.width if self.n_numbers is None else self.n_numbers
+        self.n_outputs = width if self.n_numbers is None else self.n_numbers
 
     def forward(
         self,
@@ -291,10 +288,7 @@ class Tagger(BertEncoder):
         self.features = nn.Linear(self.n_features, self.width, bias=False)
         nn.init.normal_(self.features.weight, std=0.02)
         self.tags = nn.Linear(self.width, self.n_tags)
-
-    @property
-    def n_outputs(self) -> int:
-        return self.n_tags + self.width
+        self.n_outputs = self.n_tags + self.width
 
     def forward(
         self, ids: Tensor, mask: Tensor, firsts: Tensor, features: Tensor, perturbation: Tensor
@@ -346,6 +340,7 @@ class SpanEncoder(nn.Module):
                 )
             self._make_layer(architecture(own))
             self.layer.load_state_dict(own.encoder.layer[-1].state_dict())
+        self.n_outputs = n_outputs
         self.map = nn.Linear(width, n_outputs)
         if width == n_outputs:
             nn.init.eye_(self.map.weight)
@@ -354,10 +349,6 @@ class SpanEncoder(nn.Module):
     def _make_layer(self, config: dict[str, Any]) -> None:
         self._config = config
         self.layer = BertLayer(SimpleNamespace(**config))
-
-    @property
-    def n_outputs(self) -> int:
-        return self.map.out_features
 
     def forward(self, states: Tensor, spans: Tensor, lengths: Tensor) -> Tensor:
         """Encode m mentions, int64 [m, 2] (see ``mean_of_spans``), of states [t, w] as float32 [m, d].

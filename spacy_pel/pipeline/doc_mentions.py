@@ -16,7 +16,6 @@ from ..reading.acronyms import at_long_forms, defined_acronyms, expanded
 from ..reading.coordination import coordinated
 from ..reading.mention import DocumentContext, GoldMention, MentionInContext
 from ..spans import gold_ids, mention_spans
-from .annotations import install_extensions
 
 # What a blank mention finds: no name of an entity is blank.
 _NOTHING = SearchFilter(ids=("",))
@@ -73,7 +72,6 @@ def mentions_in_context(
     Nothing can be replaced in a text that another component has read: an acronym is read there where
     its long form stands. ``document`` is the context of the doc; None is a new one, without states.
     """
-    install_extensions()  # of docs that no component of ours has seen
     document = document or DocumentContext()
     offsets = [(span.start_char, span.end_char) for span in spans]
     text = doc.text  # spaCy joins the tokens each time
@@ -81,7 +79,7 @@ def mentions_in_context(
     read = expanded if document.states is None else at_long_forms
     mentions = read(text, offsets, acronyms, document)
     for place, (span, mention) in enumerate(zip(spans, mentions)):
-        if words := span._.read_as:
+        if span.has_extension("read_as") and (words := span._.read_as):
             mention = mention._replace(read_as=words)
             if document.states is None:
                 before, after = mention.text[: mention.start], mention.text[mention.end :]
