@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -24,17 +24,16 @@ NAME, TYPE, DEFINITION, PARENT, RETIRED = range(5)
 
 
 class Release(NamedTuple):
-    """The tables of a release as views of DuckDB."""
+    """The tables of a release as views of DuckDB. One that the release lacks has no rows."""
 
     connection: duckdb.DuckDBPyConnection
-    tables: Collection[str]  # the names of those that it has
 
     def fetched(self, query: str) -> Iterator[tuple]:
         cursor = self.connection.execute(query)
         while rows := cursor.fetchmany(10_000):
             yield from rows
 
-    def entities(self, queries: Iterable[str], where: str = "TRUE") -> Iterator[Entity]:
+    def entities(self, queries: Iterable[str], where: str) -> Iterator[Entity]:
         """The entities of facts that fulfil a condition, sorted by id; those without a name go.
 
         The columns of a fact: id, kind, text; and of some vocabulary, xref (a cross-reference), and a
@@ -57,11 +56,9 @@ class Release(NamedTuple):
                 xrefs[xref] = None
             names, types, definitions, parents, retired_ids = map(tuple, texts)
             if names:
-                definition = next(iter(definitions), None)
+                texts = names[0], names[1:], types, next(iter(definitions), None)
                 others = tuple(filter(None, xrefs)), tuple(sorted(filter(None, sources)))
-                yield Entity(
-                    *(id, names[0], names[1:], types, definition, (), parents, retired_ids, *others)
-                )
+                yield Entity(id, *texts, (), parents, retired_ids, *others)
 
 
 @contextmanager
@@ -72,29 +69,32 @@ def opened_release(
     delimiter: str,
     where: str = "TRUE",
 ) -> Iterator[Release]:
-    """The tables of a folder; PelError if a file has a fault, or there is no space to sort.
+    """The tables of a folder; PelError if a file has a fault, or no space to sort.
 
     A query fails for every row of a table that is not whole, even one that is left out.
 
     Args:
         folder: For messages.
         columns: The names of the columns of each table.
-        files: The files of each table; a table may have none.
+        files: The files of tables; one that has none is empty.
         delimiter: What parts the columns. A bar also ends each row; with a tab, the first row names
             the columns.
         where: The condition of the rows of all tables.
     """
     import duckdb
 
-    tables = [table for table, paths in files.items() if paths]
     with duckdb_that_sorts(folder) as connection:
         try:
             # DuckDB would make a join of a long list, and that reorders the rows.
             connection.execute("SET disabled_optimizers = 'in_clause'")
-            for table in tables:
-                rows = _read_csv(files[table], columns[table].split(), delimiter)
+            for table, names in columns.items():
+                rows = (
+                    f"(SELECT {', '.join(f'NULL::VARCHAR AS {n}' for n in names.split())} LIMIT 0)"
+                )
+                if files.get(table):
+                    rows = _read_csv(files[table], names.split(), delimiter)
                 connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {rows} WHERE {where}")
-            yield Release(connection, tables)
+            yield Release(connection)
         except duckdb.InvalidInputException as error:
             text = str(error).removeprefix("Invalid Input Error: ")
             file = re.search(r"file = (.+)", text)

@@ -6,8 +6,7 @@ Only MRCONSO is needed. ``UmlsRecipe`` says which rows count.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -30,8 +29,6 @@ COLUMNS = {
     "TTYL ATNL LAT CENC CURVER SABIN SSN SCIT",
 }
 _LOOKED_AT = 1 << 16  # bytes at the start of release.dat, which has some hundred
-
-
 # MedMentions ST21pv: 21 semantic types, each with its descendants, by tree number.
 ST21PV_TYPES = (
     "A1.1.4 A1.1.2 A1.2 A2.1.4.1 A1.4.2 A2.2 B2.3 B2.2.1 B1.3.1 B1.3.2 A1.3.1 A2.1.5 A2.6.1 A2.7 "
@@ -117,11 +114,10 @@ def read_rrf(path: Path, options: ReadOptions, kind: ReleaseKind = _UMLS) -> Sou
     if meta is None:
         problem = f"{path}: holds no {kind.files['MRCONSO']}.RRF (or .gz)"
         raise PelError(problem, f"give one folder {kind.folder} of a release")
-    types: tuple[SemanticType, ...] = ()
-    with _opened(meta, kind, ["MRSTY"]) as release:
-        if "MRSTY" in release.tables:
-            query = "SELECT DISTINCT STY, TUI, STN FROM MRSTY ORDER BY TUI, STY, STN"
-            types = tuple(SemanticType(*row) for row in release.fetched(query))
+    files = {"MRSTY": _file(meta, kind.files["MRSTY"])}
+    with opened_release(meta, COLUMNS, files, "|") as release:
+        query = "SELECT DISTINCT STY, TUI, STN FROM MRSTY ORDER BY TUI, STY, STN"
+        types = tuple(SemanticType(*row) for row in release.fetched(query))
     named = None
     if (meta / "release.dat").is_file():
         with opened_bytes(meta / "release.dat") as file:
@@ -140,13 +136,6 @@ def _meta_folder(path: Path, kind: ReleaseKind = _UMLS) -> Path | None:
     return found[0] if len(found) == 1 else None
 
 
-def _opened(
-    meta: Path, kind: ReleaseKind, tables: Iterable[str]
-) -> AbstractContextManager[Release]:
-    files = {table: _file(meta, kind.files[table]) for table in tables}
-    return opened_release(meta, COLUMNS, files, "|")
-
-
 def _file(folder: Path, table: str) -> list[Path]:
     """The file of a table, plain or ``.gz``, if there is one."""
     paths = (folder / f"{table}.RRF", folder / f"{table}.RRF.gz")
@@ -156,31 +145,26 @@ def _file(folder: Path, table: str) -> list[Path]:
 def _entities(
     meta: Path, kind: ReleaseKind, recipe: UmlsRecipe, types: tuple[SemanticType, ...]
 ) -> Iterator[Entity]:
-    kept = "SUPPRESS = 'N'"
+    kept, where = "SUPPRESS = 'N'", "TRUE"
     if recipe.vocabularies is not None:
         kept += f" AND {among('SAB', recipe.vocabularies)}"
-    with _opened(meta, kind, kind.files) as release:
-        queries = [_names(release, recipe, kind.preferred, kept)]
-        if "MRSTY" in release.tables:
-            queries.append(f"SELECT CUI AS id, {TYPE} AS kind, STY AS text FROM MRSTY")
-        if "MRDEF" in release.tables:
-            queries.append(_definitions(release, recipe, kept))
-        if "MRREL" in release.tables:  # REL says what the second concept is to the first
-            queries.append(
-                f"SELECT DISTINCT CUI1 AS id, {PARENT} AS kind, CUI2 AS text FROM MRREL "
-                f"WHERE REL = 'PAR' AND CUI1 <> CUI2 AND {kept}"
-            )
-        if "MRCUI" in release.tables:
-            queries.append(
-                f"SELECT DISTINCT CUI2 AS id, {RETIRED} AS kind, CUI1 AS text FROM MRCUI "
-                "WHERE REL = 'SY' AND CUI2 IS NOT NULL"
-            )
-        where = "TRUE"
-        if recipe.types is not None:
-            if not types:
-                raise PelError(f"{meta}: holds no MRSTY.RRF", "add it, or read all types")
-            wanted = among("TUI", recipe.type_codes(types))
-            where = f"id IN (SELECT CUI FROM MRSTY WHERE {wanted})"
+    if recipe.types is not None:
+        if not types:
+            raise PelError(f"{meta}: holds no MRSTY.RRF", "add it, or read all types")
+        wanted = among("TUI", recipe.type_codes(types))
+        where = f"id IN (SELECT CUI FROM MRSTY WHERE {wanted})"
+    files = {table: _file(meta, name) for table, name in kind.files.items()}
+    with opened_release(meta, COLUMNS, files, "|") as release:
+        queries = (
+            _names(release, recipe, kind.preferred, kept),
+            f"SELECT CUI AS id, {TYPE} AS kind, STY AS text FROM MRSTY",
+            _definitions(release, recipe, kept),
+            # REL says what the second concept is to the first.
+            f"SELECT DISTINCT CUI1 AS id, {PARENT} AS kind, CUI2 AS text FROM MRREL "
+            f"WHERE REL = 'PAR' AND CUI1 <> CUI2 AND {kept}",
+            f"SELECT DISTINCT CUI2 AS id, {RETIRED} AS kind, CUI1 AS text FROM MRCUI "
+            "WHERE REL = 'SY' AND CUI2 IS NOT NULL",
+        )
         yield from release.entities(queries, where)
 
 
@@ -194,8 +178,7 @@ def _names(release: Release, recipe: UmlsRecipe, preferred: str, kept: str) -> s
         f"if(contains({code}, ':'), {code}, SAB || ':' || {code}) AS xref FROM MRCONSO WHERE {kept}"
     )
     place, ranks = "if(flagged, 0, 1)", ""
-    if recipe.preferred_name == "rank" and "MRRANK" in release.tables:
-        # In MRRANK the higher number has priority.
+    if recipe.preferred_name == "rank":  # in MRRANK the higher number has priority
         place += " - 2 * coalesce(rank, 0)"
         ranks = (
             "LEFT JOIN (SELECT SAB, TTY, max(try_cast(RANK AS INTEGER)) AS rank FROM MRRANK "
@@ -208,9 +191,10 @@ def _names(release: Release, recipe: UmlsRecipe, preferred: str, kept: str) -> s
 
 
 def _definitions(release: Release, recipe: UmlsRecipe, kept: str) -> str:
-    if recipe.languages is not None and "MRSAB" in release.tables:
-        others = f"SELECT RSAB FROM MRSAB WHERE NOT {among('LAT', recipe.languages)}"
-        kept += f" AND NOT {among('SAB', (sab for (sab,) in release.fetched(others)))}"
+    if recipe.languages is not None:
+        query = f"SELECT RSAB FROM MRSAB WHERE NOT {among('LAT', recipe.languages)}"
+        if foreign := [sab for (sab,) in release.fetched(query)]:
+            kept += f" AND NOT {among('SAB', foreign)}"
     release.connection.execute(
         f"CREATE TABLE definition AS SELECT CUI, DEF, SAB FROM MRDEF WHERE {kept}"
     )

@@ -72,54 +72,36 @@ def _snapshot_folder(path: Path) -> Path | None:
 
 def _entities(folder: Path, files: dict[str, list[Path]]) -> Iterator[Entity]:
     with opened_release(folder, COLUMNS, files, "\t", "active = '1'") as release:
-        tables, execute = release.tables, release.connection.execute
-        execute(f"CREATE TABLE concept AS SELECT id FROM {CONCEPT}")
-        execute(
+        release.connection.execute(f"CREATE TABLE concept AS SELECT id FROM {CONCEPT}")
+        release.connection.execute(
             "CREATE TABLE description AS SELECT id AS number, conceptId AS id, term, "
             f"{_IS_FULL} AS is_full FROM {DESCRIPTION}"
         )
-        # Preferred terms, those of the US first; then fully specified names; then other terms.
-        preferred = "SELECT NULL AS number, NULL AS place"
-        if LANGUAGE in tables:
-            preferred = (
-                "SELECT referencedComponentId AS number, "
-                f"min(if(refsetId = '{_ENGLISH_OF_THE_US}', 0, 1)) AS place FROM {LANGUAGE} "
-                f"WHERE acceptabilityId = '{_PREFERRED}' GROUP BY 1"
-            )
-        queries = [
+        codes = " ".join(f"WHEN '{refset}' THEN '{name}'" for refset, name in _MAPS.items())
+        queries = (
+            # Preferred terms, those of the US first; then fully specified names; then other terms.
             f"SELECT id, {NAME} AS kind, '{SOURCE}' AS vocabulary, NULL AS xref, number, "
             f"if(is_full, regexp_replace(term, '{_TAG}', ''), term) AS text, "
-            "if(is_full, 2, coalesce(place, 3)) AS place "
-            f"FROM description LEFT JOIN ({preferred}) AS preferred USING (number)",
+            "if(is_full, 2, coalesce(place, 3)) AS place FROM description LEFT JOIN "
+            "(SELECT referencedComponentId AS number, "
+            f"min(if(refsetId = '{_ENGLISH_OF_THE_US}', 0, 1)) AS place FROM {LANGUAGE} "
+            f"WHERE acceptabilityId = '{_PREFERRED}' GROUP BY 1) AS preferred USING (number)",
             f"SELECT id, {TYPE} AS kind, regexp_extract(term, '{_TAG}', 1) AS text, number "
             f"FROM description WHERE is_full AND regexp_matches(term, '{_TAG}')",
-        ]
-        if TEXT_DEFINITION in tables:
-            queries.append(
-                f"SELECT conceptId AS id, {DEFINITION} AS kind, term AS text, id AS number "
-                f"FROM {TEXT_DEFINITION}"
-            )
-        if RELATIONSHIP in tables:
-            queries.append(
-                f"SELECT sourceId AS id, {PARENT} AS kind, destinationId AS text "
-                f"FROM {RELATIONSHIP} WHERE typeId = '{_IS_A}'"
-            )
-        if ASSOCIATION in tables:
-            queries.append(
-                f"SELECT min(targetComponentId) AS id, {RETIRED} AS kind, "
-                f"referencedComponentId AS text FROM {ASSOCIATION} WHERE refsetId IN {_REPLACED_BY} "
-                "AND referencedComponentId NOT IN (SELECT id FROM concept) "
-                "GROUP BY 2, 3 HAVING count(DISTINCT targetComponentId) = 1"
-            )
-        if EXTENDED_MAP in tables:
-            names = " ".join(f"WHEN '{refset}' THEN '{name}'" for refset, name in _MAPS.items())
-            queries.append(
-                f"SELECT referencedComponentId AS id, {TYPE} AS kind, "
-                f"CASE refsetId {names} END || ':' || mapTarget AS xref, "
-                "refsetId || lpad(mapGroup, 3, '0') || lpad(mapPriority, 3, '0') AS number "
-                f"FROM {EXTENDED_MAP} WHERE coalesce(mapTarget, '') <> '' "
-                f"AND refsetId IN {tuple(_MAPS)}"
-            )
+            f"SELECT conceptId AS id, {DEFINITION} AS kind, term AS text, id AS number "
+            f"FROM {TEXT_DEFINITION}",
+            f"SELECT sourceId AS id, {PARENT} AS kind, destinationId AS text "
+            f"FROM {RELATIONSHIP} WHERE typeId = '{_IS_A}'",
+            f"SELECT min(targetComponentId) AS id, {RETIRED} AS kind, "
+            f"referencedComponentId AS text FROM {ASSOCIATION} WHERE refsetId IN {_REPLACED_BY} "
+            "AND referencedComponentId NOT IN (SELECT id FROM concept) "
+            "GROUP BY 2, 3 HAVING count(DISTINCT targetComponentId) = 1",
+            f"SELECT referencedComponentId AS id, {TYPE} AS kind, "
+            f"CASE refsetId {codes} END || ':' || mapTarget AS xref, "
+            "refsetId || lpad(mapGroup, 3, '0') || lpad(mapPriority, 3, '0') AS number "
+            f"FROM {EXTENDED_MAP} WHERE coalesce(mapTarget, '') <> '' "
+            f"AND refsetId IN {tuple(_MAPS)}",
+        )
         yield from release.entities(queries, "id IN (SELECT id FROM concept)")
 
 
