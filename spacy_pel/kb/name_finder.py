@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import lru_cache
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from .vectors.matrix import mapped
 _ANY_LENGTH = 255  # is stored as the length of an acronym, which may be short
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _SLOTS_PER_NAME = 8  # of the filter of beginnings; rounded up to a power of two
-_ENTITIES_AT_ONCE = 10_000
+_NAMES_AT_ONCE = 20_000
 _REMEMBERED = 200_000  # pieces whose hashes are kept
 
 
@@ -73,7 +73,8 @@ class NameFinder:
         self._last_slot = np.uint64(len(self._beginnings) - 1)  # all its bits are set
         self.wanted = columns["lengths"] >= min_length
         if stop_words:
-            places, are_names = self._places(_hashed(Pieces(list(stop_words)), _folded)[0])
+            pieces = Pieces(list(stop_words))
+            places, are_names = self._places(_hashed(pieces, pieces.hashes(_folded))[0])
             self.wanted[places[are_names]] = False
         if entities is not None and len(self.owners):
             owned = np.isin(self.owners, entities)
@@ -88,7 +89,7 @@ class NameFinder:
 
     def owners_by_words(self, name: str) -> np.ndarray:
         """The numbers of the entities that have these words, two or more, as a name: int32."""
-        stems = self._stems(Pieces([name]))
+        stems = with_meaning(Pieces([name]).hashes(stem), *self._meant)
         (place,), (is_name,) = self._places(stems.sum(keepdims=True))
         return self.owners_of(place) if is_name and (stems != 0).sum() > 1 else self.owners[:0]
 
@@ -128,7 +129,7 @@ class NameFinder:
         is_acronym = lengths[n:] >= lengths[:n]
         names, lengths = (np.where(is_acronym, x[n:], x[:n]) for x in (names, lengths))
         if self._meant and len(self._hashes):
-            stems = self._stems(pieces)
+            stems = with_meaning(pieces.hashes(stem), *self._meant)
             sums = np.concatenate([np.zeros(1, np.uint64), stems.cumsum()])
             for first, last in phrases(pieces, stems):
                 places, are_names = self._places(sums[last + 1] - sums[first])
@@ -136,9 +137,6 @@ class NameFinder:
                 at = first[are_names]
                 names[at], lengths[at] = places[are_names], (last - first + 1)[are_names]
         return names, lengths
-
-    def _stems(self, pieces: Pieces) -> np.ndarray:
-        return with_meaning(pieces.hashes(stem), *self._meant)
 
     def _places(self, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The names that have these hashes, and whether there are such names."""
@@ -180,38 +178,32 @@ def name_table(
     (MeSH, 269,000 names).
     """
     columns, beginnings = [np.empty((4, 0), np.int64)], [np.empty(0, np.uint64)]
-    stems, sizes = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]  # of the names by their words
-    by_words = [np.empty((2, 0), np.int64)]  # their owners and lengths
-    stream = zip(entities, numbers.tolist())
-    while block := list(islice(stream, _ENTITIES_AT_ONCE)):
-        for kind in (_folded, _exact):
-            rows = [
-                (name, number, name == entity.canonical_name)
-                for entity, number in block
-                for name in entity.names
-                if is_short_acronym(name) is (kind is _exact) and any(map(str.isalpha, name))
-            ]
-            if not rows:
-                continue
-            names, *facts = zip(*rows)
-            pieces = Pieces(names)
-            runs, of_block = _hashed(pieces, kind)
-            lengths = np.minimum(list(map(len, names)), _ANY_LENGTH)
-            if kind is _exact:
-                lengths[:] = _ANY_LENGTH
-            columns.append(np.array([runs.view(np.int64), *facts, lengths]))
-            beginnings.append(of_block)
-            if in_any_order and kind is _folded:
-                own = pieces.hashes(stem)
-                size = np.bincount(pieces.texts[own != 0], minlength=len(names))
-                several = size > 1
-                stems.append(own[several[pieces.texts] & (own != 0)])
-                sizes.append(size[several])
-                by_words.append(np.array([facts[0], lengths])[:, several])
+    stems, by_words = [np.empty(0, np.uint64)], [np.empty((3, 0), np.int64)]
+    facts = (
+        (name, number, name == entity.canonical_name, is_short_acronym(name))
+        for entity, number in zip(entities, numbers.tolist())
+        for name in entity.names
+        if any(map(str.isalpha, name))
+    )
+    while block := list(islice(facts, _NAMES_AT_ONCE)):
+        names, owners, preferred, are_exact = zip(*block)
+        pieces, are_exact = Pieces(names), np.array(are_exact)
+        hashes, is_exact = pieces.hashes(_folded), are_exact[pieces.texts]
+        hashes[is_exact] = np.fromiter(map(_exact, compress(pieces.words, is_exact)), np.uint64)
+        lengths = np.minimum(list(map(len, names)), _ANY_LENGTH)
+        lengths[are_exact] = _ANY_LENGTH
+        runs, of_block = _hashed(pieces, hashes)
+        columns.append(np.array([runs.view(np.int64), owners, preferred, lengths]))
+        beginnings.append(of_block)
+        if in_any_order:
+            own = np.where(is_exact, np.uint64(0), pieces.hashes(stem))
+            size = np.bincount(pieces.texts[own != 0], minlength=len(names))
+            several = size > 1
+            stems.append(own[several[pieces.texts] & (own != 0)])
+            by_words.append(np.array([owners, lengths, size])[:, several])
     meanings = {}
     if in_any_order:
-        stems, sizes = np.concatenate(stems), np.concatenate(sizes)
-        owners, lengths = np.concatenate(by_words, axis=1)
+        stems, (owners, lengths, sizes) = np.concatenate(stems), np.concatenate(by_words, axis=1)
         words, meant = same_words(stems, sizes, owners)
         sums = sums_of(with_meaning(stems, words, meant), sizes).view(np.int64)
         columns.append(np.array([sums, owners, np.zeros_like(owners), lengths]))
@@ -241,9 +233,9 @@ def name_table(
     return table
 
 
-def _hashed(pieces: Pieces, kind: Callable[[str], int]) -> tuple[np.ndarray, np.ndarray]:
+def _hashed(pieces: Pieces, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The hash of each text, uint64 [n], and the distinct hashes of all their beginnings."""
-    hashes, counts = pieces.hashes(kind), np.diff(pieces.first) - 1
+    counts = np.diff(pieces.first) - 1
     runs = np.zeros(len(counts), np.uint64)
     beginnings = [runs[:0]]
     for length in range(counts.max(initial=0)):

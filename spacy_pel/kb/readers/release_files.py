@@ -88,11 +88,7 @@ def opened_release(
             # DuckDB would make a join of a long list, and that reorders the rows.
             connection.execute("SET disabled_optimizers = 'in_clause'")
             for table, names in columns.items():
-                rows = (
-                    f"(SELECT {', '.join(f'NULL::VARCHAR AS {n}' for n in names.split())} LIMIT 0)"
-                )
-                if files.get(table):
-                    rows = _read_csv(files[table], names.split(), delimiter)
+                rows = _read_csv(files.get(table, ()), names.split(), delimiter)
                 connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {rows} WHERE {where}")
             yield Release(connection)
         except duckdb.InvalidInputException as error:
@@ -105,6 +101,8 @@ def opened_release(
 
 def _read_csv(files: Sequence[Path], names: list[str], delimiter: str) -> str:
     """SQL for the rows of files, in their order; PelError if one cannot be read."""
+    if not files:
+        return f"(SELECT {', '.join(f'NULL::VARCHAR AS {name}' for name in names)} LIMIT 0)"
     has_header = delimiter == "\t"
     for file in files:
         check_gzip(file)
