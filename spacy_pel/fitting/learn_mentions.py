@@ -168,17 +168,17 @@ def queries_of_passages(
 def queries_of_learnt(kb: KnowledgeBase) -> Queries:
     """Some of the mentions that were learnt from each source, each without those of its document."""
     mentions = kb.mentions
-    owned = (np.flatnonzero(mentions.sources_of_rows == source) for source in mentions.sources)
+    owned = (np.flatnonzero(mentions.rows.sources == source) for source in mentions.sources)
     orders = [(own, np.random.default_rng(_SEED).permutation(len(own))) for own in owned]
     rows = np.concatenate([own[order[:_FITTED]] for own, order in orders])
     vectors = mentions.index.matrix.take(rows)
     near = mentions.nearest(vectors, NEAREST + _OWN)
-    theirs = np.where(near.rows >= 0, mentions.documents[near.rows], -1)
-    gone = theirs == mentions.documents[rows][:, None]
+    theirs = np.where(near.rows >= 0, mentions.rows.documents[near.rows], -1)
+    gone = theirs == mentions.rows.documents[rows][:, None]
     order = np.argsort(gone, axis=1, kind="stable")[:, :NEAREST]
     columns = near.scores, np.where(gone, -1, near.numbers), near.rows
     others = NearMentions(*(np.take_along_axis(column, order, axis=1) for column in columns))
-    return Queries(vectors, mentions.numbers[rows], others)
+    return Queries(vectors, mentions.rows.numbers[rows], others)
 
 
 def fitted_weight(kb: KnowledgeBase, queries: Queries) -> MentionWeight | None:

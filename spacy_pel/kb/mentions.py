@@ -64,6 +64,15 @@ class MentionWeight(NamedTuple):
     level: float
 
 
+class MentionRows(NamedTuple):
+    """The mentions of a KB whose entities it has, in order of entity: [rows]."""
+
+    ids: np.ndarray  # in the database, int64
+    numbers: np.ndarray  # of their entities, int64, ascending
+    sources: np.ndarray  # texts
+    documents: np.ndarray  # numbers of their documents, int64; without an id it is the passage
+
+
 class NearMentions(NamedTuple):
     """The mentions nearest to n queries, nearest first: [n, m]; -inf and -1 for no mention."""
 
@@ -73,7 +82,7 @@ class NearMentions(NamedTuple):
 
 
 class KnownMentions:
-    """The mentions of a KB whose entities it has, in order of entity: their rows are numbered from 0."""
+    """The mentions that a KB has learnt, as far as it has their entities."""
 
     def __init__(
         self, store: Store, settings: Settings, is_live: Callable[[np.ndarray], np.ndarray]
@@ -98,7 +107,7 @@ class KnownMentions:
 
     def counts(self) -> dict[str, int]:
         """The number of mentions of each source whose entity the KB has."""
-        found = Counter(self.sources_of_rows.tolist())
+        found = Counter(self.rows.sources.tolist())
         return {source: found[source] for source in self.sources}
 
     def search(
@@ -122,7 +131,7 @@ class KnownMentions:
     ) -> NearMentions:
         """The m mentions nearest to each query, float32 [n, dim], of the allowed entities or of all."""
         scores, rows = self.index.best_rows(vectors, m, allowed)
-        return NearMentions(scores, np.append(self.numbers, -1)[rows], rows)
+        return NearMentions(scores, np.append(self.rows.numbers, -1)[rows], rows)
 
     def nearest_of(self, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """The row of the mention of each candidate that is nearest to its query, int64 [n, k].
@@ -142,7 +151,7 @@ class KnownMentions:
             "SELECT source, document, text, start, stop FROM json_each(?) "
             "LEFT JOIN mention ON mention.id = value LEFT JOIN passage ON passage.id = passage ORDER BY key"
         )
-        ids = json.dumps(self._rows[0][np.asarray(rows, dtype=np.int64)].tolist())
+        ids = json.dumps(self.rows.ids[np.asarray(rows, dtype=np.int64)].tolist())
         return self._store.read(query, ids, make=_known)
 
     def passages(self) -> list[tuple[MentionPassage, list[int]]]:
@@ -153,45 +162,27 @@ class KnownMentions:
         )
 
         def passage(document: str, text: str, mentions: str) -> tuple[MentionPassage, list[int]]:
-            placed, ids = [], []
-            for start, stop, id, of in json.loads(mentions):
+            *placed, ids = zip(*json.loads(mentions))
+            for start, stop, _ in zip(*placed):
                 _known("", document, text, start, stop)
-                placed.append(PassageMention(start, stop, id))
-                ids.append(of)
-            return MentionPassage(document, text, tuple(placed)), ids
+            return MentionPassage(document, text, tuple(map(PassageMention, *placed))), list(ids)
 
         return self._store.read(query, make=passage)
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """The number of the entity of each row, int64 [rows], ascending."""
-        return self._rows[1]
-
-    @property
-    def sources_of_rows(self) -> np.ndarray:
-        """The source of each row: texts [rows]."""
-        return self._rows[2]
-
-    @property
-    def documents(self) -> np.ndarray:
-        """A number of the document of each row, int64 [rows]; without an id it is the passage."""
-        return self._rows[3]
 
     @cached_property
     def index(self) -> VectorIndex:
         """The index of the mentions, which looks at each."""
-        query = (
-            "SELECT vector FROM json_each(?) LEFT JOIN mention ON mention.id = value ORDER BY key"
-        )
-        found = self._store.read(query, json.dumps(self._rows[0].tolist()))
+        mentions = "json_each(?) LEFT JOIN mention ON mention.id = value"
+        ids = json.dumps(self.rows.ids.tolist())
+        found = self._store.read(f"SELECT vector FROM {mentions} ORDER BY key", ids)
         with self._store.reading():
             content = b"".join(vector or b"" for (vector,) in found)
             rows = np.frombuffer(content, "<f4").reshape(len(found), self._dim)
-        return VectorIndex.from_vectors(rows, self.numbers)
+        return VectorIndex.from_vectors(rows, self.rows.numbers)
 
     @cached_property
-    def _rows(self) -> list[np.ndarray]:
-        """Of each row the id in the database, and the number of its entity, its source and its document."""
+    def rows(self) -> MentionRows:
+        """What is known of each row but its vector."""
         found = self._store.read(
             "SELECT mention.id, number, source, iif(document = '', passage, 'of ' || document) "
             f"{_JOINED} JOIN entity USING (concept_id) ORDER BY number, mention.id"
@@ -202,7 +193,7 @@ class KnownMentions:
             sources, documents = (np.array(column, dtype=str) for column in columns[2:])
         documents = np.unique(documents, return_inverse=True)[1]
         live = self._is_live(numbers)
-        return [column[live] for column in (ids, numbers, sources, documents)]
+        return MentionRows(*(column[live] for column in (ids, numbers, sources, documents)))
 
 
 def scored_pairs(

@@ -170,7 +170,7 @@ def test_mentions_of_its_own_document_do_not_count(tmp_path: Path, sources: list
         passages = passages_of(6, lambda document, n: f"{document} {n}")
         learn_mentions(folder, source, passages, MixedRows())
     with KnowledgeBase.open(folder) as kb:
-        queries, documents = queries_of_learnt(kb), kb.mentions.documents
+        queries, documents = queries_of_learnt(kb), kb.mentions.rows.documents
         if len(sources) == 1:
             rows = np.random.default_rng(0).permutation(72)
             for row, near, numbers in zip(rows, queries.near.rows, queries.near.numbers):

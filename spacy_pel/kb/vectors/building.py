@@ -123,8 +123,8 @@ def chosen_effort(
     def measured(effort: int) -> dict[str, float | int]:
         searched = VectorIndex(matrix, row_entities, RowFinder(index, effort))
         found = recall(searched.search(queries, DEPTH), truth)
-        first = Candidates(*(each[:, :1] for each in truth))
-        return {**found, "1": recall(searched.search(queries, 1), first)["1"], "queries": len(rows)}
+        first = recall(searched.search(queries, 1), truth)["1"]
+        return {**found, "1": first, "queries": len(rows)}
 
     finder = RowFinder(index, 1)
     n_lists = finder.n_lists

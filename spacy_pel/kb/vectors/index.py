@@ -123,7 +123,16 @@ class RowFinder:
         times as many lists as usual are looked at.
         """
         if self.n_lists:
-            return self._nearest_in_lists(queries, depth, effort * self._probes, selection)
+            faiss, chosen, probes = imported_faiss(), {}, effort * self._probes
+            if selection is not None:  # the fewer rows are selected, the more are looked at
+                share = len(selection.rows) / self.n_rows
+                probes = int(probes * (1 + (_SELECTED - 1) * (1 - share)) / share) + 1
+                chosen = {"sel": faiss.IDSelectorBitmap(selection.bits)}
+            probes = faiss.SearchParametersIVF(nprobe=min(probes, self.n_lists), **chosen)
+            parts = np.split(queries, range(_LISTS_TOGETHER, len(queries), _LISTS_TOGETHER))
+            return np.concatenate(
+                [self._index.search(part, depth, params=probes)[1] for part in parts]
+            )
         _, rows = self._index.search(queries, selection.reach(depth) if selection else depth)
         if selection is None:
             return rows
@@ -132,22 +141,6 @@ class RowFinder:
         rows = np.where((bits == 1) & (rows >= 0), rows, -1)
         order = np.argsort(rows < 0, axis=1, kind="stable")[:, :depth]
         return np.take_along_axis(rows, order, axis=1)
-
-    def _nearest_in_lists(
-        self, queries: np.ndarray, depth: int, probes: int, selection: RowSelection | None
-    ) -> np.ndarray:
-        """The fewer rows are selected, the more of them are looked at."""
-        faiss, chosen = imported_faiss(), {}
-        if selection is not None:
-            share = len(selection.rows) / self.n_rows
-            probes = int(probes * (1 + (_SELECTED - 1) * (1 - share)) / share) + 1
-            chosen = {"sel": faiss.IDSelectorBitmap(selection.bits)}
-        parameters = faiss.SearchParametersIVF(nprobe=min(probes, self.n_lists), **chosen)
-        found = [
-            self._index.search(queries[start : start + _LISTS_TOGETHER], depth, params=parameters)
-            for start in range(0, len(queries), _LISTS_TOGETHER)
-        ]
-        return np.concatenate([rows for _, rows in found])
 
 
 class Candidates(NamedTuple):
@@ -205,10 +198,8 @@ class VectorIndex:
         rank; None if the rank is the number.
         """
         imported_faiss()
-        self.matrix = matrix
-        self.row_entities = row_entities
-        self.projection = projection
-        self._finder = finder
+        self.matrix, self.row_entities = matrix, row_entities
+        self.projection, self._finder = projection, finder
         # The last is the number of no rank, -1.
         self._numbers = None if numbers is None else np.append(numbers, -1).astype(np.int64)
 
@@ -273,11 +264,11 @@ class VectorIndex:
 
     def rows_of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows of entities, and for each the place of its entity in ``numbers``: int64."""
-        if self._numbers is None:
-            return self._rows_of(numbers)
-        places = np.searchsorted(self._numbers, numbers, sorter=self._order)
-        ranks = self._order[np.minimum(places, len(self._order) - 1)]
-        return self._rows_of(np.where(self._numbers[ranks] == numbers, ranks, -1))
+        if self._numbers is not None:
+            places = np.searchsorted(self._numbers, numbers, sorter=self._order)
+            ranks = self._order[np.minimum(places, len(self._order) - 1)]
+            numbers = np.where(self._numbers[ranks] == numbers, ranks, -1)
+        return self._rows_of(numbers)
 
     @cached_property
     def _order(self) -> np.ndarray:
