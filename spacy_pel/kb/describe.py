@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from ..errors import PelError
 from ..system.duckdb_session import duckdb_connection
-from ..system.whole_files import whole_file, whole_folder
+from ..system.whole_files import sha256, whole_file, whole_folder
 from .knowledge_base import KnowledgeBase
 from .records.entity import Entity
 from .records.semantic_types import SemanticType
-from .store import KB_FILE, connected, sha256, vector_files
+from .store import KB_FILE, connected, vector_files
 from .transaction import write_checksums
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import PelError
+from ..system.whole_files import lock_for_reading, sha256
 from .mentions import KnownMentions
 from .name_finder import NameFinder, kept_table, name_table
 from .names_by_words import stems_of
@@ -24,18 +25,9 @@ from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType, types_meant
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName, SemanticTypeTree
-from .store import (
-    KB_FILE,
-    POSTING,
-    Settings,
-    Store,
-    plain_file_size,
-    sha256,
-    stored_text,
-    vector_files,
-)
+from .store import KB_FILE, POSTING, Settings, Store, plain_file_size, stored_text, vector_files
 from .stored_vectors import StoredVectors
-from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings, lock_for_reading
+from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings
 from .vectors.index import Candidates
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked

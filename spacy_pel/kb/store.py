@@ -5,7 +5,6 @@ KB is listed in ``removed`` with the change that removed it. So a reader who rem
 which it opened the KB goes on seeing the KB as it was, while others write.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -282,17 +281,6 @@ def plain_file_size(path: Path) -> int | None:
         problem = f"{path}: is a symbolic link, a folder or a device, which a KB does not contain"
         raise PelError(problem, "copy the KB with its files in place of links (cp -rL)")
     return path.stat().st_size
-
-
-def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
-    """The SHA-256 of a file's content; ``progress`` gets the number of bytes of each block read."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-            if progress:
-                progress(len(block))
-    return digest.hexdigest()
 
 
 def _natural(text: str) -> int:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import PelError, damaged
-from .store import Settings, Store, sha256, stored_text
+from ..system.whole_files import sha256
+from .store import Settings, Store, stored_text
 from .vectors.index import FAST_SCAN_KIND, Candidates, RowFinder, VectorIndex, best_candidates, gpu
 from .vectors.matrix import Projection, VectorMatrix
 

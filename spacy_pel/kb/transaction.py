@@ -12,19 +12,14 @@ import re
 import sqlite3
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import PelError
-from ..system.whole_files import LOCK, to_disk, writer_lock
-from .store import JOURNAL, KB_FILE, VECTOR_FILE, Settings, Store, connected, sha256, vector_files
-
-try:
-    import fcntl
-except ImportError:  # Windows, which itself refuses to delete a file that is open
-    fcntl = None
+from ..system.whole_files import LOCK, remove_unless_locked, sha256, to_disk, writer_lock
+from .store import JOURNAL, KB_FILE, VECTOR_FILE, Settings, Store, connected, vector_files
 
 CHECKSUMS = "checksums.json"  # of a KB that has not been changed since they were written
 CHUNKS_PREFIX = ".partial-"  # folders of vectors that are being made
@@ -174,15 +169,4 @@ def _sweep(folder: Path) -> None:
             return  # it is damaged: nothing tells which files it needs
     for path in folder.iterdir():
         if _SWEPT.match(path.name) and path.name not in kept:
-            # NFS gives exclusive locks only to who may write. Windows deletes nothing that is open.
-            with suppress(OSError), open(path, "r+b") if fcntl else nullcontext() as file:
-                if fcntl:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink()
-
-
-def lock_for_reading(descriptor: int) -> None:
-    """Keeps a writer from deleting an open file."""
-    if fcntl is not None:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            remove_unless_locked(path)

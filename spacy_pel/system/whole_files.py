@@ -3,14 +3,15 @@
 import ctypes
 import errno
 import glob
+import hashlib
 import os
 import shutil
 import socket
 import sys
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
@@ -135,6 +136,33 @@ def to_disk(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
+    """The SHA-256 of a file's content; ``progress`` gets the number of bytes of each block read."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+            if progress:
+                progress(len(block))
+    return digest.hexdigest()
+
+
+def lock_for_reading(descriptor: int) -> None:
+    """Keeps ``remove_unless_locked`` from deleting an open file."""
+    if fcntl is not None:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+
+
+def remove_unless_locked(path: Path) -> None:
+    """Deletes a file, unless a reader has locked it or deleting fails."""
+    # NFS gives exclusive locks only to who may write. Windows deletes nothing that is open.
+    with suppress(OSError), open(path, "r+b") if fcntl else nullcontext() as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
 
 
 @contextmanager

@@ -1,12 +1,13 @@
 """XML files as streams of elements, in bounded memory."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ..errors import PelError
-from .lines import LONGEST_LINE
+from .lines import LONGEST_LINE, opened_bytes
 
 _BLOCK = 1 << 16
 
@@ -48,6 +49,15 @@ def xml_elements(
         raise
     except (LookupError, ValueError) as error:
         raise PelError(f"cannot be decoded ({error})", "save it as UTF-8") from error
+
+
+def file_elements(path: Path, *, longest_entity: int = 0) -> Iterator[ElementTree.Element]:
+    """``xml_elements`` of a file, plain or ``.gz``, whose name errors give."""
+    with opened_bytes(path) as file:
+        try:
+            yield from xml_elements(file, longest_entity=longest_entity)
+        except PelError as error:
+            raise error.at(str(path)) from error
 
 
 def _guard(longest: int) -> expat.XMLParserType:

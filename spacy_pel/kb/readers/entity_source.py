@@ -4,11 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
-from ...errors import PelError
-from ...system.lines import opened_bytes
-from ...system.xml_elements import xml_elements
 from ..records.entity import Entity
 from ..records.semantic_types import SemanticType
 
@@ -39,12 +35,3 @@ class SourceFormat(NamedTuple):
     names: tuple[str, ...] = ()  # patterns of the names of its files, in lower case, without .gz
     is_folder: Callable[[Path], object] | None = None  # without it no folder is of the format
     folder: str = ""  # what such a folder holds, for messages
-
-
-def file_elements(path: Path, *, longest_entity: int = 0) -> Iterator[ElementTree.Element]:
-    """``xml_elements`` of a file, plain or ``.gz``, whose name errors give."""
-    with opened_bytes(path) as file:
-        try:
-            yield from xml_elements(file, longest_entity=longest_entity)
-        except PelError as error:
-            raise error.at(str(path)) from error

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from ...errors import PelError
 from ...system.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
+from ...system.xml_elements import file_elements
 from ..records.entity import Entity, cleaned_at, ends_of
-from .entity_source import ReadOptions, Source, SourceFormat, file_elements
+from .entity_source import ReadOptions, Source, SourceFormat
 
 logger = logging.getLogger(__name__)
 
