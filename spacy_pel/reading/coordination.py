@@ -31,7 +31,8 @@ def coordinated(text: str, start: int, end: int, is_name: Callable[[str], bool])
     """The mentions that share words, from the left; none if this one shares none.
 
     The mention from ``start`` to ``end``, in characters, is one of them, or holds some. Each is a name
-    together with the shared words, as ``is_name`` tells. None but the one that has them is without.
+    together with the shared words, as ``is_name`` tells. None but the one that has them is without, unless
+    each is a name as it stands.
     """
     edges = [edge for link in _LINKS.finditer(text, start, end) for edge in link.span()]
     edges = [start, *edges, end]
@@ -43,6 +44,8 @@ def coordinated(text: str, start: int, end: int, is_name: Callable[[str], bool])
             return []
     elif len(phrases) > _MOST or is_name(text[start:end]):
         return []
+    elif all(is_name(text[slice(*phrase)]) for phrase in phrases):
+        return [Part(*phrase, text[slice(*phrase)]) for phrase in phrases]
     return _sharing(text, phrases, is_name, True) or _sharing(text, phrases, is_name, False)
 
 

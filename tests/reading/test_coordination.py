@@ -47,6 +47,11 @@ TYPES = {"type 1": "type 1 diabetes", "type 2 diabetes": "type 2 diabetes"}
         ("skin or lung cancer", "skin or lung cancer", {}),  # a name as a whole
         ("pain and renal failure", "renal failure", {}),  # no "pain failure"
         ("asthma, and weight loss", "weight loss", {}),
+        (
+            "asthma, and weight loss",
+            "asthma, and weight loss",
+            {"asthma": "asthma", "weight loss": "weight loss"},
+        ),
         ("breast and ovarian cyst", "breast and ovarian cyst", {}),
         ("cancer and breast cancer", "breast cancer", {}),  # a name of its own
     ],
