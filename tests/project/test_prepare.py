@@ -138,7 +138,7 @@ def test_mesh_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")
     assert "spacy project run prepare" in capsys.readouterr().out
-    mesh = Entity("D1", "Leukemia", ("LEUK7", "AML-1"), ("Disease", "X"), alt_ids=("151430", "C9"))
+    mesh = Entity("D1", "Leukemia", ("LEUK7", "AML-1"), ("X",), alt_ids=("151430", "C9"))
     joined = [mesh, Entity("300323", "GOUT 3", ("HPRT",))]
     prepare.write_entities(tmp_path / "kb/mesh.jsonl.gz", joined)
     ascii = "*NEWRECORD\nMH = Leukaemia\nENTRY = AML-1\nUI = D1\n"

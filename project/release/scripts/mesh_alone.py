@@ -121,8 +121,11 @@ def mesh_only(
         # MEDIC calls a record of MeSH by its name in MeSH: the canonical name always stays.
         aliases = tuple(other for other in others if _is_mesh_name(other, entity, mesh, medic))
         left_out.update(ids=len(entity.alt_ids) - len(alt_ids), names=len(others) - len(aliases))
-        types = tuple(_MESH_BRANCH if type == _MEDIC_TYPE else type for type in entity.types)
-        yield entity._replace(canonical_name=name, aliases=aliases, alt_ids=alt_ids, types=types)
+        types = [_MESH_BRANCH if type == _MEDIC_TYPE else type for type in entity.types]
+        if entity.concept_id in medic:  # mental disorders are not in that branch
+            types = sorted({*types, _MESH_BRANCH})
+        kept = {"canonical_name": name, "aliases": aliases, "alt_ids": alt_ids}
+        yield entity._replace(**kept, types=tuple(types))
 
 
 def _is_mesh_name(name: str, entity: Entity, mesh: Names, medic: Names) -> bool:

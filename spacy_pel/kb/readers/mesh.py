@@ -26,15 +26,17 @@ BRANCHES = {
     "Z": "Geographicals",
 }  # fmt: skip
 _BRANCH_TYPES = tuple(SemanticType(name, code, code) for code, name in BRANCHES.items())
+_MENTAL_DISORDERS = "F03"
 VOCABULARY = "MSH"  # as UMLS names it
 
 
 def _read(path: Path, options: ReadOptions) -> Source:
     """The records of a file, or of the files of a folder, as entities.
 
-    All terms of a record are names. The types are the top branches of the tree numbers, and the
-    parents are the descriptors one step above. A supplementary record has the descriptors that it is
-    mapped to as parents, and their types if their file is read together with its own.
+    All terms of a record are names. The types are the top branches of the tree numbers; mental disorders
+    are diseases, too, as they are in MEDIC. The parents are the descriptors one step above. A supplementary
+    record has the descriptors that it is mapped to as parents, and their types if their file is read
+    together with its own.
     """
     files = _xml_files(path) if path.is_dir() else [path]
     if not files:
@@ -59,7 +61,10 @@ def _entities(files: list[Path]) -> Iterator[Entity]:
             problem = f"{place}: the record {id or name!r} has no id or no name"
             raise PelError(problem, "give whole files of descriptors or supplementary concepts")
         mapped = [descriptor.lstrip("*") for descriptor in _texts(record, _MAPPED)]
-        letters = {number[0] for each in (id, *mapped) for number in numbers.get(each, ())}
+        tree = [number for each in (id, *mapped) for number in numbers.get(each, ())]
+        letters = {number[0] for number in tree}
+        if any(number.startswith(_MENTAL_DISORDERS) for number in tree):
+            letters.add("C")
         above = (descriptors.get(number.rpartition(".")[0]) for number in numbers.get(id, ()))
         entity = Entity(
             concept_id=id,

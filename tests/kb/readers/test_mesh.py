@@ -39,7 +39,7 @@ DESCRIPTORS = (
         concept(["Flu &amp; cold", "Grippe"], "A virus."),
     )
     + descriptor("D1", "Infections", ["C01.5"], concept(["Infections"]))
-    + descriptor("D3", "Female", [], concept(["Female"]))
+    + descriptor("D3", "Mania", ["F03.2"], concept(["Mania"]))
 )
 SUPPLEMENT = (
     '<SupplementalRecord SCRClass="3"><SupplementalRecordUI>C7</SupplementalRecordUI>'
@@ -61,7 +61,7 @@ ENTITIES = [
         **{"types": TYPES, "definition": "A virus.", "parents": ("D1",)},
     ),
     of_mesh("D1", "Infections", "Infections", types=("Diseases",)),
-    of_mesh("D3", "Female", "Female"),
+    of_mesh("D3", "Mania", "Mania", types=TYPES),  # mental disorders are diseases, too
 ]
 RARE_FIELDS = {"types": TYPES, "definition": "Rare.", "parents": ("D2",)}
 
