@@ -19,7 +19,7 @@ from ..corpora.document_corpus import open_corpus
 from ..errors import PelError
 from ..evaluation.calibration import feature_weights
 from ..jobs.kb_rows import LinkerRows
-from ..kb.change import MentionEncoder, learn_mentions, set_mention_weight
+from ..kb.change import learn_mentions, set_mention_weight
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.mentions import (
     NEAREST,
@@ -29,6 +29,7 @@ from ..kb.mentions import (
     PassageMention,
     scored_pairs,
 )
+from ..kb.vector_writing import Encoder
 from ..pipeline.pipelines import linker_of
 from ..spans import gold_ids, mention_spans
 
@@ -157,7 +158,7 @@ class Queries(NamedTuple):
 
 
 def queries_of_passages(
-    kb: KnowledgeBase, encoder: MentionEncoder, passages: Sequence[MentionPassage]
+    kb: KnowledgeBase, encoder: Encoder, passages: Sequence[MentionPassage]
 ) -> Queries:
     """The mentions of documents that the KB has not learnt."""
     vectors = encoder.mention_vectors(passages)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class LinkerRows:
     """What the retriever of a linker encodes for a KB: rows of entities, and mentions.
 
-    It is a ``RowEncoder`` and a ``MentionEncoder`` of ``kb``. PelError if the linker has no weights.
+    It is an ``Encoder`` of ``kb``. PelError if the linker has no weights.
     """
 
     def __init__(self, linker: ProxyLinker, nlp: Language | None = None) -> None:

@@ -17,7 +17,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from .transaction import (
     write_settings,
     writing,
 )
-from .vector_writing import MentionEncoder, encoded_mentions, insert_rows
+from .vector_writing import Encoder, encoded_mentions, insert_rows
 
 # How much mentions count before that is fitted.
 UNFITTED = MentionWeight(0.2, 0.5)
@@ -48,16 +48,6 @@ _QUICK = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size
 _VALUES = ", ".join("?" * len(Entity._fields))
 _CHUNK = 1 << 16  # hashes of names written at a time
 _WORDS_HELD = 1 << 24  # bytes of the index of words in memory before they are written
-
-
-class RowEncoder(Protocol):
-    """Encodes entities as the KB's others were encoded; fingerprint and kind of row must be the KB's."""
-
-    fingerprint: str
-    row_kind: str
-
-    def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        """Vectors, float32 [n, dim], and the place of each row's entity in ``entities``, int64 [n]."""
 
 
 class ChangeCounts(NamedTuple):
@@ -127,7 +117,7 @@ def change_entities(
     path: str | Path,
     kind: str,
     entities: Iterable[Entity],
-    encoder: RowEncoder | None = None,
+    encoder: Encoder | None = None,
     *,
     types: Iterable[SemanticType] = (),
     sources: Sequence[str] = (),
@@ -229,10 +219,7 @@ def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
 
 
 def learn_mentions(
-    path: str | Path,
-    source: str,
-    passages: Iterable[MentionPassage],
-    encoder: MentionEncoder | None,
+    path: str | Path, source: str, passages: Iterable[MentionPassage], encoder: Encoder | None
 ) -> int:
     """Gives a KB the mentions of a source, in place of those it had of it; returns their number.
 
@@ -305,7 +292,7 @@ def _note_mentions(change: Writing, *parts: object, **about: object) -> dict[str
     return counts
 
 
-def _check_encoder(kb: KnowledgeBase, encoder: RowEncoder | MentionEncoder | None, of: str) -> None:
+def _check_encoder(kb: KnowledgeBase, encoder: Encoder | None, of: str) -> None:
     if encoder is None:
         problem = f"{kb.path}: has vectors, so {of} need vectors too"
         raise PelError(problem, "give the pipeline that made them: --pipeline PIPELINE")

@@ -16,7 +16,7 @@ from ..errors import PelError
 from ..system.duckdb_session import duckdb_connection
 from ..system.whole_files import sha256, whole_file, whole_folder
 from .knowledge_base import KnowledgeBase
-from .records.entity import Entity
+from .records.entity import LISTS, Entity
 from .records.semantic_types import SemanticType
 from .store import KB_FILE, connected, vector_files
 from .transaction import write_checksums
@@ -120,8 +120,7 @@ def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PelError(f"{folder}: exists", "choose an empty or new folder")
-    lists = {name for name, default in Entity._field_defaults.items() if default == ()}
-    texts = {name: "VARCHAR[]" if name in lists else "VARCHAR" for name in Entity._fields}
+    texts = {name: "VARCHAR[]" if name in LISTS else "VARCHAR" for name in Entity._fields}
     types = dict.fromkeys(SemanticType._fields, "VARCHAR")
     places = ("document", "text", "start", "stop", "concept_id")
     kinds = ("VARCHAR", "VARCHAR", "INTEGER", "INTEGER", "VARCHAR")

@@ -110,8 +110,7 @@ class KnowledgeBase:
 
     def _see(self, store: Store, settings: Settings, held: ExitStack) -> None:
         self.__dict__ = {"path": self.path}  # without what was read of the KB before
-        self.settings = settings
-        self._store = store
+        self.settings, self._store = settings, store
         self._count: int = settings["next_number"]
         self._masks: dict[SearchFilter, np.ndarray] = {}
         # It does not unlock (LOCK_UN), which would take the lock from forked children as well.
@@ -445,15 +444,10 @@ class KnowledgeBase:
     ) -> Candidates:
         """The k best entities of each query, scored by the best of their rows, then by concept id.
 
-        Args:
-            vectors: The queries, float32 [n, dim].
-            k: The number of candidates for each query.
-            only: The entities that may be found; still k of them, if the KB has that many.
-            with_mentions: Whether learnt mentions near a query add to the score (``mentions``).
-
-        Raises:
-            PelError: The KB has no vectors, the queries do not fit them, or the KB does not have a
-                type or a source of the filter.
+        ``vectors`` are float32 [n, dim]. ``only`` says which entities may be found: still k, if the KB has
+        that many. ``with_mentions``: learnt mentions near a query add to the score (``mentions``).
+        PelError if the KB has no vectors, queries do not fit them, or it lacks a type or source of
+        the filter.
         """
         stored, allowed = self.vectors, self._allowed(only)
         if self.settings["mentions"] and with_mentions:
@@ -541,10 +535,9 @@ def _seen(folder: Path) -> tuple[Store, Settings, ExitStack]:
 def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError]:
     """The problems of a KB folder, each with its remedy; an empty list if the KB is whole.
 
-    Vectors and their index are compared with their checksums, and so is the database unless it was
-    changed since it was built, embedded or assembled. Then SQLite checks the database, and each record
-    is compared with its own checksum. ``progress`` is called with the number of bytes read since the
-    last call.
+    Files are compared with their checksums: the database only if it was not changed since it was built,
+    embedded or assembled. Then SQLite checks it, and each record is compared with its own checksum.
+    ``progress`` is called with the number of bytes read since the last call.
     """
     try:
         with KnowledgeBase.open(path) as kb:

@@ -12,16 +12,10 @@ import numpy as np
 from ..errors import PelError
 from .knowledge_base import KnowledgeBase
 from .mentions import MentionPassage
+from .records.entity import Entity
 from .transaction import Writing, temporary_path, write_checksums, writing
 from .vectors.building import write_index
-from .vectors.matrix import (
-    DTYPES,
-    Projection,
-    VectorMatrix,
-    coded,
-    principal_projection,
-    written_matrix,
-)
+from .vectors.matrix import DTYPES, Projection, VectorMatrix, coded, written_matrix
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +27,15 @@ _ENCODED = 64  # passages given to the encoder at a time
 Batches = Iterable[tuple[np.ndarray, np.ndarray]]
 
 
-class MentionEncoder(Protocol):
-    """Encodes the mentions of passages as a linker reads mentions."""
+class Encoder(Protocol):
+    """Encodes entities as the KB's others were encoded, and mentions as a linker reads them."""
 
-    fingerprint: str  # of its entity encoder, as the KB has it
+    fingerprint: str  # of what encodes entities, as the KB has it
+    row_kind: str  # as the KB has it
     mention_fingerprint: str  # of all that decides the vectors of mentions
+
+    def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
+        """Vectors, float32 [n, dim], and the place of each row's entity in ``entities``, int64 [n]."""
 
     def mention_vectors(self, passages: Sequence[MentionPassage]) -> np.ndarray:
         """The vectors of all mentions of the passages, in their order: float32 [n, dim]."""
@@ -54,26 +52,22 @@ def write_vectors(
     index: str = "auto",
     stored_dim: int | None = None,
     alike: float | None = None,
-    mentions: MentionEncoder | None = None,
+    mentions: Encoder | None = None,
 ) -> KnowledgeBase:
     """Writes the vectors of a KB, replacing those it has, and opens the KB.
 
-    After any error or interruption, the KB stays as it was. A shortened vector is the projection of the
-    vector onto the principal axes of all vectors, scaled to the same length. Each search projects its
-    queries, so the pipeline works as with whole vectors.
+    After any error or interruption, the KB stays as it was.
 
     Args:
-        batches: Pairs of vectors, float32 [b, dim], and the number of each vector's entity [b]. The
-            entities must come in the order of ``KnowledgeBase.numbers_by_id``. Search compares by
-            inner product, so give vectors of length 1 to search by cosine.
-        dim: The length of the vectors.
-        fingerprint: That of the encoder.
-        row_kind: What a row stands for.
+        batches: Pairs of vectors, float32 [b, dim], and the number of each vector's entity [b], in the
+            order of ``KnowledgeBase.numbers_by_id``. Give vectors of length 1 to search by cosine.
+        dim, fingerprint, row_kind: The length of the vectors, their encoder, what a row stands for.
         dtype: The type of the stored vectors: "float32", "float16", "int8" or "auto", which is
             float16 for many rows and for an "approximate" index, and float32 otherwise.
         index: How they are searched: "exact", "approximate" or "auto", which is approximate for
             many rows: by short codes, or for very many rows by lists.
-        stored_dim: The length of the vectors as they are stored; None: their own.
+        stored_dim: The length of the vectors as they are stored; None: their own. If it is less, they
+            are projected onto the principal axes of all, and so are the queries of each search.
         alike: Rows of one entity with this cosine or more share a short code. There are fewer codes
             then, and some of the last candidates differ. None: each row has its own.
         mentions: Makes new vectors of the mentions that the KB has learnt.
@@ -121,7 +115,7 @@ def insert_rows(change: Writing, batches: Batches, projection: Projection | None
 
 
 def _file(
-    change: Writing, batches: Batches, about: dict[str, Any], mentions: MentionEncoder | None
+    change: Writing, batches: Batches, about: dict[str, Any], mentions: Encoder | None
 ) -> None:
     """Writes a file of all vectors of a KB with its index. ``about`` goes to the KB's settings."""
     dim, dtype, index = about["dim"], about["dtype"], about["index"]
@@ -155,7 +149,7 @@ def _file(
         dtype = "float32" if len(owners) <= FLOAT32_ROWS[index] else "float16"
     projection, blocks = None, (block for _, block in whole.blocks())
     if about["stored_dim"] < dim:
-        projection, about["kept"] = principal_projection(whole, about["stored_dim"])
+        projection, about["kept"] = Projection.principal(whole, about["stored_dim"])
         blocks = map(projection.projected_rows, blocks)
     if projection or dtype != "float32":
         path = temporary_path(change.folder, ".npy")
@@ -198,9 +192,7 @@ def _file(
     write_checksums(change.folder)
 
 
-def encoded_mentions(
-    encoder: MentionEncoder, passages: Iterable[MentionPassage]
-) -> Iterator[bytes]:
+def encoded_mentions(encoder: Encoder, passages: Iterable[MentionPassage]) -> Iterator[bytes]:
     """The vector of each mention, as a KB stores it."""
     stream = iter(passages)
     while block := list(islice(stream, _ENCODED)):

@@ -8,7 +8,7 @@ import pytest
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.vectors.matrix import VectorMatrix, principal_projection
+from spacy_pel.kb.vectors.matrix import Projection, VectorMatrix
 
 from .living import ENTITIES, NameRows, embed, living_kb, name_vector
 
@@ -30,7 +30,7 @@ def axes_of(kb: KnowledgeBase) -> np.ndarray:
 def test_the_axes_are_the_principal_ones() -> None:
     random = np.random.default_rng(0)
     rows = random.standard_normal((50, 8)) * [1, 9, 2, 8, 3, 7, 4, 6] + 1
-    projection, share = principal_projection(VectorMatrix(rows.astype(np.float32)), 3)
+    projection, share = Projection.principal(VectorMatrix(rows.astype(np.float32)), 3)
     _, values, expected = np.linalg.svd(rows)
     plane = expected[:3].T @ expected[:3]
     np.testing.assert_allclose(projection.axes @ projection.axes.T, plane, atol=1e-5)

@@ -32,9 +32,8 @@ def build_from_sources(
 ) -> KnowledgeBase:
     """Build a KB of one or several sources. An existing KB is replaced.
 
-    Records with the same id become one entity, and so do records whose ids mean the same by a
-    mapping. The name and the definition are those of the first source. The KB has no vectors yet.
-    After an error or an interruption, the folder is as it was.
+    Records with the same id become one entity, and so do records whose ids mean the same by a mapping.
+    The name and the definition are those of the first source. For the rest see ``build_kb``.
 
     Args:
         sources: Files or folders to read.
@@ -45,7 +44,6 @@ def build_from_sources(
         types: The types of entities that are kept; see ``of_types``. None given: all.
         without_types: The types of entities that are left out.
         options: Choices that only some formats know.
-        in_any_order: As of ``build_kb``.
         progress: Wraps the entities of a source, with its file name.
 
     Raises:
@@ -67,9 +65,9 @@ def build_from_sources(
     defined = [type for source in opened.values() for type in source.types]
     if types or without_types:
         entities = of_types(united(entities), defined, types, without_types)
-    versions = [(path, source.version) for path, source in opened.items()]
-    sources = [source_name(*each) for each in versions] + list(map(str, (*mappings, *retired)))
-    return build_kb(entities, out, types=defined, sources=sources, in_any_order=in_any_order)
+    names = [source_name(path, source.version) for path, source in opened.items()]
+    names += map(str, (*mappings, *retired))
+    return build_kb(entities, out, types=defined, sources=names, in_any_order=in_any_order)
 
 
 def source_name(path: Path, version: str | None) -> str:
@@ -90,13 +88,12 @@ def with_retired(entities: Iterable[Entity], tables: Sequence[Path]) -> Iterator
                 remedy = "write the old id, a tab and the id of today"
                 raise PelError(f"{path}: line {number} has no tab", remedy)
             old[rest.partition("\t")[0].strip()].append(retired.strip())
-    unused = set(old)
+    is_used = False
     for entity in entities:
-        ids = (entity.concept_id, *entity.alt_ids)
-        unused -= set(ids)
-        gone = [id for current in ids for id in old.get(current, ())]
+        gone = [old_id for id in (entity.concept_id, *entity.alt_ids) for old_id in old.get(id, ())]
+        is_used |= bool(gone)
         yield entity._replace(retired_ids=(*entity.retired_ids, *gone)) if gone else entity
-    if unused == set(old):
+    if not is_used:
         raise PelError(
             f"{', '.join(map(str, tables))}: no entity has one of the {len(old):,} ids of today",
             "give the table that belongs to these sources",

@@ -40,15 +40,10 @@ def fetch_ontology(
 ) -> tuple[Path, int, str | None]:
     """Download an ontology of ``ONTOLOGIES`` into a folder, and read it to its end.
 
-    The file, the number of entities in it, and its release, if it says so, are returned.
-
-    The file appears whole and read, or not at all: after an error the folder is as it was.
-    ``received`` is told the number of bytes of each block, and the total if it is known; ``progress``
-    wraps the entities while they are read.
-
-    Raises:
-        PelError: There is no such name, the address cannot be reached, the download broke off, or
-            what came is no such ontology.
+    The file, the number of entities in it, and its release, if it says so, are returned. The file
+    appears whole and read, or not at all. ``received`` is told the number of bytes of each block, and
+    the total if it is known; ``progress`` wraps the entities while they are read. PelError if there is
+    no such name, the address cannot be reached, the download broke off, or what came cannot be read.
     """
     if name not in ONTOLOGIES:
         raise PelError(f"no ontology {name!r} is known", f"choose of: {', '.join(ONTOLOGIES)}")

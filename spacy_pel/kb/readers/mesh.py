@@ -40,9 +40,8 @@ def _read(path: Path, options: ReadOptions) -> Source:
     """
     files = _xml_files(path) if path.is_dir() else [path]
     if not files:
-        raise PelError(
-            f"{path}: holds no desc*.xml or supp*.xml", "give a folder with MeSH's files"
-        )
+        problem = f"{path}: holds no desc*.xml or supp*.xml"
+        raise PelError(problem, "give a folder with MeSH's files")
     year = re.search(r"(?:19|20)\d\d", files[0].name)
     return Source(_entities(files), _BRANCH_TYPES, year[0] if year else None)
 
@@ -101,9 +100,5 @@ def _texts(record: ElementTree.Element, path: str) -> list[str]:
 
 
 MESH_XML = SourceFormat(
-    "mesh-xml",
-    _read,
-    ("*.xml", "desc????", "supp????"),
-    is_folder=_xml_files,
-    folder="desc*.xml",
+    "mesh-xml", _read, ("*.xml", "desc????", "supp????"), is_folder=_xml_files, folder="desc*.xml"
 )

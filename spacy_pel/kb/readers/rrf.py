@@ -5,6 +5,7 @@ Only MRCONSO is needed. ``UmlsRecipe`` says which rows count.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -30,14 +31,14 @@ COLUMNS = {
 }
 _LOOKED_AT = 1 << 16  # bytes at the start of release.dat, which has some hundred
 # MedMentions ST21pv: 21 semantic types, each with its descendants, by tree number.
-ST21PV_TYPES = (
+_ST21PV_TYPES = tuple(
     "A1.1.4 A1.1.2 A1.2 A2.1.4.1 A1.4.2 A2.2 B2.3 B2.2.1 B1.3.1 B1.3.2 A1.3.1 A2.1.5 A2.6.1 A2.7 "
-    "A2.9.1 A2.9.2 A1.4.1 A1.4.3 A2.4 A2.3.1 A1.1.3"
-).split()
-ST21PV_VOCABULARIES = (
+    "A2.9.1 A2.9.2 A1.4.1 A1.4.3 A2.4 A2.3.1 A1.1.3".split()
+)
+_ST21PV_VOCABULARIES = tuple(
     "CPT FMA GO HGNC HPO ICD10 ICD10CM ICD9CM MDR MSH MTH NCBI NCI NDDF NDFRT OMIM RXNORM "
-    "SNOMEDCT_US"
-).split()
+    "SNOMEDCT_US".split()
+)
 # scispaCy's choice: their definitions are written for people; others are often for machines.
 DEFINITION_SOURCES = ("NCI_BRIDG", "NCI_NCI-GLOSS", "NCI", "GO", "MSH", "NCI_FDA")
 
@@ -45,9 +46,8 @@ DEFINITION_SOURCES = ("NCI_BRIDG", "NCI_NCI-GLOSS", "NCI", "GO", "MSH", "NCI_FDA
 class UmlsRecipe(NamedTuple):
     """How a UMLS release is read. The defaults give what scispaCy exports (the preset "full").
 
-    The preset "st21pv" gives the subset of MedMentions ST21pv: 21 types with their descendants, 18
-    vocabularies, English, no suppressed rows. It chooses names by MRRANK, as arboEL's data do: the
-    name that the flags mark may be of no such vocabulary. None keeps all.
+    The preset "st21pv" gives the subset of MedMentions ST21pv, in English. It chooses names by MRRANK,
+    as arboEL's data do: the name that the flags mark may be of no such vocabulary. None keeps all.
     """
 
     languages: tuple[str, ...] | None = ("ENG",)  # LAT of names; of definitions if MRSAB says it
@@ -80,8 +80,10 @@ class UmlsRecipe(NamedTuple):
         return sorted(codes)
 
 
-_ST21PV = UmlsRecipe(("ENG",), tuple(ST21PV_VOCABULARIES), tuple(ST21PV_TYPES), "rank")
-PRESETS = {"full": UmlsRecipe(), "st21pv": _ST21PV}
+PRESETS = {
+    "full": UmlsRecipe(),
+    "st21pv": UmlsRecipe(("ENG",), _ST21PV_VOCABULARIES, _ST21PV_TYPES, "rank"),
+}
 
 
 class ReleaseKind(NamedTuple):
@@ -118,11 +120,11 @@ def read_rrf(path: Path, options: ReadOptions, kind: ReleaseKind = _UMLS) -> Sou
     with opened_release(meta, COLUMNS, files, "|") as release:
         query = "SELECT DISTINCT STY, TUI, STN FROM MRSTY ORDER BY TUI, STY, STN"
         types = tuple(SemanticType(*row) for row in release.fetched(query))
-    named = None
+    version = None
     if (meta / "release.dat").is_file():
         with opened_bytes(meta / "release.dat") as file:
-            named = re.search(rb"umls\.release\.name=(\S+)", file.read(_LOOKED_AT))
-    version = named[1].decode("utf-8", "replace") if named else None
+            if named := re.search(rb"umls\.release\.name=(\S+)", file.read(_LOOKED_AT)):
+                version = named[1].decode("utf-8", "replace")
     return Source(_entities(meta, kind, options.umls or UmlsRecipe(), types), types, version)
 
 
@@ -139,7 +141,7 @@ def _meta_folder(path: Path, kind: ReleaseKind = _UMLS) -> Path | None:
 def _file(folder: Path, table: str) -> list[Path]:
     """The file of a table, plain or ``.gz``, if there is one."""
     paths = (folder / f"{table}.RRF", folder / f"{table}.RRF.gz")
-    return [path for path in paths if path.exists() or path.is_symlink()][:1]
+    return list(filter(os.path.lexists, paths))[:1]
 
 
 def _entities(

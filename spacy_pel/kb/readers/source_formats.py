@@ -24,10 +24,7 @@ def _read_kb_folder(path: Path, options: ReadOptions) -> Source:
 
 
 KB = SourceFormat(
-    "kb",
-    _read_kb_folder,
-    is_folder=lambda path: (path / KB_FILE).is_file(),
-    folder="a built KB",
+    "kb", _read_kb_folder, is_folder=lambda path: (path / KB_FILE).is_file(), folder="a built KB"
 )
 # A file or folder has the first of these formats that fits.
 SOURCE_FORMATS = (

@@ -11,7 +11,6 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 RESERVED_ID = "NIL"  # spans.NIL: what a mention without an entity has in place of an id
 LONGEST_ID = 1_000
 LONGEST_TEXT = 1_000_000
-_LISTS = ("aliases", "types", "alt_ids", "parents", "retired_ids", "xrefs", "sources")
 _PREFIXED = re.compile(r"(?:UMLS(?:_CUI)?:(C\d{7})|(?:MESH|MSH):([CD]\d+))", re.IGNORECASE)
 
 
@@ -59,6 +58,9 @@ class Entity(NamedTuple):
         return tuple(dict.fromkeys(found))
 
 
+LISTS = tuple(name for name, default in Entity._field_defaults.items() if default == ())
+
+
 def cleaned(entity: Entity) -> Entity:
     """The entity with printable texts, and without blank or repeated names, types, ids and sources.
 
@@ -74,15 +76,14 @@ def cleaned(entity: Entity) -> Entity:
         problem = f"the entity {name!r} has the id {RESERVED_ID!r}"
         reason = "which stands for mentions without an entity"
         raise PelError(f"{problem}, {reason}", "give it another id")
-    texts = ("aliases", "types", "xrefs", "sources")
+    aliases, types, xrefs, sources = (
+        tuple(dict.fromkeys(filter(None, (_printable(text, concept_id) for text in texts))))
+        for texts in (entity.aliases, entity.types, entity.xrefs, entity.sources)
+    )
+    definition = _printable(entity.definition or "", concept_id) or None
+    parents = _identifiers(entity.parents, entity, {concept_id})
     return Entity(
-        concept_id=concept_id,
-        canonical_name=name,
-        definition=_printable(entity.definition or "", concept_id) or None,
-        alt_ids=alt_ids,
-        parents=_identifiers(entity.parents, entity, {concept_id}),
-        retired_ids=retired_ids,
-        **{field: _distinct(getattr(entity, field), concept_id) for field in texts},
+        concept_id, name, aliases, types, definition, alt_ids, parents, retired_ids, xrefs, sources
     )
 
 
@@ -119,10 +120,6 @@ def _printable(text: str, concept_id: str) -> str:
     return (text if text.isprintable() else _UNPRINTABLE.sub(" ", text)).strip()
 
 
-def _distinct(texts: Iterable[str], concept_id: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, (_printable(text, concept_id) for text in texts))))
-
-
 def plain_id(id: str) -> str:
     """An identifier as its vocabulary writes it: "C0012634" for "UMLS:C0012634", and so for MeSH."""
     match = _PREFIXED.fullmatch(id)
@@ -135,7 +132,7 @@ def joined(first: Entity, *others: Entity) -> Entity:
     The id, name and definition are those of the first; if it has no definition, that of the next.
     The others' ids become alternative ids, and their names aliases. Lists are united in order.
     """
-    lists = {name: list(getattr(first, name)) for name in _LISTS}
+    lists = {name: list(getattr(first, name)) for name in LISTS}
     definition = first.definition
     for entity in others:
         if entity.canonical_name != first.canonical_name:

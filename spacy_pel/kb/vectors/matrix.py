@@ -152,6 +152,23 @@ class Projection:
         self.axes = axes
         self.dim, self.width = axes.shape
 
+    @classmethod
+    def principal(cls, matrix: VectorMatrix, width: int) -> tuple[Projection, float]:
+        """That which keeps the most of the rows' squared length, and the share of it.
+
+        The axes span the first eigenvectors of the rows' second moments. The rows are not centred,
+        because their inner products are to stay. Then the axes are rotated at random, so that each
+        number of a stored row carries equally much: codes quantize all numbers equally finely.
+        """
+        moments = np.zeros((matrix.dim, matrix.dim))
+        for _, block in matrix.blocks():
+            moments += block.T @ block
+        values, vectors = np.linalg.eigh(moments)
+        share = values[::-1][:width].sum() / values.sum()
+        random = np.random.default_rng(_SEED).standard_normal((width, width))
+        axes = vectors[:, ::-1][:, :width] @ np.linalg.qr(random)[0]
+        return cls(np.ascontiguousarray(axes, dtype=np.float32)), float(share)
+
     def projected_rows(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors [n, dim] as they are stored: float32 [n, width], scaled to the same lengths."""
         rows = vectors @ self.axes
@@ -167,20 +184,3 @@ class Projection:
         """Queries [n, dim] on the axes: float32 [n, width]. Each is computed alone, for its last bits."""
         shape = len(vectors), self.width
         return np.array([vector @ self.axes for vector in vectors], np.float32).reshape(shape)
-
-
-def principal_projection(matrix: VectorMatrix, width: int) -> tuple[Projection, float]:
-    """The projection onto ``width`` axes that keeps the most of the rows' squared length, and the share.
-
-    The axes span the first eigenvectors of the rows' second moments. The rows are not centred, because
-    their inner products are to stay. Then the axes are rotated at random, so that each number of a
-    stored row carries equally much: codes quantize all numbers equally finely.
-    """
-    moments = np.zeros((matrix.dim, matrix.dim))
-    for _, block in matrix.blocks():
-        moments += block.T @ block
-    values, vectors = np.linalg.eigh(moments)
-    share = values[::-1][:width].sum() / values.sum()
-    random = np.random.default_rng(_SEED).standard_normal((width, width))
-    axes = vectors[:, ::-1][:, :width] @ np.linalg.qr(random)[0]
-    return Projection(np.ascontiguousarray(axes, dtype=np.float32)), float(share)
