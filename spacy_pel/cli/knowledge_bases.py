@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Exit, Option
 
 from ..errors import PelError
-from ..kb.readers import ReadOptions, UmlsRecipe, format_names
+from ..kb.readers import SOURCE_FORMATS, ReadOptions, UmlsRecipe
 from ..kb.readers.fetch_ontology import ONTOLOGIES, fetch_ontology
 from .apps import (
     KB,
@@ -44,7 +44,7 @@ def build_cli(
     paths: Sources,
     mapping: Annotated[Files, Option(help="SSSOM table; may be repeated")] = None,
     retired: Annotated[Files, Option(help="Table of old and new ids; may be repeated")] = None,
-    format: Annotated[Text, Option(help=f"{', '.join(format_names())} [default: detected]")] = None,
+    format: Annotated[Text, Option(help=f"{', '.join(SOURCE_FORMATS)} [default: detected]")] = None,
     column: Annotated[Texts, Option(metavar="FIELD=COLUMN", help="Of a table; repeatable")] = None,
     preset: Annotated[str, Option(help="Recipe for UMLS: full or st21pv")] = "full",
     language: Annotated[Texts, Option(help="UMLS: languages (LAT); or all")] = None,

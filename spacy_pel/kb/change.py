@@ -29,19 +29,10 @@ from .records.entity import Entity, cleaned, joined, renamed
 from .records.names import name_hash, normalised, searched_text
 from .records.semantic_types import SemanticType
 from .store import FIELDS, KIND, POSTING, SCHEMA, SCHEMA_VERSION, entity_of, entity_row, record_crc
-from .transaction import (
-    Writing,
-    folder_lock,
-    put_in_place,
-    temporary_path,
-    write_checksums,
-    write_settings,
-    writing,
-)
+from .transaction import Writing, folder_lock, put_in_place, temporary_path, write_settings, writing
 from .vector_writing import Encoder, encoded_mentions, insert_rows
 
-# How much mentions count before that is fitted.
-UNFITTED = MentionWeight(0.2, 0.5)
+UNFITTED = MentionWeight(0.2, 0.5)  # how much mentions count before that is fitted
 _ENCODED = 2048  # entities given to the encoder at a time
 _COUNTED = ("aliases", "alt_ids", "parents", "retired_ids", "xrefs")
 _QUICK = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
@@ -73,9 +64,7 @@ def build_kb(
     are ``joined``. ``types`` are those that the sources define; they are read after the entities. Names
     are looked up as they stand, or also ``in_any_order`` of their words (``names_by_words``).
 
-    Raises:
-        PelError: The folder holds something other than a KB, an entity is unusable, there are no
-            entities, or the disk is full.
+    PelError if the folder holds something else, an entity is unusable, there is none, or the disk is full.
     """
     folder = Path(path).absolute()
     set_option = "INSERT INTO word (word, rank) VALUES (?, ?)"
@@ -92,24 +81,19 @@ def build_kb(
             settings = {
                 "kind": KIND,
                 "schema_version": SCHEMA_VERSION,
-                "created_by": f"spacy-pel {__version__}",
-                "sources": list(sources),
-                "counts": counts,
-                "change": 0,
-                "next_number": counts["entities"],
-                "in_order": counts["entities"],
-                "checksum": digest,
                 "vectors": None,
                 "mentions": None,
-                "in_any_order": in_any_order,
             }
+            settings |= {"created_by": f"spacy-pel {__version__}", "sources": list(sources)}
+            settings |= {"counts": counts, "checksum": digest, "change": 0}
+            settings |= dict.fromkeys(("next_number", "in_order"), counts["entities"])
+            settings["in_any_order"] = in_any_order
             write_settings(database, settings)
             database.execute("INSERT INTO setting VALUES ('built', ?)", (digest,))
             database.execute("INSERT INTO word (word) VALUES ('optimize')")
             database.executemany(set_option, [("automerge", 4), ("hashsize", 1 << 20)])
             database.execute("COMMIT")
         put_in_place(new, folder)
-        write_checksums(folder)
     return KnowledgeBase.open(folder)
 
 
@@ -130,13 +114,11 @@ def change_entities(
     after ``refresh``. Entities with the same concept id are ``joined``.
 
     Args:
-        path: The folder of the KB.
         kind: "add": the KB has none of the ids. "update": it has all of them, and records that differ
             are replaced. "merge": entities are ``joined`` with its records, or added. "remove".
         entities: The records; of those to remove only the concept ids count.
         encoder: Makes their vectors. A KB without vectors needs none.
-        types: The types that the source of the entities defines.
-        sources: What is added to the sources of the KB.
+        types, sources: What is added to those of the KB.
         mapping: The ids that replace concept ids of the entities (``renamed``).
         acronyms: By source: an acronym, the concept id of an entity, and how many texts of the source
             define it so. They take the place of those of this source (``KnowledgeBase.definitions``).
@@ -196,14 +178,9 @@ def change_entities(
             counts.subtract(_counts(change.database, removed, number))
             counted = [(name, json.dumps(rows)) for name, rows in acronyms.items()]
             executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", counted)
-            change.note(
-                digest,
-                sorted(gone),
-                *counted,
-                counts=counts,
-                next_number=first + len(new),
-                sources=list(dict.fromkeys([*old["sources"], *sources])),
-            )
+            known = list(dict.fromkeys([*old["sources"], *sources]))
+            about = {"counts": counts, "next_number": first + len(new), "sources": known}
+            change.note(digest, sorted(gone), *counted, **about)
             if kb.has_vectors:
                 total = old["vectors"]["rows"] + insert_rows(change, rows, projection)
                 change.settings["vectors"] = {**old["vectors"], "rows": total - n_rows_gone}
@@ -239,19 +216,15 @@ def learn_mentions(
             raise PelError(problem, "give another corpus")
         made = iter(list(encoded_mentions(encoder, kept)) if change.settings["vectors"] else [])
         crc = 0
+        insert = "INSERT INTO passage (source, document, text) VALUES (?, ?, ?)"
+        into = "INSERT INTO mention (passage, start, stop, concept_id, vector)"
         with change.transaction():
             _delete(change, source)
             for document, text, mentions in kept:
                 crc = zlib.crc32(json.dumps([document, text, mentions]).encode(), crc)
-                passage = change.database.execute(
-                    "INSERT INTO passage (source, document, text) VALUES (?, ?, ?)",
-                    (source, document, text),
-                ).lastrowid
-                change.database.executemany(
-                    "INSERT INTO mention (passage, start, stop, concept_id, vector) "
-                    "VALUES (?, ?, ?, ?, ?)",
-                    [(passage, *mention, next(made, None)) for mention in mentions],
-                )
+                passage = change.database.execute(insert, (source, document, text)).lastrowid
+                rows = [(passage, *mention, next(made, None)) for mention in mentions]
+                change.database.executemany(f"{into} VALUES (?, ?, ?, ?, ?)", rows)
             fingerprint = encoder.mention_fingerprint if encoder else None
             counts = _note_mentions(change, crc, fingerprint=fingerprint)
     return counts[source]
@@ -324,10 +297,9 @@ def _sorted_rows(entities: Iterable[Entity]) -> Iterator[Sequence[str | None]]:
                     first = entity_row(joined(*map(entity_of, (first, *others))))
                 yield first
     except sqlite3.OperationalError as error:
-        raise PelError(
-            f"the entities cannot be sorted in {tempfile.gettempdir()} ({error})",
-            "free some space there, or set TMPDIR to a larger folder",
-        ) from error
+        problem = f"the entities cannot be sorted in {tempfile.gettempdir()} ({error})"
+        remedy = "free some space there, or set TMPDIR to a larger folder"
+        raise PelError(problem, remedy) from error
 
 
 def _write(

@@ -70,9 +70,9 @@ def compare_kbs(
 ) -> KBComparison:
     """Compare the entities of two KBs, given by their folders; PelError if one holds no whole KB.
 
-    Records are compared as they are, so another order of aliases is a difference. Vectors are not
-    compared. Memory does not grow with the size of the KBs. Each change is written to the output as JSON,
-    in order of concept id. ``n_ids`` is the number of ids to give of each kind.
+    Records are compared as they are, so another order of aliases is a difference; vectors are not. Memory
+    does not grow with the KBs. Each change is written to the output as JSON, in order of concept id, and
+    ``n_ids`` ids are given of each kind.
     """
     kinds, changed, first_ids = Counter[str](), Counter[str](), defaultdict[str, list[str]](list)
     with KnowledgeBase.open(old) as before, KnowledgeBase.open(new) as after, ExitStack() as stack:

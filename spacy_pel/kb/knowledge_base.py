@@ -7,28 +7,30 @@ import os
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache, cached_property, reduce
 from itertools import compress, islice
 from math import log
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import PelError
-from ..system.whole_files import lock_for_reading, sha256
+from ..system.whole_files import lock_for_reading, sha256, whole_file
 from .mentions import KnownMentions
-from .name_finder import NameFinder, kept_table, name_table
+from .name_finder import NameFinder, name_table
 from .names_by_words import stems_of
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType, types_meant
-from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName, SemanticTypeTree
+from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .store import KB_FILE, POSTING, Settings, Store, plain_file_size, stored_text, vector_files
 from .stored_vectors import StoredVectors
 from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings
 from .vectors.index import Candidates
+from .vectors.matrix import mapped
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
 _KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
@@ -226,9 +228,12 @@ class KnowledgeBase:
         """
         any_order = bool(self.settings.get("in_any_order"))
         name = f"{NAMES_PREFIX}{self.settings['checksum'][:16]}{'-any-order' * any_order}.npy"
-        table = kept_table(
-            self.path / name, lambda: name_table(progress(self), self.numbers(), any_order)
-        )
+        try:
+            table = mapped(self.path / name)
+        except PelError:
+            table = name_table(progress(self), self.numbers(), any_order)
+            with suppress(OSError), whole_file(self.path / name, "xb") as file:
+                np.save(file, table)
         return NameFinder(table, **choice)
 
     def definitions(self, acronym: str) -> Mapping[int, int]:
@@ -262,11 +267,11 @@ class KnowledgeBase:
         numbers = self.numbers_named(text)
         if matched := " ".join(f'"{word}"' for word in words(text)):
             numbers = np.union1d(numbers, self._selected(_HOLDING, matched, _COMPARED))
-        ranked = [
-            (-max(likeness(text, name) for name in entity.names), entity)
-            for entity in self._store.entities(numbers)
-        ]
-        return [entity for _, entity in sorted(ranked)[:limit]]
+
+        def rank(entity: Entity) -> tuple[float, Entity]:
+            return -max(likeness(text, name) for name in entity.names), entity
+
+        return sorted(self._store.entities(numbers), key=rank)[:limit]
 
     def near(self, names: Sequence[str], k: int) -> np.ndarray:
         """For each name the k entities that share its rarest words: int64 [n, k]; -1 for no entity.
@@ -373,9 +378,10 @@ class KnowledgeBase:
         )
 
     @property
-    def semantic_type_tree(self) -> SemanticTypeTree:
-        """The names of types by their codes, as in scispaCy."""
-        return SemanticTypeTree(self.semantic_types)
+    def semantic_type_tree(self) -> SimpleNamespace:
+        """As in scispaCy: ``get_canonical_name`` gives the name of a type by its code, or KeyError."""
+        names = {type.code or type.name: type.name for type in self.semantic_types}
+        return SimpleNamespace(get_canonical_name=names.__getitem__)
 
     @property
     def cui_to_entity(self) -> Mapping[str, CuiEntity]:
@@ -446,8 +452,7 @@ class KnowledgeBase:
 
         ``vectors`` are float32 [n, dim]. ``only`` says which entities may be found: still k, if the KB has
         that many. ``with_mentions``: learnt mentions near a query add to the score (``mentions``).
-        PelError if the KB has no vectors, queries do not fit them, or it lacks a type or source of
-        the filter.
+        PelError if the KB has no vectors, queries do not fit them, or it lacks a type or source.
         """
         stored, allowed = self.vectors, self._allowed(only)
         if self.settings["mentions"] and with_mentions:
@@ -547,10 +552,7 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
 
 
 def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]:
-    """The faults of the files, or, if there are none, of what they say together.
-
-    A PelError that is raised is one more.
-    """
+    """The faults of files, or, if none has one, of what they say together; PelError for one that ends it."""
     path, settings = kb.path / KB_FILE, kb.settings
     checksums = {file["name"]: file["sha256"] for file in vector_files(settings)}
     written = kb.path / CHECKSUMS

@@ -134,10 +134,9 @@ class KnownMentions:
         return NearMentions(scores, np.append(self.rows.numbers, -1)[rows], rows)
 
     def nearest_of(self, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """The row of the mention of each candidate that is nearest to its query, int64 [n, k].
+        """The row of the mention of each candidate that is nearest to its query; -1 if none counts.
 
-        Queries are float32 [n, dim], numbers of candidates int64 [n, k], -1 for none. It is -1 if no
-        mention is near enough to count.
+        Queries are float32 [n, dim], numbers of candidates int64 [n, k], -1 for none.
         """
         rows = np.full(numbers.shape, -1, dtype=np.int64)
         lines, columns = np.nonzero(numbers >= 0)

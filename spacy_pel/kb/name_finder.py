@@ -1,21 +1,16 @@
 """Finds the names of a knowledge base in text, by a table of hashes in a file of its folder."""
 
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from itertools import compress, islice
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import PelError
-from ..system.whole_files import whole_file
 from .names_by_words import phrases, same_words, stem, sums_of, with_meaning
 from .pieces import Pieces, hash_of, is_short_acronym
 from .records.entity import Entity
 from .records.names import american
-from .vectors.matrix import mapped
 
 _ANY_LENGTH = 255  # is stored as the length of an acronym, which may be short
 _BASE = np.uint64(0x9E3779B97F4A7C15)
@@ -35,10 +30,9 @@ class FoundNames(NamedTuple):
 class NameFinder:
     """Finds the longest names of a KB in text, and says whose they are.
 
-    A name begins and ends at the edge of a word. Of names that overlap, that one is found which begins
-    first; of those that begin at the same place, the longest. White space is ignored, and so are case
-    and British spelling, except in acronyms: one word of at most five letters, all of them capitals. A
-    name without a letter is never found.
+    A name has a letter, and begins and ends at the edge of a word. Of names that overlap, that one is
+    found which begins first; of those that begin at the same place, the longest. White space is ignored,
+    and so are case and British spelling, except in acronyms (``is_short_acronym``).
 
     A name is a hash of 64 bits, and a filter knows its beginnings: 33 bytes a name in all. They are one
     file in the KB's folder, which is mapped. Different names have the same hash with a chance of 2^-64.
@@ -157,16 +151,6 @@ def _exact(piece: str) -> int:
     return hash_of(piece, b"exact")
 
 
-def kept_table(path: Path, make: Callable[[], np.ndarray]) -> np.ndarray:
-    """A table that is mapped from its file, which is made if it can be."""
-    with suppress(PelError):
-        return mapped(path)
-    table = make()
-    with suppress(OSError), whole_file(path, "xb") as file:
-        np.save(file, table)
-    return table
-
-
 def name_table(
     entities: Iterable[Entity], numbers: np.ndarray, in_any_order: bool = False
 ) -> np.ndarray:
@@ -174,8 +158,7 @@ def name_table(
 
     "hashes" are ascending, "bounds" say whose "owners" are, and "lengths" are in characters. If names are
     also found by their words in any order, the hash of a name is the sum of its words, and "words" have
-    others that mean the same, "meant". That takes 6 microseconds and half a kilobyte of memory a name
-    (MeSH, 269,000 names).
+    others that mean the same, "meant". That takes 6 microseconds and half a kilobyte of memory a name.
     """
     columns, beginnings = [np.empty((4, 0), np.int64)], [np.empty(0, np.uint64)]
     stems, by_words = [np.empty(0, np.uint64)], [np.empty((3, 0), np.int64)]

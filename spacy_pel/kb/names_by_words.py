@@ -74,10 +74,8 @@ def same_words(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Stems, ascending, that mean the same as others, and for each the one that stands for all of them.
 
-    Args:
-        stems: uint64 [sum of sizes], those of all names, one name after the other.
-        sizes: int64 [n], how many stems each name has.
-        owners: int64 [n], whose names they are.
+    ``stems``, uint64, are those of all names, one name after the other; ``sizes``, int64 [n], says how many
+    each name has, and ``owners``, int64 [n], whose it is.
     """
     from scipy.sparse.csgraph import connected_components  # here: it takes a while
 

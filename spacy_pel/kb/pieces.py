@@ -7,8 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 
-# Texts and names are compared piece by piece: a piece is a word, or one other character. White space
-# only separates pieces.
+# Texts and names are compared piece by piece: a word, or one other character but white space.
 _PIECE = re.compile(r"(\w+|[^\w\s])")
 BREAK = ""  # a piece behind each text, which no name has
 _ACRONYM = 5  # the largest number of letters of an acronym

@@ -1,9 +1,7 @@
-"""What scispaCy's users read of a KB: its two dictionaries, which store nothing, and names of types."""
+"""What scispaCy's users read of a KB: its two dictionaries, which store nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
-
-from .records.semantic_types import SemanticType
 
 
 class CuiEntity(NamedTuple):
@@ -46,10 +44,7 @@ class EntitiesById(Mapping[str, CuiEntity]):
 
 
 class IdsByName(Mapping[str, set[str]]):
-    """From names, exactly as written, to the concept ids of the entities that have them.
-
-    Only the records hold the names as written, so listing or counting the names reads all records.
-    """
+    """From names, exactly as written, to concept ids. Listing or counting the names reads all records."""
 
     def __init__(self, kb: Any) -> None:
         self._kb = kb
@@ -65,14 +60,3 @@ class IdsByName(Mapping[str, set[str]]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-class SemanticTypeTree:
-    """The names of a KB's types by their codes, as of scispaCy's UmlsSemanticTypeTree."""
-
-    def __init__(self, types: Iterable[SemanticType]) -> None:
-        self._names = {type.code or type.name: type.name for type in types}
-
-    def get_canonical_name(self, type_id: str) -> str:
-        """The name of the type with this code, or of one that has no code; KeyError without one."""
-        return self._names[type_id]

@@ -105,8 +105,7 @@ class Store:
 
     def close(self) -> None:
         """Closes the connection of this process. A later look-up makes a new one."""
-        connection = self._connections.pop(os.getpid(), None)
-        if connection is not None:
+        if connection := self._connections.pop(os.getpid(), None):
             connection.close()
 
     def read(
@@ -189,11 +188,9 @@ class Store:
         self, numbers: Sequence[int] | np.ndarray, columns: str, make: Callable[..., T]
     ) -> list[T]:
         """What is made of columns of the records with these numbers; errors as of ``entities``."""
-        query = (
-            f"SELECT {columns} FROM json_each(?) LEFT JOIN entity ON number = value ORDER BY key"
-        )
+        found = "json_each(?) LEFT JOIN entity ON number = value ORDER BY key"
         wanted = np.asarray(numbers, dtype=np.int64).tolist()
-        return self.read(query, json.dumps(wanted), make=make)
+        return self.read(f"SELECT {columns} FROM {found}", json.dumps(wanted), make=make)
 
 
 def connected(path: Path, to_write: bool = False) -> sqlite3.Connection:

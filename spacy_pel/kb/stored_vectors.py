@@ -1,7 +1,6 @@
 """The vectors of a KB as they are read: a file of rows with its index, and the rows added since.
 
-Added rows stand in the database, and are searched exactly. Rows of removed entities stay where they are,
-and are left out of answers.
+Added rows stand in the database, and are searched exactly. Rows of removed entities stay there unused.
 """
 
 from functools import cached_property
@@ -68,7 +67,7 @@ class StoredVectors:
         order = np.argsort(places, kind="stable")
         vectors = vectors[order]
         if self.filed.projection is not None:
-            vectors = self.filed.projection.lifted(vectors)
+            vectors = vectors @ self.filed.projection.axes.T
         return vectors, places[order]
 
     def name_scores(
@@ -141,9 +140,8 @@ class StoredVectors:
     def _finder(self, matrix: VectorMatrix) -> RowFinder | None:
         """The approximate index; None if search looks at every row."""
         found_by = self.settings["found_by"]
-        if found_by is None:
-            return None
-        if found_by["kind"] == FAST_SCAN_KIND and len(matrix) <= _GPU_ROWS and gpu() is not None:
+        scans = found_by and found_by["kind"] == FAST_SCAN_KIND
+        if not found_by or scans and len(matrix) <= _GPU_ROWS and gpu() is not None:
             return None
         self._check(found_by["file"])
         return RowFinder.opened(self.path.with_name(found_by["file"]["name"]), found_by, matrix)

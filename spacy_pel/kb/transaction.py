@@ -117,10 +117,8 @@ def folder_lock(folder: Path) -> Iterator[None]:
         if not of_sqlite and getattr(error, "errno", None) not in _DISK_ERRORS:
             raise
         left = "the KB there is unchanged" if (folder / KB_FILE).exists() else "nothing is left"
-        raise PelError(
-            f"{folder}: cannot be written ({reason})",
-            f"{left}; free some space, or choose another folder, and run it again",
-        ) from error
+        remedy = f"{left}; free some space, or choose another folder, and run it again"
+        raise PelError(f"{folder}: cannot be written ({reason})", remedy) from error
     finally:
         with suppress(OSError):
             for path in made:
@@ -128,13 +126,14 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def put_in_place(database: Path, folder: Path) -> None:
-    """Makes a finished database that of a folder, without its old checksums."""
+    """Makes a finished database that of a folder, with its checksums."""
     with suppress(PelError, sqlite3.Error, OSError):
         # Else SQLite would apply the old journal to the new file.
         connected(folder / KB_FILE).close()
     (folder / JOURNAL).unlink(missing_ok=True)
     (folder / CHECKSUMS).unlink(missing_ok=True)
     _place(database, folder / KB_FILE)
+    write_checksums(folder)
 
 
 def _place(temporary: Path, path: Path) -> None:

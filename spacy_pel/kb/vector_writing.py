@@ -73,8 +73,8 @@ def write_vectors(
         mentions: Makes new vectors of the mentions that the KB has learnt.
 
     Raises:
-        PelError: There is no KB, it has learnt mentions that get no vectors, the vectors or settings
-            do not fit, or the disk is full.
+        PelError: There is no KB, vectors or settings do not fit, learnt mentions would get no vectors,
+            or the disk is full.
     """
     if dtype not in ("auto", *DTYPES):
         raise PelError(f"unknown dtype {dtype!r}", f"choose auto, {', '.join(DTYPES)}")
@@ -87,10 +87,8 @@ def write_vectors(
         raise PelError(f"--alike {alike} is not between 0 and 1", "choose a cosine such as 0.95")
     with writing(path) as change:
         if change.settings["mentions"] and mentions is None:
-            raise PelError(
-                f"{change.folder}: has learnt mentions, which need new vectors too",
-                "run kb embed with a pipeline, or kb forget",
-            )
+            problem = f"{change.folder}: has learnt mentions, which need new vectors too"
+            raise PelError(problem, "run kb embed with a pipeline, or kb forget")
         about = {"dim": dim, "row_kind": row_kind, "fingerprint": fingerprint, "alike": alike}
         about |= {"dtype": dtype, "index": index, "stored_dim": stored_dim or dim}
         _file(change, batches, about, mentions)
@@ -105,11 +103,8 @@ def insert_rows(change: Writing, batches: Batches, projection: Projection | None
         if projection is not None:
             rows = projection.projected_rows(rows)
         stored = VectorMatrix(*coded(rows, vectors["dtype"])).take(np.arange(len(rows)))
-        values = [
-            (vectors["file"]["name"], number, row.tobytes())
-            for number, row in zip(numbers.tolist(), stored.astype("<f4"))
-        ]
-        change.database.executemany(insert, values)
+        name, pairs = vectors["file"]["name"], zip(numbers.tolist(), stored.astype("<f4"))
+        change.database.executemany(insert, [(name, n, row.tobytes()) for n, row in pairs])
         total += len(rows)
     return total
 
@@ -167,13 +162,10 @@ def _file(
     new = {**about, **counts, "file": file, "dtype": dtype, "found_by": found_by}
     made = encoded_mentions(mentions, (passage for passage, _ in learnt))
     made = list(zip(made, (id for _, ids in learnt for id in ids)))
-    values = [
-        owners.astype("<i4"),
-        by_id.astype("<i4") if ranked else None,
-        None if matrix.scales is None else matrix.scales.astype("<f4"),
-        None if projection is None else projection.axes.astype("<f4"),
-    ]
-    blobs = [None if value is None else value.tobytes() for value in values]
+    axes = None if projection is None else projection.axes
+    columns = [(owners, "<i4"), (by_id if ranked else None, "<i4"), (stored.scales, "<f4")]
+    columns.append((axes, "<f4"))
+    blobs = [None if value is None else value.astype(kind).tobytes() for value, kind in columns]
     old = change.settings
     kept = (file["name"], (old["vectors"] or new)["file"]["name"])
     with change.transaction():

@@ -40,7 +40,7 @@ def build_from_sources(
         out: The folder to make.
         mappings: SSSOM tables of ids that mean the same.
         retired: Tables of old ids; see ``with_retired``.
-        format: A name of ``format_names()`` for all sources. None: detected from the files.
+        format: A name in ``SOURCE_FORMATS`` for all sources. None: detected from the files.
         types: The types of entities that are kept; see ``of_types``. None given: all.
         without_types: The types of entities that are left out.
         options: Choices that only some formats know.
@@ -94,10 +94,9 @@ def with_retired(entities: Iterable[Entity], tables: Sequence[Path]) -> Iterator
         is_used |= bool(gone)
         yield entity._replace(retired_ids=(*entity.retired_ids, *gone)) if gone else entity
     if not is_used:
-        raise PelError(
-            f"{', '.join(map(str, tables))}: no entity has one of the {len(old):,} ids of today",
-            "give the table that belongs to these sources",
-        )
+        where = ", ".join(map(str, tables))
+        problem = f"{where}: no entity has one of the {len(old):,} ids of today"
+        raise PelError(problem, "give the table that belongs to these sources")
 
 
 def of_types(
@@ -108,9 +107,8 @@ def of_types(
 ) -> Iterator[Entity]:
     """The entities that have one of the kept types, if any is given, and none that is left out.
 
-    A type is a name, code or tree number that the sources define, with the types below it; or the name
-    of any type that an entity has; or "" for entities without a type. At the end a PelError, if no
-    entity has one of these types.
+    A type is a name, code or tree number that the sources define, with the types below it; or the name of
+    any type of an entity; or "" for entities without one. At the end a PelError for a type that none has.
     """
     wanted = {
         text: {text, *(type.name for type in types_meant(text, defined))}

@@ -1,7 +1,6 @@
 """Ontologies in OBO, and in OWL (RDF/XML, as ROBOT and Protégé write it), as streams.
 
-Libraries (pronto, fastobo, rdflib, owlready2, py-horned-owl) hold a file in memory, and refuse OBO that
-breaks the grammar, as published files do.
+Libraries (pronto, fastobo, rdflib, owlready2, py-horned-owl) hold a file in memory, or refuse bad OBO.
 """
 
 import logging
@@ -27,9 +26,8 @@ def _class_entities(
 ) -> Iterator[Entity]:
     """The entities of the classes that have a name and are not obsolete.
 
-    Synonyms of every scope are aliases. The type is the namespace of the class, or else the given one.
-    The source is the prefix of the id. If exactly one class replaces an obsolete class, the obsolete id
-    becomes a retired id of that class.
+    Synonyms of every scope are aliases. The type is the namespace of the class, or else the given one; the
+    source is the prefix of the id. An obsolete id that exactly one class replaces becomes its retired id.
     """
     known: dict[str, Entity] = {}
     replaced_by: dict[str, str] = {}
@@ -113,15 +111,13 @@ def _obo_terms(path: Path) -> Iterator[Class]:
                 if (tag, value) != ("is_obsolete", "false"):
                     facts.setdefault(tag, []).append(value)
             elif tag in ("id", "name") or "id" not in facts:
-                raise PelError(
-                    f"{place}: cannot be parsed as OBO: {line[:80]!r}", "correct the line"
-                )
+                problem = f"{place}: cannot be parsed as OBO: {line[:80]!r}"
+                raise PelError(problem, "correct the line")
             else:
                 broken.append(f"{number}: {line[:80]}")
     if broken:
-        logger.warning(
-            "%s: left out %d clauses, the first in line %s", path, len(broken), broken[0]
-        )
+        said = "%s: left out %d clauses, the first in line %s"
+        logger.warning(said, path, len(broken), broken[0])
 
 
 # OWL
@@ -158,10 +154,7 @@ def curie(iri: str) -> str:
 
 
 def _facts(values: Iterable[tuple[str, str, str]]) -> Facts:
-    """The facts of properties, values and languages; the best property and language come first.
-
-    Texts in other languages than English count only where there is no other.
-    """
+    """The facts of properties, values and languages, the best first; English, if there is any."""
     found = []
     for property, value, language in values:
         name = curie(property)
@@ -210,15 +203,10 @@ def _owl_classes(path: Path) -> Iterator[Class]:
         iri = element.get(f"{_RDF}about") or element.get(f"{_RDF}ID")
         types = {type.get(f"{_RDF}resource") for type in element.iterfind(f"{_RDF}type")}
         if iri and (element.tag == f"{_OWL}Class" or f"{_OWL[1:-1]}Class" in types):
-            values = (
-                (
-                    child.tag.lstrip("{").replace("}", ""),
-                    child.get(f"{_RDF}resource") or (child.text or "").strip(),
-                    child.get(_LANGUAGE) or "en",
-                )
-                for child in element
-            )
-            yield f"{path}, class {curie(iri)}", curie(iri), _facts(values)
+            tags = (child.tag.lstrip("{").replace("}", "") for child in element)
+            values = (c.get(f"{_RDF}resource") or (c.text or "").strip() for c in element)
+            languages = (child.get(_LANGUAGE) or "en" for child in element)
+            yield f"{path}, class {curie(iri)}", curie(iri), _facts(zip(tags, values, languages))
 
 
 OBO = SourceFormat("obo", read_obo, ("*.obo",))

@@ -69,17 +69,11 @@ def opened_release(
     delimiter: str,
     where: str = "TRUE",
 ) -> Iterator[Release]:
-    """The tables of a folder; PelError if a file has a fault, or no space to sort.
+    """The tables of a folder, of which each has columns, and may have files.
 
+    A bar, as ``delimiter``, also ends each row; with a tab, the first row names the columns. ``where`` is
+    a condition of the rows of all tables. PelError if a file has a fault, or there is no space to sort.
     A query fails for every row of a table that is not whole, even one that is left out.
-
-    Args:
-        folder: For messages.
-        columns: The names of the columns of each table.
-        files: The files of tables; one that has none is empty.
-        delimiter: What parts the columns. A bar also ends each row; with a tab, the first row names
-            the columns.
-        where: The condition of the rows of all tables.
     """
     import duckdb
 

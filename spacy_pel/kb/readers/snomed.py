@@ -43,12 +43,11 @@ _TAG = r"\s*\(([^()]*)\)\s*$"
 def read_snomed(path: Path, options: ReadOptions) -> Source:
     """The active concepts of a release, sorted by id as text.
 
-    The name is the preferred term, in English of the US if there is a choice, or else the fully
-    specified name without its tag. The tag is the type ("disorder"). Aliases are all other active
-    English descriptions, or those of all languages if none is English. An inactive concept that exactly
-    one active concept replaces, or is the same as, gives that one its id as a retired id.
-    Cross-references are the targets of the maps to ICD-10 and ICD-10-CM. Such a map may depend on rules
-    about the patient, so there may be several codes.
+    The name is the preferred term, in English of the US if there is a choice, or else the fully specified
+    name without its tag, which is the type ("disorder"). Aliases are all other active English descriptions,
+    or those of all languages if none is English. An inactive concept that exactly one active concept
+    replaces, or is the same as, gives that one its id as a retired id. Cross-references are the targets of
+    the maps to ICD-10 and ICD-10-CM: several, where rules about the patient decide.
     """
     folder = _snapshot_folder(path)
     if folder is None:

@@ -26,19 +26,22 @@ def _read_kb_folder(path: Path, options: ReadOptions) -> Source:
 KB = SourceFormat(
     "kb", _read_kb_folder, is_folder=lambda path: (path / KB_FILE).is_file(), folder="a built KB"
 )
-# A file or folder has the first of these formats that fits.
-SOURCE_FORMATS = (
-    json_records.JSONL,
-    rrf.RRF,
-    rrf.RXNORM,
-    snomed.SNOMED,
-    KB,
-    ontologies.OBO,
-    ontologies.OWL,
-    mesh.MESH_XML,
-    tables.MEDIC,
-    tables.TABLE,
-)
+# By their names. A file or folder has the first of these formats that fits.
+SOURCE_FORMATS = {
+    format.name: format
+    for format in (
+        json_records.JSONL,
+        rrf.RRF,
+        rrf.RXNORM,
+        snomed.SNOMED,
+        KB,
+        ontologies.OBO,
+        ontologies.OWL,
+        mesh.MESH_XML,
+        tables.MEDIC,
+        tables.TABLE,
+    )
+}
 
 
 def open_source(
@@ -52,28 +55,24 @@ def open_source(
     path = Path(path)
     if not path.exists():
         raise PelError(f"{path}: no such file or folder", "check the path of the source")
-    known, name = {each.name: each for each in SOURCE_FORMATS}, format or detected_format(path)
-    if name not in known:
-        raise PelError(f"{path}: unknown format {name!r}", f"choose one of {', '.join(known)}")
-    return known[name].read(path, options)
-
-
-def format_names() -> list[str]:
-    """The names of all formats."""
-    return [format.name for format in SOURCE_FORMATS]
+    name = format or detected_format(path)
+    if name not in SOURCE_FORMATS:
+        remedy = f"choose one of {', '.join(SOURCE_FORMATS)}"
+        raise PelError(f"{path}: unknown format {name!r}", remedy)
+    return SOURCE_FORMATS[name].read(path, options)
 
 
 def detected_format(path: Path) -> str:
     """The name of the first format that fits a file or folder; PelError if none does."""
     name = path.name.lower().removesuffix(".gz")
-    for format in SOURCE_FORMATS:
+    for format in SOURCE_FORMATS.values():
         if path.is_file() and any(fnmatchcase(name, pattern) for pattern in format.names):
             return format.name
         if path.is_dir() and format.is_folder and format.is_folder(path):
             return format.name
     forms = {
         each.name: (*each.names, *([f"a folder with {each.folder}"] if each.folder else ()))
-        for each in SOURCE_FORMATS
+        for each in SOURCE_FORMATS.values()
     }
     choices = ", ".join(f"{name} ({', '.join(form)})" for name, form in forms.items())
     raise PelError(f"{path}: cannot tell the format", f"choose one with --format: {choices}")

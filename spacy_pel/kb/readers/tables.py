@@ -25,10 +25,9 @@ Rows = Iterator[tuple[str, Mapping[str, Any]]]  # their places, with the file, a
 def read_table(path: Path, options: ReadOptions) -> Source:
     """The entities of a ``.csv``, ``.tsv`` (plain or ``.gz``) or ``.parquet`` file.
 
-    A column holds the field of ``Entity`` that ``options.columns`` gives for it, or else the field of
-    the same name. A field that is a list may have several columns; cells are lists, or texts with bars
-    between the items. An entity may have several rows: the name in the first becomes the canonical name,
-    and lists are united.
+    A column holds the field of ``Entity`` that ``options.columns`` gives for it, or else that of its name. A
+    field that is a list may have several columns; cells are lists, or texts with bars between the items.
+    An entity may have several rows: the first has its canonical name, and lists are united.
     """
     name = path.name.lower()
     fields_of = partial(_fields, path, options.columns)
@@ -116,9 +115,7 @@ def _entities(rows: Rows, fields: Mapping[str, str]) -> Iterator[Entity]:
 
 
 def _items(cell: Any) -> list[str]:
-    if cell is None:
-        return []
-    items = cell if isinstance(cell, list) else str(cell).split("|")
+    items = cell if isinstance(cell, list) else [] if cell is None else str(cell).split("|")
     return [str(item).strip() for item in items if item is not None and str(item).strip()]
 
 

@@ -25,8 +25,7 @@ _COMPARED = 48  # entities scored by all their rows in addition, where a row fou
 _SHARE = 8  # finding more than one in so many rows is slower than looking at each
 _FEW_ROWS = 50_000  # up to this many selected rows, looking at each is faster than finding them
 FAST_SCAN_KIND = "PQ4"
-# Rows of lists to find for each entity wanted: finding more costs little, a second search much.
-_OF_LISTS = 4
+_OF_LISTS = 4  # rows of lists to find for each entity wanted: more cost less than a second search
 _SELECTED = 4  # factor of rows looked at with a small selection, whose rows may be far from a query
 # Queries searched together in lists. From 20 on FAISS compares them with the centres by BLAS, whose
 # last bits depend on the size of the batch.
@@ -38,10 +37,8 @@ def imported_faiss() -> ModuleType:
     try:
         import faiss
     except ImportError as error:
-        raise PelError(
-            "FAISS is not installed",
-            'run: pip install "spacy-pel[cpu]"  (or "spacy-pel[gpu]" with a GPU)',
-        ) from error
+        remedy = 'run: pip install "spacy-pel[cpu]"  (or "spacy-pel[gpu]" with a GPU)'
+        raise PelError("FAISS is not installed", remedy) from error
     return faiss
 
 
@@ -75,13 +72,11 @@ class RowSelection(NamedTuple):
 class RowFinder:
     """Finds rows near a query by an index of FAISS, approximately.
 
-    Up to two million rows have 4-bit codes in memory (``IndexPQFastScan``). FAISS looks at all of them,
-    with tables that stay in registers: a third of the work of exact search. Rows of one entity may be
-    very similar, such as those of "lung cancers" and "cancers, lung". Then one may have a code for all
-    of them (``IndexIDMap``): the index finds the entity, and all of its rows are scored.
-
-    More rows are in lists around centres (``IndexIVFScalarQuantizer``), whose codes stay in their file,
-    mapped into memory.
+    Up to two million rows have 4-bit codes in memory (``IndexPQFastScan``), which are all looked at: a
+    third of the work of exact search. Of very similar rows of one entity, such as those of "lung cancers"
+    and "cancers, lung", one may have a code for all (``IndexIDMap``): then the index finds the entity,
+    and all of its rows are scored. More rows are in lists around centres, mapped from their file
+    (``IndexIVFScalarQuantizer``).
 
     ``effort`` is the number of rows to find for each entity that is wanted, or of lists to look at.
     """
@@ -119,8 +114,7 @@ class RowFinder:
     ) -> np.ndarray:
         """Approximately the best rows of each query, best first: int64 [n, depth]; -1 for no row.
 
-        There are fewer if too few of a selection are among the best of all rows. ``effort`` is how many
-        times as many lists as usual are looked at.
+        There may be fewer of a selection. ``effort``: how many times as many lists as usual are read.
         """
         if self.n_lists:
             faiss, chosen, probes = imported_faiss(), {}, effort * self._probes
@@ -128,11 +122,10 @@ class RowFinder:
                 share = len(selection.rows) / self.n_rows
                 probes = int(probes * (1 + (_SELECTED - 1) * (1 - share)) / share) + 1
                 chosen = {"sel": faiss.IDSelectorBitmap(selection.bits)}
-            probes = faiss.SearchParametersIVF(nprobe=min(probes, self.n_lists), **chosen)
+            how = faiss.SearchParametersIVF(nprobe=min(probes, self.n_lists), **chosen)
             parts = np.split(queries, range(_LISTS_TOGETHER, len(queries), _LISTS_TOGETHER))
-            return np.concatenate(
-                [self._index.search(part, depth, params=probes)[1] for part in parts]
-            )
+            found = [self._index.search(part, depth, params=how)[1] for part in parts]
+            return np.concatenate(found)
         _, rows = self._index.search(queries, selection.reach(depth) if selection else depth)
         if selection is None:
             return rows
@@ -194,8 +187,7 @@ class VectorIndex:
         """
         ``row_entities`` are the entity, or its rank, of each row: integers [n_rows], ascending.
         ``finder`` finds rows near a query approximately; without it every row is looked at.
-        ``projection`` is what made the rows shorter than queries, and ``numbers`` the number of each
-        rank; None if the rank is the number.
+        ``projection`` made the rows shorter than queries. ``numbers`` are those of ranks, or None.
         """
         imported_faiss()
         self.matrix, self.row_entities = matrix, row_entities
@@ -211,12 +203,11 @@ class VectorIndex:
     def search(self, vectors: np.ndarray, k: int, allowed: np.ndarray | None = None) -> Candidates:
         """The k best entities of each query, scored by the best of their rows.
 
-        A score is the inner product with the row as it is stored (lifted, if it was projected). The
-        answer to a query does not depend, to the last bit, on the other queries of the call.
-        Without a finder the answer is exact. With one it still holds k entities, if there are k.
-
-        Queries are float32 [n, dim]. ``allowed`` says by number, as booleans, which entities may be
-        found. PelError if k is below 1, or the queries have the wrong shape or hold NaN or infinity.
+        A score is the inner product with the row as it is stored (lifted, if it was projected). To the
+        last bit an answer does not depend on the other queries of the call. Without a finder it is
+        exact. With one it still holds k entities, if there are k. Queries are float32 [n, dim].
+        ``allowed`` says by number, as booleans, which entities may be found. PelError if k is below 1,
+        or the queries have the wrong shape or hold NaN or infinity.
         """
         queries, selection = self._checked(vectors, k), self._selection(allowed)
         found, pending, effort = no_candidates(len(queries), k), np.arange(len(queries)), 1
@@ -281,10 +272,8 @@ class VectorIndex:
         queries = np.ascontiguousarray(vectors, dtype=np.float32)
         dim = self.projection.dim if self.projection else self.matrix.dim
         if queries.ndim != 2 or queries.shape[1] != dim:
-            raise PelError(
-                f"queries of shape {queries.shape} for an index of {dim} dimensions",
-                "use the encoder that made its vectors",
-            )
+            problem = f"queries of shape {queries.shape} for an index of {dim} dimensions"
+            raise PelError(problem, "use the encoder that made its vectors")
         if not np.isfinite(queries).all():
             raise PelError("a query holds NaN or infinity", "check the weights of the encoder")
         return self.projection.projected_queries(queries) if self.projection else queries
@@ -358,9 +347,8 @@ class VectorIndex:
         finder, n = self._finder, len(queries)
         enough = finder.oversampling * (k + _SPARE)
         found = finder.nearest(queries, effort * enough, effort, selection)
-        if found.size and found.max() >= len(self.row_entities):
-            problem = f"has no row {found.max()}, which its index finds"
-            raise damaged(self.matrix.path, problem)
+        if found.max(initial=0) >= len(self.row_entities):
+            raise damaged(self.matrix.path, f"has no row {found.max()}, which its index finds")
         lines, places = np.nonzero(found >= 0)
         rows = found[lines, places]
         scores, entities = self.matrix.inner_products(queries, lines, rows), self.row_entities[rows]

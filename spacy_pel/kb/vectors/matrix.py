@@ -145,7 +145,8 @@ def mapped(path: Path) -> np.ndarray:
 class Projection:
     """A projection onto orthonormal axes, float32 [dim, width].
 
-    The inner product of a projected query with a stored row is that of the query with the lifted row.
+    The inner product of a projected query with a stored row is that of the query with the row lifted by
+    the transposed axes.
     """
 
     def __init__(self, axes: np.ndarray) -> None:
@@ -175,10 +176,6 @@ class Projection:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         lengths[lengths == 0] = 1
         return rows * (np.linalg.norm(vectors, axis=1, keepdims=True) / lengths)
-
-    def lifted(self, rows: np.ndarray) -> np.ndarray:
-        """Stored rows [n, width] as vectors of the original length: float32 [n, dim]."""
-        return rows @ self.axes.T
 
     def projected_queries(self, vectors: np.ndarray) -> np.ndarray:
         """Queries [n, dim] on the axes: float32 [n, width]. Each is computed alone, for its last bits."""

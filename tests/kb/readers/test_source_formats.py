@@ -22,7 +22,7 @@ def read_toy(path: Path, options: ReadOptions) -> Source:
 
 def test_a_new_format_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     line = SourceFormat("toy", read_toy, ("*.toy", "*.obo.json"))
-    monkeypatch.setattr(source_formats, "SOURCE_FORMATS", (*source_formats.SOURCE_FORMATS, line))
+    monkeypatch.setitem(source_formats.SOURCE_FORMATS, line.name, line)
     for name in ("a.toy", "a.obo.TOY", "a.obo.json"):
         (tmp_path / name).write_text("X:1=Fever\n")
         assert list(open_source(tmp_path / name).entities) == [Entity("X:1", "Fever")]
