@@ -22,7 +22,6 @@ from ..linking.ranking import TOP, Features, Ranking, features_of, learnt_priors
 from ..models.ranker import fitted_ranker
 from ..pipeline.fitted import Fitted
 from ..pipeline.pipelines import linker_of, load_pipeline
-from ..reading.mention import MentionInContext
 from ..spans import gold_ids, mention_spans
 from ..system.whole_files import whole_file
 from .evaluate import Bars, check_ids, gold_examples, link_examples
@@ -32,14 +31,6 @@ if TYPE_CHECKING:
     from ..kb.knowledge_base import KnowledgeBase
     from ..pipeline.proxy_linker import ProxyLinker
 
-# A threshold of names: how many are searched at most, and how many there must be.
-_NAMES, _FEWEST = 500, 50
-# The share of entities missing from the KB whose names are to be NIL. A higher share makes mentions
-# NIL whose entity is there: see docs/nil.md.
-_MISSING = 0.25
-# The share of names in the KB that may be NIL at most.
-_PRESENT = 0.01
-_CANDIDATES = 64
 _FOLDS = 5  # of documents, for figures of documents that nothing was fitted to
 _SURE = 0.9
 
@@ -263,25 +254,3 @@ def _fitted(gold: _Gold, types_of_kb: Mapping[tuple[str, ...], int], reranked: i
     priors = learnt_priors(gold.features.labels, gold.types, types_of_kb)
     ranker = fitted_ranker(*gold.features.with_priors(priors), gold.right)
     return Ranking(ranker, priors, dict(Counter(gold.features.labels)), reranked)
-
-
-def nil_threshold_of_names(linker: ProxyLinker) -> float | None:
-    """A NIL threshold that rejects what resembles no name of a linker's KB, and keeps its names.
-
-    Some names of the KB are searched as mentions without a context. The best score of an entity that
-    does not have the name is what a mention gets if the KB lacks its entity. A quarter of these
-    scores are below the threshold. None if the KB has too few names to tell.
-    """
-    kb = linker.index
-    rng = np.random.default_rng(0)
-    numbers = kb.numbers()
-    entities = kb.entities(np.sort(rng.permutation(numbers)[:_NAMES]))
-    names = [entity.names[rng.integers(len(entity.names))] for entity in entities]
-    if len(names) < _FEWEST:
-        return None
-    mentions = [MentionInContext(name, 0, len(name)) for name in names]
-    found = kb.search(linker.retriever.mention_vectors(mentions), _CANDIDATES)
-    owned = np.array([np.isin(row, kb.numbers_named(n)) for row, n in zip(found.numbers, names)])
-    own, others = (np.where(which, found.scores, -np.inf).max(axis=1) for which in (owned, ~owned))
-    limits = np.quantile(others, _MISSING), np.quantile(own, _PRESENT)
-    return float(min(limits)) if np.isfinite(limits).all() else None

@@ -12,7 +12,7 @@ from spacy.util import fix_random_seed
 
 from ..architectures import pipeline_folder
 from ..errors import PelError
-from ..fitting.calibrate import nil_threshold_of_names
+from ..fitting.fit_names import fit_to_names
 from ..jobs.document_blocks import NoBar
 from ..jobs.embed import embed_kb
 from ..kb import Entity, KnowledgeBase
@@ -74,8 +74,7 @@ def start(
     linker = nlp.get_pipe("proxy_linker")
     embed_kb(kb, linker, progress=encoding)
     linker.set_kb(kb)
-    if linker.nil_threshold is None:  # a calibrated linker has its own
-        linker.nil_threshold = nil_threshold_of_names(linker)
+    fit_to_names(nlp, parts / "taken-out")
     assemble(nlp, kb, out)
     shutil.rmtree(parts)
     return KnowledgeBase.open(out / "proxy_linker" / "kb")

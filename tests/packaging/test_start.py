@@ -34,19 +34,23 @@ def test_it_links(obo: Path, bert: Path, tmp_path: Path) -> None:
     assert links(moved) == [("multiple sclerosis", "T:1"), ("MS", "T:1"), ("cephalgia", "T:2")]
 
 
-def test_a_trained_pipeline_gives_its_encoders_and_its_nil_threshold(
-    obo: Path, tiny_folder: Path, tmp_path: Path, monkeypatch
+def test_a_trained_pipeline_gives_its_encoders_and_what_was_fitted(
+    obo: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(task, "nil_threshold_of_names", lambda linker: 0.25)
     calibrated = spacy.load(tiny_folder)
     old = calibrated.get_pipe("proxy_linker")
     old.nil_threshold = 0.5
     calibrated.to_disk(tmp_path / "calibrated")
-    for encoder, threshold in ((tiny_folder, 0.25), (tmp_path / "calibrated", 0.5)):
-        start([obo], tmp_path / "out", encoder=str(encoder), force=True)
-        linker = spacy.load(tmp_path / "out").get_pipe("proxy_linker")
-        assert linker.retriever.fingerprint() == old.retriever.fingerprint()
-        assert linker.nil_threshold == threshold
+    start([obo], tmp_path / "out", encoder=str(tmp_path / "calibrated"))
+    linker = spacy.load(tmp_path / "out").get_pipe("proxy_linker")
+    assert linker.retriever.fingerprint() == old.retriever.fingerprint()
+    assert linker.nil_threshold == 0.5  # two entities are not enough to fit to
+    some = "".join(TERM.format(f"T:{n}", f"pain of kind {n}", f"ache {n}") for n in range(3, 120))
+    obo.write_text(OBO + some)
+    start([obo], tmp_path / "out", encoder=str(tmp_path / "calibrated"), force=True)
+    linker = spacy.load(tmp_path / "out").get_pipe("proxy_linker")
+    assert linker.ranking.labels == {"ENTITY": 119} and linker.nil_threshold != 0.5
+    assert len(linker.kb) == 119
 
 
 def test_it_links_to_a_part_of_an_ontology(obo: Path, bert: Path, tmp_path: Path) -> None:
