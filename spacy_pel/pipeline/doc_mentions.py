@@ -114,9 +114,16 @@ def with_parts(doc: Doc, text: str, spans: Iterable[Span], names: NameTest) -> l
     """
     spans, parts = list(spans), []
     for span in spans:
-        for start, end, words in coordinated(
-            text, span.start_char, span.end_char, names.__getitem__
-        ):
+        found = coordinated(text, span.start_char, span.end_char, names.__getitem__)
+        # None takes words from another mention that has more.
+        if any(
+            start < other.end_char and other.start_char < end
+            and not start <= other.start_char < other.end_char <= end
+            for other in spans if other != span
+            for start, end, _ in found
+        ):  # fmt: skip
+            continue
+        for start, end, words in found:
             part = doc.char_span(start, end, label=span.label, alignment_mode="expand")
             if part.text != words:
                 part._.read_as = words

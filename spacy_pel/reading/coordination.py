@@ -12,8 +12,8 @@ Place = tuple[int, int]  # first character, and the one after the last
 _LINK = r"(?:,? (?:and/or|and|or)|,) (?:the )?"
 _LINKS = re.compile(_LINK)
 _LINK_ENDS = (" and/or ", " and ", " or ", ", ", " the ")
-_BEFORE = re.compile(rf"((?:[\w'-]+ )?[\w'-]+){_LINK}$")
-_BEHIND = re.compile(rf"{_LINK}([\w'-]+(?: [\w'-]+)?)")
+_BEFORE = re.compile(rf"(?P<words>(?:[\w'-]+ )?[\w'-]+)(?P<link>{_LINK})$")
+_BEHIND = re.compile(rf"(?P<link>{_LINK})(?P<words>[\w'-]+(?: [\w'-]+)?)")
 _WORD = re.compile(r"\S+")
 _BESIDE = 80  # characters that are looked at before and behind a mention
 _MOST = 8  # mentions in one
@@ -38,9 +38,7 @@ def coordinated(text: str, start: int, end: int, is_name: Callable[[str], bool])
     edges = [start, *edges, end]
     phrases = list(zip(edges[::2], edges[1::2]))
     if len(phrases) == 1:
-        if not (
-            _place_beside(text, (start, end), True) or _place_beside(text, (start, end), False)
-        ):
+        if not (_beside(text, (start, end), True) or _beside(text, (start, end), False)):
             return []
     elif len(phrases) > _MOST or is_name(text[start:end]):
         return []
@@ -73,24 +71,27 @@ def _sharing(
         parts = [lacking(place, shared) for place in others]
         if not all(parts):
             continue
-        reached: Place | None = parts[-1][:2] if parts else whole
-        while (reached := _place_beside(text, reached, at_end)) and (
-            part := lacking(reached, shared)
+        outer, n_joined = [], 0  # the parts beyond the mention; commas alone join none
+        reached = parts[-1][:2] if parts else whole
+        while (match := _beside(text, reached, at_end)) and (
+            part := lacking(match.span("words"), shared)
         ):
-            parts.append(part)
+            outer.append(part)
             reached = part[:2]
+            is_joined = re.search("and|or", match["link"])
+            if is_joined or at_end and (n_joined or others):
+                n_joined = len(outer)
+        parts += outer[:n_joined]
         if parts:
             return sorted([*parts, Part(*whole, text[slice(*whole)])])
     return []
 
 
-def _place_beside(text: str, place: Place, before: bool) -> Place | None:
-    """One or two words that "and" or a comma joins to a place."""
+def _beside(text: str, place: Place, before: bool) -> re.Match | None:
+    """One or two "words" that "and" or a comma, the "link", joins to a place."""
     start, end = place
     if not before:
-        match = _BEHIND.match(text, end, end + _BESIDE)
-    elif text.endswith(_LINK_ENDS, 0, start):  # few mentions get to the search, which is slow
-        match = _BEFORE.search(text, max(0, start - _BESIDE), start)
-    else:
-        match = None
-    return match and match.span(1)
+        return _BEHIND.match(text, end, end + _BESIDE)
+    if text.endswith(_LINK_ENDS, 0, start):  # few mentions get to the search, which is slow
+        return _BEFORE.search(text, max(0, start - _BESIDE), start)
+    return None

@@ -54,6 +54,8 @@ TYPES = {"type 1": "type 1 diabetes", "type 2 diabetes": "type 2 diabetes"}
         ),
         ("breast and ovarian cyst", "breast and ovarian cyst", {}),
         ("cancer and breast cancer", "breast cancer", {}),  # a name of its own
+        ("hypopigmentation of skin, hair was lost", "hypopigmentation of skin", {}),  # no "and"
+        ("breast, ovarian cancer", "ovarian cancer", {}),
     ],
 )
 def test_mentions_that_share_words(text: str, mention: str, expected: dict[str, str]) -> None:
