@@ -7,6 +7,7 @@ import pytest
 import spacy
 from spacy.language import Language
 from spacy.tokens import Span
+from spacy.util import fix_random_seed
 
 from spacy_pel.fitting import fit_names
 from spacy_pel.fitting.fit_names import fit_to_names
@@ -22,6 +23,7 @@ def linking_to(entities: list[Entity], folder: Path) -> Language:
     build_kb(entities, folder)
     nlp = spacy.blank("xx")
     linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(folder), "row_kind": "name"})
+    fix_random_seed(0)
     nlp.initialize()
     embed_kb(folder, linker)
     linker.set_kb(folder)
