@@ -2,6 +2,7 @@
 
     python scripts/texts.py learn kb/MeSH LESSONS.pubtator SENTENCES OUT --names 18000
     python scripts/texts.py rename kb/MeSH OUT --texts bc5cdr/train.pubtator.txt.gz --texts ncbi/train.pubtator.txt.gz
+    python scripts/texts.py notes kb/MeSH note_frames.txt clinical_acronyms.txt OUT --texts bc5cdr/train.pubtator.txt.gz
     python scripts/texts.py calibrate DATA kb/release DEV_LESSONS.pubtator OUT
 
 LESSONS are what "pel kb learn --acronyms --lessons" wrote: texts that define an acronym, with the definition
@@ -9,6 +10,7 @@ hidden.
 """
 
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -42,6 +44,9 @@ AMBIGUOUS, SOLE = 12, 1
 TYPES = {"Disease": ("Disease", "Diseases"), "Chemical": ("Chemical or Drug",)}
 SHORT, MOST_WORDS = 50, 5  # characters and words
 DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
+# Of notes: how many, sentences of each, and the shares of acronyms, mentions and names.
+NOTES, FRAMES_OF_NOTE = 500, 5
+SOURCES = {"Disease": (3, 4, 3), "Chemical": (1, 7, 2)}
 
 
 def write(out: Path, name: str, documents: Iterable[Document]) -> None:
@@ -170,6 +175,54 @@ def with_other_names(
         mentions.append((start, len(text), label, ()))
     text += document.text[at:]
     return Document(text, document.id, tuple(mention_at(text, *mention) for mention in mentions))
+
+
+@app.command()
+def notes(
+    kb: Path, frames: Path, acronyms: Path, out: Path, texts: Annotated[list[Path], typer.Option()]
+) -> None:
+    """Write notes.pubtator, for a recogniser, to the folder OUT: FRAMES filled with diseases and chemicals.
+
+    {D} and {C} of a frame become ACRONYMS ("long form (SHORT)" in each line), mentions of TEXTS and names of KB.
+    """
+    rng = random.Random(0)
+    base = KnowledgeBase.open(kb)
+    short: dict[str, list[str]] = {label: [] for label in TYPES}
+    for line in acronyms.read_text().splitlines():
+        long, _, acronym = line.rstrip(")").rpartition(" (")
+        ids = (id for id, *_ in base.labels(base.numbers_named(long)))
+        types = {type for id in ids for type in base[id].types}
+        short[next((label for label in TYPES if types & set(TYPES[label])), "Disease")].append(
+            acronym
+        )
+    said: dict[str, set[str]] = {label: set() for label in TYPES}
+    for mention in (m for path in texts for d in open_corpus(path).documents() for m in d.mentions):
+        if (label := LABEL_OF.get(mention.label)) and len(mention.text) < SHORT:
+            said[label].add(mention.text)
+    names = {
+        label: (sorted(short[label]), sorted(said[label]), sum(names_of(base, TYPES[label]), []))
+        for label in TYPES
+    }
+    lines = frames.read_text().splitlines()
+    chosen = (rng.sample(lines, FRAMES_OF_NOTE) for _ in range(NOTES))
+    write(
+        out, "notes", (filled(f"note-{i}", " ".join(c), names, rng) for i, c in enumerate(chosen))
+    )
+
+
+def filled(
+    id: str, frame: str, names: dict[str, tuple[list[str], ...]], rng: random.Random
+) -> Document:
+    """A text with a name of a random source in each place."""
+    text, mentions = "", []
+    for part in re.split(r"(\{[CD]\})", frame):
+        if label := {"{D}": "Disease", "{C}": "Chemical"}.get(part):
+            part = rng.choice(rng.choices(names[label], SOURCES[label])[0])
+            if text and rng.random() < DOCUMENTS and not any(map(str.isupper, part[1:])):
+                part = part.lower()
+            mentions.append((len(text), len(text) + len(part), label, ()))
+        text += part
+    return Document(text, id, tuple(mention_at(text, *mention) for mention in mentions))
 
 
 @app.command()
