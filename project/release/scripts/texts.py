@@ -45,7 +45,7 @@ TYPES = {"Disease": ("Disease", "Diseases"), "Chemical": ("Chemical or Drug",)}
 SHORT, MOST_WORDS = 50, 5  # characters and words
 DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
 # Of notes: how many, sentences of each, and the shares of acronyms, mentions and names.
-NOTES, FRAMES_OF_NOTE = 500, 5
+NOTES, FRAMES_OF_NOTE = 800, 5
 SOURCES = {"Disease": (3, 4, 3), "Chemical": (1, 7, 2)}
 
 
