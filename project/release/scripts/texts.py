@@ -192,9 +192,8 @@ def notes(
         long, _, acronym = line.rstrip(")").rpartition(" (")
         ids = (id for id, *_ in base.labels(base.numbers_named(long)))
         types = {type for id in ids for type in base[id].types}
-        short[next((label for label in TYPES if types & set(TYPES[label])), "Disease")].append(
-            acronym
-        )
+        for label in (label for label in TYPES if types & set(TYPES[label])):
+            short[label].append(acronym)
     said: dict[str, set[str]] = {label: set() for label in TYPES}
     for mention in (m for path in texts for d in open_corpus(path).documents() for m in d.mentions):
         if (label := LABEL_OF.get(mention.label)) and len(mention.text) < SHORT:
