@@ -246,12 +246,6 @@ def lines_in(path: Path = RESULTS) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, path.read_text(encoding="utf8").splitlines())
 
 
-def add_result(line: dict[str, Any], path: Path = RESULTS) -> None:
-    """Add a line, which several programs may do at a time."""
-    with FileLock(f"{path}.lock"), open(path, "a", encoding="utf8") as file:
-        file.write(json.dumps(line) + "\n")
-
-
 def _training_figures(log: Path) -> dict[str, Any]:
     """Seconds of training, and mean and relative variance of the gradient norms (figure 3)."""
     if not log.exists():
@@ -294,7 +288,9 @@ def main(
                     runner.prepare()
                     print(f"{name}: {variant.name}, seed {seed}", flush=True)
                     line = runner.run(variant, seed)
-                    add_result(line, results)
+                    # Several programs may add lines at a time.
+                    with FileLock(f"{results}.lock"), open(results, "a", encoding="utf8") as file:
+                        file.write(json.dumps(line) + "\n")
                     print(json.dumps(line["figures"])[:300], flush=True)
             if not keep:
                 shutil.rmtree(work / name, ignore_errors=True)

@@ -8,14 +8,13 @@ python -m papers.zeshel zeshel zeshel/corpora
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from srsly import read_jsonl
 
 from spacy_pel.errors import PelError
-from spacy_pel.system.lines import json_object, numbered_lines
 from spacy_pel.system.whole_files import whole_file
 
 WORDS = 512  # kept before the first and after the last mention, and of a definition: no encoder reads more
@@ -46,15 +45,9 @@ def document_of(id: str, whole: str, mentions: list[dict[str, Any]]) -> dict[str
 
 def entity_of(document: dict[str, Any]) -> dict[str, Any]:
     """The entity that a document is about. Its definition is the text without the title before it."""
-    text = document["text"].removeprefix(document["title"])
-    words = text.split(maxsplit=WORDS)[:WORDS]
+    words = document["text"].removeprefix(document["title"]).split(maxsplit=WORDS)[:WORDS]
     names = {"concept_id": document["document_id"], "canonical_name": document["title"]}
     return {**names, "definition": " ".join(words) or None}
-
-
-def json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a file, one a line; PelError if it cannot be read."""
-    return (json_object(line) for _, line in numbered_lines(path))
 
 
 def main(
@@ -64,16 +57,16 @@ def main(
     """Write each split of ZESHEL as files of documents, one for each of its worlds, and the worlds."""
     for file in sorted((folder / "documents").glob("*.json")):
         with whole_file(out / "worlds" / f"{file.stem}.jsonl") as written:
-            for document in json_lines(file):
+            for document in read_jsonl(file):
                 entity = {**entity_of(document), "sources": [file.stem]}
                 written.write(json.dumps(entity, ensure_ascii=False) + "\n")
     for file in sorted((folder / "mentions").glob("*.json")):
         worlds: dict[str, dict[str, list]] = defaultdict(lambda: defaultdict(list))
-        for mention in json_lines(file):
+        for mention in read_jsonl(file):
             worlds[mention["corpus"]][mention["context_document_id"]].append(mention)
         for world, mentions in worlds.items():
             with whole_file(out / file.stem / f"{world}.jsonl") as written:
-                for record in json_lines(folder / "documents" / f"{world}.json"):
+                for record in read_jsonl(folder / "documents" / f"{world}.json"):
                     if own := mentions.pop(record["document_id"], None):
                         document = document_of(record["document_id"], record["text"], own)
                         written.write(json.dumps(document, ensure_ascii=False) + "\n")

@@ -2,7 +2,6 @@
 
 from html import escape
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import srsly
@@ -24,20 +23,18 @@ def main(linked: Path, page: Path) -> None:
             name = mention["name"] or f"not {mention['candidates'][0]['name']}"
             words, id, score = mention["text"], mention["id"], mention["score"]
             print(f"    {words:<28} {id:<8}  {name:<36} {score:.2f}")
-        ents = list(map(as_shown, document["mentions"]))
+        # As displaCy takes them.
+        ents = [
+            {
+                **{key: mention[key] for key in ("start", "end")},
+                "label": escape(mention["name"] or "not in the KB"),
+                "kb_id": escape(mention["id"]),
+                "kb_url": ENTITY_URL.format(quote(mention["id"])) if mention["name"] else "#",
+            }
+            for mention in document["mentions"]
+        ]
         documents.append({"text": document["text"], "title": None, "ents": ents})
     page.write_text(displacy.render(documents, style="ent", manual=True, page=True), "utf8")
-
-
-def as_shown(mention: dict[str, Any]) -> dict[str, Any]:
-    """A mention as displaCy takes it."""
-    return {
-        "start": mention["start"],
-        "end": mention["end"],
-        "label": escape(mention["name"] or "not in the KB"),
-        "kb_id": escape(mention["id"]),
-        "kb_url": ENTITY_URL.format(quote(mention["id"])) if mention["name"] else "#",
-    }
 
 
 if __name__ == "__main__":

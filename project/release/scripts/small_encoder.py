@@ -8,8 +8,8 @@ whose pieces are gone is read in smaller pieces. OUT is a folder in Hugging Face
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +34,10 @@ def main(
 ) -> None:
     """Write the encoder, and say what is left of it."""
     tokenizer = AutoTokenizer.from_pretrained(encoder, use_fast=True).backend_tokenizer
-    kept = kept_pieces(tokenizer, texts_of(kb, texts))
+    of_kb = ((*entity.names, entity.definition or "") for entity in KnowledgeBase.open(kb))
+    files = (open_documents(str(path)) for path in texts if path.exists())
+    of_files = (raw.document().text for file in files for raw in file)
+    kept = kept_pieces(tokenizer, chain(chain.from_iterable(of_kb), of_files))
     numbers = list(kept.values())
     transformer = AutoModel.from_pretrained(encoder)
     if layers:
@@ -47,15 +50,6 @@ def main(
     write(out, transformer, tokenizer, list(kept))
     of = f"{len(kept):,} of {len(tokenizer.get_vocab()):,} word pieces"
     print(f"{out}: {transformer.config.num_hidden_layers} layers, {of}")
-
-
-def texts_of(kb: Path, files: Iterable[Path]) -> Iterator[str]:
-    """The names and definitions of a KB, and the documents of files and folders that are there."""
-    for entity in KnowledgeBase.open(kb):
-        yield from entity.names
-        yield entity.definition or ""
-    for path in filter(Path.exists, files):
-        yield from (raw.document().text for raw in open_documents(str(path)))
 
 
 def kept_pieces(tokenizer: Tokenizer, texts: Iterator[str]) -> dict[str, int]:

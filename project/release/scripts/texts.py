@@ -187,41 +187,29 @@ def notes(
     """
     rng = random.Random(0)
     base = KnowledgeBase.open(kb)
-    short: dict[str, list[str]] = {label: [] for label in TYPES}
-    for line in acronyms.read_text().splitlines():
-        long, _, acronym = line.rstrip(")").rpartition(" (")
-        ids = (id for id, *_ in base.labels(base.numbers_named(long)))
-        types = {type for id in ids for type in base[id].types}
-        for label in (label for label in TYPES if types & set(TYPES[label])):
-            short[label].append(acronym)
-    said: dict[str, set[str]] = {label: set() for label in TYPES}
-    for mention in (m for path in texts for d in open_corpus(path).documents() for m in d.mentions):
-        if (label := LABEL_OF.get(mention.label)) and len(mention.text) < SHORT:
-            said[label].add(mention.text)
-    names = {
-        label: (sorted(short[label]), sorted(said[label]), sum(names_of(base, TYPES[label]), []))
-        for label in TYPES
-    }
+    pairs = [line.rstrip(")").rsplit(" (", 1) for line in acronyms.read_text().splitlines()]
+    meant = {long: base.entities(base.numbers_named(long)) for long, _ in pairs}
+    mentions = [m for path in texts for d in open_corpus(path).documents() for m in d.mentions]
+    names = {}
+    for label, own in TYPES.items():
+        short = [a for long, a in pairs if any(set(own) & set(e.types) for e in meant[long])]
+        said = {m.text for m in mentions if LABEL_OF.get(m.label) == label and len(m.text) < SHORT}
+        names[label] = sorted(short), sorted(said), sum(names_of(base, own), [])
+
+    def filled(id: str, frame: str) -> Document:
+        text, mentions = "", []
+        for part in re.split(r"(\{[CD]\})", frame):
+            if label := {"{D}": "Disease", "{C}": "Chemical"}.get(part):
+                part = rng.choice(rng.choices(names[label], SOURCES[label])[0])
+                if text and rng.random() < DOCUMENTS and not any(map(str.isupper, part[1:])):
+                    part = part.lower()
+                mentions.append((len(text), len(text) + len(part), label, ()))
+            text += part
+        return Document(text, id, tuple(mention_at(text, *mention) for mention in mentions))
+
     lines = frames.read_text().splitlines()
-    chosen = (rng.sample(lines, FRAMES_OF_NOTE) for _ in range(NOTES))
-    write(
-        out, "notes", (filled(f"note-{i}", " ".join(c), names, rng) for i, c in enumerate(chosen))
-    )
-
-
-def filled(
-    id: str, frame: str, names: dict[str, tuple[list[str], ...]], rng: random.Random
-) -> Document:
-    """A text with a name of a random source in each place."""
-    text, mentions = "", []
-    for part in re.split(r"(\{[CD]\})", frame):
-        if label := {"{D}": "Disease", "{C}": "Chemical"}.get(part):
-            part = rng.choice(rng.choices(names[label], SOURCES[label])[0])
-            if text and rng.random() < DOCUMENTS and not any(map(str.isupper, part[1:])):
-                part = part.lower()
-            mentions.append((len(text), len(text) + len(part), label, ()))
-        text += part
-    return Document(text, id, tuple(mention_at(text, *mention) for mention in mentions))
+    chosen = (" ".join(rng.sample(lines, FRAMES_OF_NOTE)) for _ in range(NOTES))
+    write(out, "notes", (filled(f"note-{i}", frame) for i, frame in enumerate(chosen)))
 
 
 @app.command()
