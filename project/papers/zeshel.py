@@ -8,13 +8,14 @@ python -m papers.zeshel zeshel zeshel/corpora
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from srsly import read_jsonl
 
 from spacy_pel.errors import PelError
+from spacy_pel.system.lines import json_object, numbered_lines
 from spacy_pel.system.whole_files import whole_file
 
 WORDS = 512  # kept before the first and after the last mention, and of a definition: no encoder reads more
@@ -50,6 +51,11 @@ def entity_of(document: dict[str, Any]) -> dict[str, Any]:
     return {**names, "definition": " ".join(words) or None}
 
 
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a file, one a line; PelError if it cannot be read."""
+    return (json_object(line) for _, line in numbered_lines(path))
+
+
 def main(
     folder: Annotated[Path, typer.Argument(help='ZESHEL, with "mentions" and "documents"')],
     out: Annotated[Path, typer.Argument(help="Folder to make")],
@@ -57,16 +63,16 @@ def main(
     """Write each split of ZESHEL as files of documents, one for each of its worlds, and the worlds."""
     for file in sorted((folder / "documents").glob("*.json")):
         with whole_file(out / "worlds" / f"{file.stem}.jsonl") as written:
-            for document in read_jsonl(file):
+            for document in json_lines(file):
                 entity = {**entity_of(document), "sources": [file.stem]}
                 written.write(json.dumps(entity, ensure_ascii=False) + "\n")
     for file in sorted((folder / "mentions").glob("*.json")):
         worlds: dict[str, dict[str, list]] = defaultdict(lambda: defaultdict(list))
-        for mention in read_jsonl(file):
+        for mention in json_lines(file):
             worlds[mention["corpus"]][mention["context_document_id"]].append(mention)
         for world, mentions in worlds.items():
             with whole_file(out / file.stem / f"{world}.jsonl") as written:
-                for record in read_jsonl(folder / "documents" / f"{world}.json"):
+                for record in json_lines(folder / "documents" / f"{world}.json"):
                     if own := mentions.pop(record["document_id"], None):
                         document = document_of(record["document_id"], record["text"], own)
                         written.write(json.dumps(document, ensure_ascii=False) + "\n")

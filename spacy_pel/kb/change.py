@@ -118,7 +118,8 @@ def change_entities(
             are replaced. "merge": entities are ``joined`` with its records, or added. "remove".
         entities: The records; of those to remove only the concept ids count.
         encoder: Makes their vectors. A KB without vectors needs none.
-        types, sources: What is added to those of the KB.
+        types: What is added to those of the KB.
+        sources: The same.
         mapping: The ids that replace concept ids of the entities (``renamed``).
         acronyms: By source: an acronym, the concept id of an entity, and how many texts of the source
             define it so. They take the place of those of this source (``KnowledgeBase.definitions``).

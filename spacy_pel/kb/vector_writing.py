@@ -54,14 +54,14 @@ def write_vectors(
     alike: float | None = None,
     mentions: Encoder | None = None,
 ) -> KnowledgeBase:
-    """Writes the vectors of a KB, replacing those it has, and opens the KB.
-
-    After any error or interruption, the KB stays as it was.
+    """Writes the vectors of a KB, and opens it. After any error or interruption, it stays as it was.
 
     Args:
         batches: Pairs of vectors, float32 [b, dim], and the number of each vector's entity [b], in the
             order of ``KnowledgeBase.numbers_by_id``. Give vectors of length 1 to search by cosine.
-        dim, fingerprint, row_kind: The length of the vectors, their encoder, what a row stands for.
+        dim: The length of the vectors.
+        fingerprint: Their encoder.
+        row_kind: What a row stands for.
         dtype: The type of the stored vectors: "float32", "float16", "int8" or "auto", which is
             float16 for many rows and for an "approximate" index, and float32 otherwise.
         index: How they are searched: "exact", "approximate" or "auto", which is approximate for
