@@ -55,7 +55,8 @@ def joint_metrics(nlp: Language, corpus: str | Path, *, limit: int = 0) -> dict[
             "directed": report.by_direction[True],
             "best": report.settings.linking,
         }.items():
-            found, ids = _clusters(report, gold, counted)
+            vectors = VectorMatrix(gold.vectors)
+            found, ids = clusters_of(gold.mentions, vectors, report.settings, counted)
             right[way] += right_answers(found.entities, ids, gold).tolist()
     in_kb = np.concatenate([gold.in_kb for gold in used])
     seen = np.array([not trained.isdisjoint(ids) for gold in used for ids in gold.golds], bool)
@@ -83,10 +84,11 @@ def cross_fitted_discovery(
     write_lacking_kb(linker.kb, {id for s in spans for id in gold_ids(s)}, share, folder)
     try:
         linker.set_kb(folder)
-        found = [
-            discovery_metrics(gold, _clusters(report, gold, report.settings.discovery)[0])
-            for report, gold in _fitted_halves(nlp, examples, nil=True)
-        ]
+        found = []
+        for report, gold in _fitted_halves(nlp, examples, nil=True):
+            parts = gold.mentions, VectorMatrix(gold.vectors), report.settings
+            clusters, _ = clusters_of(*parts, report.settings.discovery)
+            found.append(discovery_metrics(gold, clusters))
     finally:
         linker.set_kb(kb)
         shutil.rmtree(folder, ignore_errors=True)
@@ -109,13 +111,6 @@ def _fitted_halves(
                 link_examples(nlp, linker, examples)
             fitted, used = (gold_mentions(linker, examples[n::2]) for n in (half, 1 - half))
             yield fitted_joint(fitted, linker.reranked), used
-
-
-def _clusters(
-    report: JointReport, gold: GoldMentions, counted: Neighbourhood
-) -> tuple[Clusters, list[str]]:
-    """The clusters of gold mentions with entities, and the ids of these."""
-    return clusters_of(gold.mentions, VectorMatrix(gold.vectors), report.settings, counted)
 
 
 def write_lacking_kb(kb: KnowledgeBase, ids: Iterable[str], share: float, folder: Path) -> None:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,10 @@ def table_of(lines: Lines, order: list[str]) -> str:
         runs = lines[variant].values()
         row = {"": variant + " *" * any("+" in (line["commit"] or "+") for line in runs)}
         for name, path in columns.items():
-            row[name] = spread(_figure(line["figures"], path) for line in runs)
+            found = (
+                reduce(lambda part, key: part and part.get(key), path, r["figures"]) for r in runs
+            )
+            row[name] = spread(found)
         if len(devs) > 2:  # ZESHEL's worlds
             figures = (line["figures"].values() for line in runs)
             row["mean @1"] = spread(np.mean([dev["recall@1"] for dev in own]) for own in figures)
@@ -73,12 +77,6 @@ def markdown(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table without blanks, so that a new row changes no other line."""
     rule = ["---", *["---:"] * (len(head) - 1)]
     return "\n".join(f"|{'|'.join(cells)}|" for cells in (head, rule, *rows))
-
-
-def _figure(figures: Any, path: tuple[str, ...]) -> float | None:
-    for part in path:
-        figures = figures and figures.get(part)
-    return figures
 
 
 def difference(

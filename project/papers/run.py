@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from itertools import chain, islice, product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -240,10 +239,9 @@ def write_sample(source: Path, corpora: list[str], limit: int, others: int, outp
         file.writelines(f"{line}\n" for n, line in enumerate(lines) if named[n] or n in drawn)
 
 
-def lines_in(path: Path = RESULTS) -> Iterator[dict[str, Any]]:
+def lines_in(path: Path = RESULTS) -> list[dict[str, Any]]:
     """The lines of the results."""
-    if path.exists():
-        yield from map(json.loads, path.read_text(encoding="utf8").splitlines())
+    return list(srsly.read_jsonl(path)) if path.exists() else []
 
 
 def _training_figures(log: Path) -> dict[str, Any]:

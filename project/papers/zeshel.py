@@ -47,8 +47,8 @@ def document_of(id: str, whole: str, mentions: list[dict[str, Any]]) -> dict[str
 def entity_of(document: dict[str, Any]) -> dict[str, Any]:
     """The entity that a document is about. Its definition is the text without the title before it."""
     words = document["text"].removeprefix(document["title"]).split(maxsplit=WORDS)[:WORDS]
-    names = {"concept_id": document["document_id"], "canonical_name": document["title"]}
-    return {**names, "definition": " ".join(words) or None}
+    id, title = document["document_id"], document["title"]
+    return {"concept_id": id, "canonical_name": title, "definition": " ".join(words) or None}
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:

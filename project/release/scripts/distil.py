@@ -2,9 +2,8 @@
 
     python scripts/distil.py LARGE SMALL kb/release OUT --texts CORPUS
 
-The last layers of a BERT bring names together that mean the same; its first ones match little more than
-words. A small encoder learns from what the large one makes of each name: alone, as a row of the KB, and as
-a mention in a text. It sees no pair of names, and no id. So it also links to a KB that it has never seen.
+A small encoder learns from what the large one makes of each name: alone, as a row of the KB, and as a
+mention in a text. It sees no pair of names, and no id. So it also links to a KB that it has never seen.
 """
 
 from collections.abc import Iterator

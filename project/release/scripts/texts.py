@@ -5,8 +5,7 @@
     python scripts/texts.py notes kb/MeSH note_frames.txt clinical_acronyms.txt OUT --texts bc5cdr/train.pubtator.txt.gz
     python scripts/texts.py calibrate DATA kb/release DEV_LESSONS.pubtator OUT
 
-LESSONS are what "pel kb learn --acronyms --lessons" wrote: texts that define an acronym, with the definition
-hidden.
+LESSONS are what "pel kb learn --acronyms --lessons" wrote: texts whose definition of an acronym is hidden.
 """
 
 import random
