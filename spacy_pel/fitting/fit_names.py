@@ -21,14 +21,15 @@ _ENTITIES, _FEWEST = 1500, 100  # that are asked for at most, and at least
 _MISSING, _UNNAMED = 0.2, 0.4
 
 
-def fit_to_names(nlp: Language, scratch: Path, component: str = "proxy_linker") -> bool:
+def fit_to_names(nlp: Language, scratch: Path) -> bool:
     """Fit the ranking and the NIL threshold of a linker to names of its own KB; whether it has enough.
 
     Of some entities a name is a question, a text of its own. A copy of the KB, the folder ``scratch``, has
     lost a part of these entities, and of another part the names. So the ranking learns what a right
     candidate looks like where the KB has the words, where it has others, and where it lacks the entity.
+    PelError if no candidate is right, or the KB has no vectors of the linker's encoder.
     """
-    linker = linker_of(nlp, component)
+    linker = linker_of(nlp)
     kb = linker.kb
     chance = random.Random(0)
     numbers = kb.numbers().tolist()

@@ -47,7 +47,8 @@ def start(
 ) -> KnowledgeBase:
     """Make a pipeline that marks the names of an ontology in texts and links them.
 
-    It has a ``kb_matcher``, a ``proxy_linker`` and the KB, which is returned. After an error or an
+    It has a ``kb_matcher``, a ``proxy_linker`` whose ranking and NIL threshold are fitted to names of the KB
+    (``fit_to_names``), and the KB, which is returned. After an error or an
     interruption, ``out`` is as it was. What is done is kept in a folder beside it, and the same call
     goes on from there.
 
