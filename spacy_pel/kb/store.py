@@ -76,12 +76,11 @@ CREATE INDEX entity_id ON entity (concept_id);
 FIELDS = ", ".join(Entity._fields)
 POSTING = np.dtype("<i4")  # type of the numbers in the tables typed and sourced, ascending
 _WAITING = 60  # seconds that a reader or writer waits for the other's moment of writing or reading
-_MAPPED_BYTES = 1 << 31
 # What a damaged file makes SQLite, JSON and numpy raise.
 _DAMAGE = (sqlite3.DatabaseError, ValueError, TypeError, RecursionError, OverflowError)
 # A file may come from a stranger: its schema may call no functions, and nothing is written.
 _UNTRUSTED = "PRAGMA trusted_schema = OFF;"
-_READING = f"{_UNTRUSTED} PRAGMA query_only = ON; PRAGMA mmap_size = {_MAPPED_BYTES};"
+_READING = f"{_UNTRUSTED} PRAGMA query_only = ON;"
 # All that a file defines. A view or trigger could run for ever. How FTS5 declares the tables that
 # it keeps for itself depends on the release of SQLite.
 _OBJECTS = """
