@@ -47,9 +47,36 @@ class _Waiting:
     def reset_parameters(self) -> None:
         pass
 
+    def train(self, mode: bool = True) -> nn.Module:
+        """As torch's. Weights that were read as float16 become float32 before they are trained."""
+        return super().train(mode).float() if mode else super().train(mode)
+
 
 class _Linear(_Waiting, nn.Linear):
-    pass
+    """A linear layer. For inference it keeps its weights in the type that it computes in, if they have another.
+
+    Autocast would cast them again in each pass.
+    """
+
+    _cast: tuple[tuple, Tensor, Tensor] | None = None  # what was cast, and weight and bias
+
+    def forward(self, states: Tensor) -> Tensor:
+        device, dtype = states.device.type, self.bias.dtype
+        if torch.is_autocast_enabled(device):
+            dtype = torch.get_autocast_dtype(device)
+        if not torch.is_inference_mode_enabled() or self.weight.dtype == dtype:
+            return nn.functional.linear(states, self.weight.to(self.bias.dtype), self.bias)
+        made_of = dtype, *((x.data_ptr(), x._version) for x in (self.weight, self.bias))
+        if (cast := self._cast) is None or cast[0] != made_of:  # another thread may do it, too
+            self._cast = cast = made_of, self.weight.to(dtype), self.bias.to(dtype)
+        return nn.functional.linear(states, *cast[1:])
+
+    def train(self, mode: bool = True) -> nn.Module:
+        self._cast = None if mode else self._cast
+        return super().train(mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cast": None}
 
 
 class _Embedding(_Waiting, nn.Embedding):

@@ -112,10 +112,6 @@ class BertEncoder(nn.Module):
         """The weights by name; those of the transformer have Hugging Face's names."""
         return {_short(name): weight.float() for name, weight in self.state_dict().items()}
 
-    def train(self, mode: bool = True) -> BertEncoder:
-        """As torch's. Weights that were read as float16 become float32 before they are trained."""
-        return super().train(mode).float() if mode else super().train(mode)
-
     def restore(self, description: dict[str, str], weights: dict[str, Tensor]) -> None:
         """Take what ``description`` and ``weights`` gave; it needs no network.
 
@@ -379,7 +375,7 @@ class SpanEncoder(nn.Module):
         return widths if self.layer is None else {**widths, "layer": self._config}
 
     def weights(self) -> dict[str, Tensor]:
-        return self.state_dict()
+        return {name: weight.float() for name, weight in self.state_dict().items()}
 
     def restore(self, description: dict[str, Any], weights: dict[str, Tensor]) -> None:
         """Take what ``description`` and ``weights`` gave."""

@@ -3,8 +3,8 @@
 Weights that are read from a file stay in it. They are mapped: they come into memory when they are
 first used, and all processes that read them share one copy. Training copies them.
 
-Weights that are all float16 numbers are packed as such, in half the bytes. Reading them gives float32
-again, which is a copy. The embeddings of word pieces, most of a small encoder, stay float16 in the file.
+Weights that are all float16 numbers are packed as such, in half the bytes. The matrices of a BERT stay
+float16 when they are read. Other weights are read as float32, which is a copy.
 """
 
 import json
@@ -26,8 +26,8 @@ Packed = Path | bytes
 _FACTS = "spacy_pel"
 # Among the facts: safetensors itself has no checksum.
 _CHECKSUM = "checksum"
-# They are looked up, not computed with: a text needs few of them, as float32.
-_EMBEDDINGS = "word_embeddings.weight"
+# Those of a BERT that stay as they were stored: it makes what it computes with.
+_KEPT = tuple(f"{k}.weight" for k in ("word_embeddings", "query", "key", "value", "dense"))
 # What ``read_signed`` raises for what is no such file, or is damaged.
 DAMAGE = (SafetensorError, KeyError, TypeError, ValueError, AttributeError)
 
@@ -73,7 +73,7 @@ def unpack(packed: Packed) -> Contents:
     """Read what ``pack`` gave, from a file or bytes. Raises PelError if it is no such, or damaged."""
     try:
         facts, tensors = read_signed(packed)
-        weights = {k: v if k.endswith(_EMBEDDINGS) else v.float() for k, v in tensors.items()}
+        weights = {k: v if k.endswith(_KEPT) else v.float() for k, v in tensors.items()}
         return Contents(facts["settings"], facts["encoders"], weights)
     except DAMAGE as error:
         where = "bytes" if isinstance(packed, bytes) else packed
