@@ -116,10 +116,14 @@ class _Embeddings(nn.Module):
 
     def forward(self, ids: Tensor, added: Tensor | float, segments: Tensor | None) -> Tensor:
         """Ids and segments (None: zeros), int64 [n, t], to embeddings [n, t, d], with what is added."""
+        return self.dropout(self.LayerNorm(self.summed(ids, added, segments)))
+
+    def summed(self, ids: Tensor, added: Tensor | float, segments: Tensor | None) -> Tensor:
+        """The same before they are normalized."""
         segments = torch.zeros_like(ids) if segments is None else segments
         embedded = self.word_embeddings(ids).float() + added + self.token_type_embeddings(segments)
         positions = torch.arange(ids.shape[1], device=ids.device)[None]
-        return self.dropout(self.LayerNorm(embedded + self.position_embeddings(positions)))
+        return embedded + self.position_embeddings(positions)
 
 
 class BertLayer(nn.Module):

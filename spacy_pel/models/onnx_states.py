@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from ..errors import PelError
+from .bert import own_bert
 
 # The largest 8-bit weight: seven bits with the sign. Processors without VNNI instructions add pairs of
 # products in 16 bits, which larger weights would overflow. So all processors compute the same.
@@ -46,7 +47,7 @@ class OnnxStates:
                 f'"{device}" for "{activation}"',
                 'set runtime = "torch"',
             )
-        self.transformer = transformer
+        self.transformer, self._embeddings = transformer, own_bert(transformer).embeddings
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         # A higher level fuses each sum with the LayerNorm after it, which takes six times as long.
@@ -68,18 +69,13 @@ class OnnxStates:
         is computed by itself. So no time is spent on padding, and its states are the same, to the last
         bit, whatever it is batched with, also in 8 bits.
         """
-        segments = torch.zeros_like(ids) if segments is None else segments
-        wanted = mask if wanted is None else wanted
-        added = torch.zeros(1, 1, 1) if added is None else added
+        embedded = self._embeddings.summed(ids, 0.0 if added is None else added, segments)
         # As arrays: of short inputs torch's slices take longer than the session.
-        ids, mask, segments, wanted, added = (
-            tensor.numpy() for tensor in (ids, mask, segments, wanted, added)
-        )
-        hidden = np.zeros((*ids.shape, self.transformer.config.hidden_size), dtype=np.float32)
+        embedded, wanted = embedded.detach().numpy(), (mask if wanted is None else wanted).numpy()
+        hidden = np.zeros(embedded.shape, dtype=np.float32)
         for row, length in enumerate(mask.sum(1).tolist()):
             columns = np.flatnonzero(wanted[row])
-            inputs = {"ids": ids[row, :length], "segments": segments[row, :length]}
-            inputs |= {"added": added[min(row, len(added) - 1), :length], "wanted": columns}
+            inputs = {"embedded": embedded[row, :length], "wanted": columns}
             hidden[row, columns] = self._session.run(["states"], inputs)[0]
         return torch.from_numpy(hidden)
 
@@ -87,21 +83,21 @@ class OnnxStates:
 class _Graph:
     """The operators and constants of a graph. A method adds some, and names the value they compute.
 
-    Inputs are ``ids`` and ``segments``, int64 [t]; ``added``, float32 [t, d] or [1, 1]; and ``wanted``,
-    int64 [w]: the places of the tokens for which the last layer is computed. The output is ``states``,
-    float32 [w, d].
+    Inputs are ``embedded``, float32 [t, d], the sums of the embeddings, which torch looks up; and
+    ``wanted``, int64 [w]: the places of the tokens for which the last layer is computed. The output is
+    ``states``, float32 [w, d].
     """
 
     def __init__(self, transformer: nn.Module, int8: bool):
         self.config = transformer.config
         self.int8 = int8
-        self.weights = {k: v.float().numpy() for k, v in transformer.state_dict().items()}
+        self.weights = transformer.state_dict()
         self.nodes: list = []
         self.constants: list = []
 
     def serialized(self) -> bytes:
         """The whole graph."""
-        states = self._embedded("ids", "segments", "added")
+        states = self._normalized("embeddings.LayerNorm", "embedded")
         last = self.config.num_hidden_layers - 1
         for number in range(last + 1):
             wanted = "wanted" if number == last else None
@@ -111,10 +107,8 @@ class _Graph:
         *inputs, output = (
             helper.make_tensor_value_info(name, type, shape)
             for name, type, shape in (
-                ("ids", whole, ["t"]),
-                ("segments", whole, ["t"]),
+                ("embedded", real, ["t", self.config.hidden_size]),
                 ("wanted", whole, ["w"]),
-                ("added", real, ["a", "b"]),
                 ("states", real, ["w", self.config.hidden_size]),
             )
         )
@@ -122,19 +116,6 @@ class _Graph:
         versions = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
         model = helper.make_model(graph, opset_imports=versions, ir_version=_IR_VERSION)
         return model.SerializeToString()
-
-    def _embedded(self, ids: str, segments: str, added: str) -> str:
-        """The input embeddings, [t, d]."""
-        first, axis = self._constant(np.array([0])), self._constant(np.array([0]))
-        length = self._node("Shape", ids)
-        words, positions, kinds = (
-            self._constant(self.weights[f"embeddings.{kind}_embeddings.weight"])
-            for kind in ("word", "position", "token_type")
-        )
-        total = self._node("Add", self._node("Gather", words, ids), added)
-        total = self._node("Add", total, self._node("Gather", kinds, segments))
-        total = self._node("Add", total, self._node("Slice", positions, first, length, axis))
-        return self._normalized("embeddings.LayerNorm", total)
 
     def _layer(self, layer: str, states: str, wanted: str | None) -> str:
         """A layer of BERT: [t, d] to [t, d], or to [w, d] for the wanted tokens."""
@@ -170,8 +151,8 @@ class _Graph:
 
     def _linear(self, states: str, *layers: str) -> str:
         """Linear layers of the same input, their outputs side by side: [t, d] to [t, e]."""
-        weight = np.concatenate([self.weights[f"{name}.weight"] for name in layers]).T
-        bias = self._constant(np.concatenate([self.weights[f"{name}.bias"] for name in layers]))
+        weight = np.concatenate([self._weight(f"{name}.weight") for name in layers]).T
+        bias = self._constant(np.concatenate([self._weight(f"{name}.bias") for name in layers]))
         if not self.int8:
             return self._node("Add", self._node("MatMul", states, self._constant(weight)), bias)
         steps = np.abs(weight).max(axis=0) / _LARGEST
@@ -182,9 +163,12 @@ class _Graph:
         return self._node("DynamicQuantizeMatMul", *quantized, domain=_MICROSOFT)
 
     def _normalized(self, layer: str, states: str) -> str:
-        weight, bias = (self._constant(self.weights[f"{layer}.{k}"]) for k in ("weight", "bias"))
+        weight, bias = (self._constant(self._weight(f"{layer}.{k}")) for k in ("weight", "bias"))
         epsilon = self.config.layer_norm_eps
         return self._node("LayerNormalization", states, weight, bias, epsilon=epsilon)
+
+    def _weight(self, name: str) -> np.ndarray:
+        return self.weights[name].float().numpy()
 
     def _constant(self, array: np.ndarray) -> str:
         name = f"constant.{len(self.constants)}"
