@@ -7,6 +7,7 @@ agenesis" and "kidney agenesis" do, and this is seen often enough. So "abnormal 
 """
 
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -22,6 +23,7 @@ _REMEMBERED = 200_000  # stems that are kept
 # Two words mean the same if names of so many entities differ in these alone, and this share of the
 # entities that have the rarer word in their names.
 _LEAST, _SHARE = 3, 0.1
+_AT_ONCE = 200_000  # names whose words are compared at a time
 _NEIGHBOURS = 3  # words of an entity that may stand in one place; with more some pairs are not seen
 
 
@@ -79,22 +81,37 @@ def same_words(
     """
     from scipy.sparse.csgraph import connected_components  # here: it takes a while
 
-    entities = owners.repeat(sizes).astype(np.uint64)
-    others = sums_of(stems, sizes).repeat(sizes) - stems  # the name without this word
-    order = np.lexsort((stems, others, entities))
-    rows = np.stack([entities, others, stems])[:, order]
-    seen = []
-    for step in range(1, _NEIGHBOURS + 1):
-        one, other = rows[:, :-step], rows[:, step:]
-        differ = (one[:2] == other[:2]).all(axis=0) & (one[2] != other[2])
-        seen.append(np.stack([one[0], one[2], other[2]])[:, differ])
-    pairs = np.unique(np.concatenate(seen, axis=1), axis=1)[1:]  # once for each entity
-    pairs, counts = np.unique(pairs, axis=1, return_counts=True)
-    words, n_entities = np.unique(
-        np.unique(np.stack([entities, stems]), axis=1)[1], return_counts=True
-    )
+    bounds = np.append(0, sizes.cumsum())
+    ends = np.append(np.flatnonzero(np.diff(owners, prepend=-1)), len(owners))
+    cuts = ends[np.searchsorted(ends, np.arange(0, len(owners), _AT_ONCE))]
+    found = [np.empty((2, 0), np.uint64)]
+    blocks = list(pairwise(np.unique(np.append(cuts, len(owners)))))  # of whole entities
+    for start, stop in blocks:
+        own, n_own = stems[bounds[start] : bounds[stop]], sizes[start:stop]
+        entities = owners[start:stop].repeat(n_own).astype(np.uint64)
+        others = sums_of(own, n_own).repeat(n_own) - own  # the name without this word
+        order = np.lexsort((own, others, entities))
+        rows = np.stack([entities, others, own])[:, order]
+        seen = []
+        for step in range(1, _NEIGHBOURS + 1):
+            one, other = rows[:, :-step], rows[:, step:]
+            differ = (one[:2] == other[:2]).all(axis=0) & (one[2] != other[2])
+            seen.append(np.stack([one[0], one[2], other[2]])[:, differ])
+        found.append(np.unique(np.concatenate(seen, axis=1), axis=1)[1:])  # once for each entity
+    pairs, counts = np.unique(np.concatenate(found, axis=1), axis=1, return_counts=True)
+    pairs, counts = pairs[:, counts >= _LEAST], counts[counts >= _LEAST]
+    words = np.unique(pairs)
+    if not len(words):
+        return words, words
+    n_owners, held = owners.max() + 1, []  # the words of entities, as words * n_owners + entities
+    for start, stop in blocks:
+        own = stems[bounds[start] : bounds[stop]]
+        places = words.searchsorted(own).clip(max=len(words) - 1)
+        entities = owners[start:stop].repeat(sizes[start:stop])
+        held.append(np.unique((places * n_owners + entities)[words[places] == own]))
+    n_entities = np.bincount(np.concatenate(held) // n_owners)
     rarer = n_entities[np.searchsorted(words, pairs)].min(axis=0)
-    pairs = pairs[:, (counts >= _LEAST) & (counts >= _SHARE * rarer)]
+    pairs = pairs[:, counts >= _SHARE * rarer]
     words, places = np.unique(pairs, return_inverse=True)
     one, other = places.reshape(2, -1)
     graph = coo_array((np.ones(len(one)), (one, other)), shape=(len(words), len(words)))

@@ -173,10 +173,11 @@ def test_british_spelling_is_found_as_a_name_and_looked_up(tmp_path: Path) -> No
 ORGANS = "agenesis cyst stone pain failure".split()
 
 
-@pytest.mark.parametrize("n_seen, is_found", [(2, False), (3, True)])
+@pytest.mark.parametrize("n_seen, is_found, at_once", [(2, False, 9), (3, True, 9), (3, True, 1)])
 def test_words_mean_the_same_if_names_of_enough_entities_use_them_so(
-    tmp_path: Path, n_seen: int, is_found: bool
+    tmp_path: Path, n_seen: int, is_found: bool, at_once: int, monkeypatch
 ) -> None:
+    monkeypatch.setattr(names_by_words, "_AT_ONCE", at_once)
     seen = [Entity(o, f"{o} of the kidney", (f"Renal {o}", o)) for o in ORGANS[:n_seen]]
     build_kb([*seen, Entity("X", "Kidney tumour", ("KT",))], tmp_path / "kb", in_any_order=True)
     kb = KnowledgeBase.open(tmp_path / "kb")
