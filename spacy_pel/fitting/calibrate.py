@@ -139,16 +139,18 @@ def fit(
     linker: ProxyLinker,
     examples: Sequence[Example],
     progress: Bars | None = None,
+    types_of_kb: Mapping[tuple[str, ...], int] | None = None,
 ) -> CalibrationReport:
     """Fit the ranking and the NIL threshold of a linker to the mentions of ``gold_examples``.
 
-    PelError if no candidate is right.
+    ``types_of_kb``: how many entities have which types; None: those of the linker's KB. PelError if no
+    candidate is right.
     """
     gold = _looked_at(nlp, linker, examples, progress)
     if not gold.right.any():
         problem = "no candidate is right, so no ranking can be fitted"
         raise PelError(problem, "give a larger corpus, or a pipeline that is better trained")
-    types_of_kb = Counter(entity.types for entity in linker.kb)
+    types_of_kb = types_of_kb or Counter(entity.types for entity in linker.kb)
     linker.ranking = _fitted(gold, types_of_kb, linker.reranked)
     folds = gold.documents % _FOLDS
     chances = np.empty((len(gold.right), gold.right.shape[1] + 1), np.float32)
