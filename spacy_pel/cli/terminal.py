@@ -51,16 +51,19 @@ class _BesideBars(logging.Handler):
 
 @contextmanager
 def log_on_stderr() -> Iterator[None]:
-    """Within the block, what the package logs is printed on stderr: warnings, and of jobs all."""
+    """Within the block, what the package logs is printed on stderr: warnings, and of long work all."""
     logger, handler = logging.getLogger("spacy_pel"), _BesideBars()
     handler.setFormatter(PrintableFormatter())
     logger.addHandler(handler)
-    logging.getLogger("spacy_pel.jobs").setLevel(logging.INFO)
+    of_work = [logging.getLogger(f"spacy_pel.{room}") for room in ("jobs", "packaging")]
+    for each in of_work:
+        each.setLevel(logging.INFO)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        logging.getLogger("spacy_pel.jobs").setLevel(logging.NOTSET)
+        for each in of_work:
+            each.setLevel(logging.NOTSET)
 
 
 class _Log:

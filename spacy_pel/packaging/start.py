@@ -1,8 +1,11 @@
 """From source files to a pipeline that links, without a training: ``pel start``."""
 
+import json
+import logging
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import spacy
 from spacy.language import Language
 from spacy.util import fix_random_seed
 
+from ..about import __version__
 from ..architectures import pipeline_folder
 from ..errors import PelError
 from ..fitting.fit_names import fit_to_names
@@ -18,7 +22,10 @@ from ..jobs.embed import embed_kb
 from ..kb import Entity, KnowledgeBase
 from ..kb.change import remove_entities
 from ..kb.readers.build_from_sources import build_from_sources
+from ..system.whole_files import whole_file
 from .assemble import assemble, check_replaceable
+
+logger = logging.getLogger(__name__)
 
 # The pipeline that the project's workflow "release" makes.
 RELEASED = "en_pel_mesh_sm"
@@ -67,18 +74,36 @@ def start(
     check_replaceable(out, force=force)
     config = _encoder_config(encoder)
     parts = out.with_name(f"{out.name}.parts")  # what is unfinished
-    kb = parts / "kb"  # the same sources give the same KB, whose vectors go on where they were
-    built = build_from_sources(sources, kb, in_any_order=True, progress=reading)
-    if below:
-        remove_entities(kb, _not_below(built, below))
+    kb, made_of = parts / "kb", parts / "made-of.json"
+    state = _state(sources, below)
+    if not (made_of.is_file() and made_of.read_text("utf8") == state):
+        made_of.unlink(missing_ok=True)
+        built = build_from_sources(sources, kb, in_any_order=True, progress=reading)
+        if below:
+            remove_entities(kb, _not_below(built, below))
+        with whole_file(made_of) as file:
+            file.write(state)
     nlp = untrained_pipeline(kb, config)
     linker = nlp.get_pipe("proxy_linker")
     embed_kb(kb, linker, progress=encoding)
     linker.set_kb(kb)
+    logger.info("fitting the ranking to names of the KB: minutes, however large it is")
     fit_to_names(nlp, parts / "taken-out")
+    logger.info("putting the pipeline and its KB in %s", out)
     assemble(nlp, kb, out)
     shutil.rmtree(parts)
-    return KnowledgeBase.open(out / "proxy_linker" / "kb")
+    made = KnowledgeBase.open(out / "proxy_linker" / "kb")
+    made.name_finder(partial(reading, name="names"))  # or the first document would wait for it
+    return made
+
+
+def _state(sources: Sequence[Path], below: Sequence[str]) -> str:
+    """What decides the KB, as a text: the files of the sources are known by their sizes and times."""
+    files = sorted(file for source in sources for file in (source, *source.rglob("*")))
+    facts = [
+        (str(f.absolute()), f.stat().st_size, f.stat().st_mtime_ns) for f in files if f.exists()
+    ]
+    return json.dumps([__version__, facts, list(below)])
 
 
 def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
