@@ -91,6 +91,7 @@ def start(
     fit_to_names(nlp, parts / "taken-out")
     logger.info("putting the pipeline and its KB in %s", out)
     assemble(nlp, kb, out)
+    made_of.unlink()  # a folder that is half removed is no KB to go on with
     shutil.rmtree(parts)
     made = KnowledgeBase.open(out / "proxy_linker" / "kb")
     made.name_finder(partial(reading, name="names"))  # or the first document would wait for it
