@@ -22,6 +22,7 @@ from ..jobs.embed import embed_kb
 from ..kb import Entity, KnowledgeBase
 from ..kb.change import remove_entities
 from ..kb.readers.build_from_sources import build_from_sources
+from ..kb.transaction import NAMES_PREFIX
 from ..system.whole_files import whole_file
 from .assemble import assemble, check_replaceable
 
@@ -87,14 +88,16 @@ def start(
     linker = nlp.get_pipe("proxy_linker")
     embed_kb(kb, linker, progress=encoding)
     linker.set_kb(kb)
+    linker.kb.name_finder(partial(reading, name="names"))
     logger.info("fitting the ranking to names of the KB: minutes, however large it is")
     fit_to_names(nlp, parts / "taken-out")
     logger.info("putting the pipeline and its KB in %s", out)
     assemble(nlp, kb, out)
+    made = KnowledgeBase.open(out / "proxy_linker" / "kb")
+    for table in kb.glob(f"{NAMES_PREFIX}*"):  # or the first document would wait for it
+        shutil.copyfile(table, made.path / table.name)
     made_of.unlink()  # a folder that is half removed is no KB to go on with
     shutil.rmtree(parts)
-    made = KnowledgeBase.open(out / "proxy_linker" / "kb")
-    made.name_finder(partial(reading, name="names"))  # or the first document would wait for it
     return made
 
 

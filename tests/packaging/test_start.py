@@ -82,14 +82,15 @@ def test_an_interrupted_one_goes_on(
     with monkeypatch.context() as failing, pytest.raises(ZeroDivisionError):
         failing.setattr(task, "assemble", lambda *arguments: 1 / 0)
         start([obo], tmp_path / "out", encoder=str(bert), reading=reading)
-    assert caplog.messages == ["resuming: 1 of 2 blocks done"] and read == []
+    assert caplog.messages == ["resuming: 1 of 2 blocks done"] and read == ["names"]
     kept = {"encoding": Stopping, "reading": reading, "encoder": str(bert)}
     obo.write_text(OBO + TERM.format("T:3", "relapse", "flare"))  # another ontology: from the start
     with pytest.raises(KeyboardInterrupt):
         start([obo], tmp_path / "out", **kept)
-    assert read == ["tiny.obo"]
+    assert read == ["names", "tiny.obo"]
     start([obo], tmp_path / "out", encoder=str(bert), reading=reading)
-    assert read == ["tiny.obo", "names"] and not (tmp_path / "out.parts").exists()
+    assert read == ["names", "tiny.obo", "names"] and not (tmp_path / "out.parts").exists()
+    assert len(list((tmp_path / "out" / "proxy_linker" / "kb").glob(".names-*"))) == 1
 
 
 def test_without_an_encoder_it_says_what_to_give(obo: Path, tmp_path: Path, monkeypatch) -> None:
