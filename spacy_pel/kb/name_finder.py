@@ -158,7 +158,7 @@ def name_table(
 
     "hashes" are ascending, "bounds" say whose "owners" are, and "lengths" are in characters. If names are
     also found by their words in any order, the hash of a name is the sum of its words, and "words" have
-    others that mean the same, "meant". That takes 20 microseconds and a quarter of a kilobyte of memory a name.
+    others that mean the same, "meant". That takes 20 microseconds and a third of a kilobyte of memory a name.
     """
     kinds = (np.uint64, np.int32, bool, np.uint8)  # of the columns: hashes, owners, and so on
     columns, beginnings = [tuple(np.empty(0, kind) for kind in kinds)], [np.empty(0, np.uint64)]
