@@ -17,6 +17,7 @@ def WordTagger(
     length: int = 256,
     mixed_precision: bool = False,
     labels: Sequence[str] = (),
+    n_hints: int = 0,
 ) -> Model[EncoderInputs, np.ndarray]:
     """Recogniser: the words of documents -> their scores and states, float32 [w, 1 + 2 * labels + d].
 
@@ -29,32 +30,38 @@ def WordTagger(
         length: The most tokens of a window of a document, 16 or more.
         mixed_precision: As of ``BiEncoder``.
         labels: The labels of a trained model. ``initialize`` gives those of a new one.
+        n_hints: The number of other groups of names that are told apart. The component gives it.
 
     Raises:
         PelError: If the length is too short.
     """
     check_length("length", length, 16)
-    n_tags, n_features = _sizes(labels)
+    n_tags, n_features = _sizes(labels, n_hints)
     tagger = Tagger(n_tags=n_tags, n_features=n_features, mixed_precision=mixed_precision)
     return make_tower(
         tagger,
         "word_tagger",
         init=partial(_init, encoder),
-        attrs={"length": length, "mixed_precision": mixed_precision, "labels": list(labels)},
+        attrs={
+            "length": length,
+            "mixed_precision": mixed_precision,
+            "labels": list(labels),
+            "n_hints": n_hints,
+        },
     )
 
 
-def _sizes(labels: Sequence[str]) -> tuple[int, int]:
+def _sizes(labels: Sequence[str], n_hints: int) -> tuple[int, int]:
     """The number of tags, and that of the features of a word.
 
     The features are: a name of the knowledge base begins there or goes on there, whose entity
-    belongs to a label, or to none; and the shapes of words.
+    belongs to a label, a hint or neither; and the shapes of words.
     """
-    return 1 + 2 * len(labels), 2 * (len(labels) + 1) + N_SHAPES
+    return 1 + 2 * len(labels), 2 * (len(labels) + n_hints + 1) + N_SHAPES
 
 
 def _init(encoder: EncoderSource, model: Model, X: Iterable[str], Y: Sequence[str]) -> Model:
     tagger = encoder_of(model)
-    tagger.n_tags, tagger.n_features = _sizes(Y)
+    tagger.n_tags, tagger.n_features = _sizes(Y, model.attrs["n_hints"])
     model.attrs["labels"] = list(Y)
     return load_encoder(encoder, None, model, X)

@@ -36,6 +36,13 @@ class Pieces:
         bounds -= np.repeat(np.array(offsets[:-1], dtype=np.int64), counts)[:, None]
         self.starts, self.ends = bounds.T
 
+    def between(self, text: int, start: int, end: int) -> tuple[int, int]:
+        """The first and the last piece that lie between two characters of a text, by its place."""
+        own = slice(self.first[text], self.first[text + 1] - 1)
+        first = np.searchsorted(self.ends[own], start, side="right")
+        last = np.searchsorted(self.starts[own], end, side="left") - 1
+        return int(own.start + first), int(own.start + last)
+
     def hashes(self, hashed: Callable[[str], int]) -> np.ndarray:
         """The hash of each piece: uint64 [n]."""
         return np.fromiter(map(hashed, self.words), np.uint64, len(self.words))

@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from ..kb.pieces import Pieces
 from ..kb.records.semantic_types import types_meant
 from ..linking.ordering import is_acronym
 from ..models.losses import summed_loss
+from ..reading.acronyms import defined_acronyms, places_of
 from ..reading.text_inputs import EncoderInputs
 from ..reading.words import (
     Tagged,
@@ -81,6 +81,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         types: The types of the KB's entities that belong to each label, the types below them included.
             Names of other entities are shown as names of no label. So are all names of a KB that has
             none of these types, such as another ontology.
+        hints: Other groups of types whose names are told apart, such as enzymes among chemicals.
         add_names: Whether a name that one entity alone has, and no acronym, is a mention even if the
             tags do not say so. Its entity has to belong to one label.
         only: The labels of the mentions that are marked; None: all that were learnt.
@@ -101,6 +102,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         model: Model,
         kb: str | None,
         types: dict[str, list[str]],
+        hints: dict[str, list[str]],
         add_names: bool,
         only: list[str] | None,
         grad_factor: float,
@@ -111,6 +113,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         self.model = model
         self.name = name
         self.types = types
+        self.hints = hints
         self.add_names = add_names
         self.only = only
         self.grad_factor = grad_factor
@@ -219,6 +222,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
             source: sorted(own.intersection(labels)) for source, own in annotated.items()
         }
         texts = (example.reference.text for example in get_examples())
+        self.model.attrs["n_hints"] = len(self.hints)
         self.model.initialize(X=texts, Y=labels)
         self._made_of_kb = None, None  # the labels are others
 
@@ -317,39 +321,78 @@ class KBRecogniser(KBComponent, Tok2Vec):
             The words of each text, what the model reads, and the names in each text that one entity
             alone has, if this belongs to one label.
         """
-        finder, entity_labels, reader, _ = self.made_of_kb(self._tools)
+        finder, entity_groups, reader, _ = self.made_of_kb(self._tools)
         pieces = Pieces(texts)
-        names = finder.found_in(pieces)
+        names = with_definitions(texts, pieces, finder.found_in(pieces))
         if hidden:
             kept = np.random.random(len(names.first)) >= hidden
             names = FoundNames(*(column[kept] for column in names))
         owners = [finder.owners_of(name) for name in names.names.tolist()]
-        labels = np.array([entity_labels[own].any(axis=0) for own in owners])
-        labels = labels.reshape(-1, entity_labels.shape[1])
-        shown = np.column_stack([labels, ~labels.any(axis=1)])
+        groups = np.array([entity_groups[own].any(axis=0) for own in owners])
+        groups = groups.reshape(-1, entity_groups.shape[1])
+        shown = np.column_stack([groups, ~groups.any(axis=1)])
+        labels = groups[:, : len(self.labels)]
         features = np.zeros((len(pieces.words), shown.shape[1], 2), dtype=bool)
         features[names.first, :, 0] = shown
         sure: list[list[Tagged]] = [[] for _ in texts]
-        for first, last, own, of_name in zip(names.first, names.last, shown, owners):
-            features[first + 1 : last + 1, own, 1] = True
-            if len(of_name) == 1 and own[:-1].sum() == 1:
+        for first, last, kinds, own, of_name in zip(names.first, names.last, shown, labels, owners):
+            features[first + 1 : last + 1, kinds, 1] = True
+            if len(of_name) == 1 and own.sum() == 1:
                 text, start, end = pieces.texts[first], pieces.starts[first], pieces.ends[last]
                 if not is_acronym(texts[text][start:end]):
                     sure[text].append((int(start), int(end), int(own.argmax())))
         return *reader.inputs(pieces, features.reshape(len(features), -1)), sure
 
     def _tools(self) -> tuple[NameFinder, np.ndarray, WordReader, NameTest]:
-        """What finds names, the labels of entities, bool [entities, labels], what reads words, what is a name."""
-        labels = np.zeros((self.kb.numbers().max(initial=-1) + 1, len(self.labels)), dtype=bool)
-        named = chain.from_iterable(self.types.values())
-        is_other = not any(types_meant(name, self.kb.semantic_types) for name in named)
-        for label, types in () if is_other else self.types.items():
-            labels[self.kb.of_types(*types), self.labels.index(label)] = True
+        """What finds names, the labels and hints of entities, bool [entities, labels + hints], what reads words, what is a name."""
+        columns = [*self.labels, *self.hints]
+        groups = np.zeros((self.kb.numbers().max(initial=-1) + 1, len(columns)), dtype=bool)
+        of_kb = self.kb.semantic_types
+        known = {
+            group: [name for name in types if types_meant(name, of_kb)]
+            for group, types in (self.types | self.hints).items()
+        }
+        is_other = not any(known[label] for label in self.types)
+        for group, types in {} if is_other else known.items():
+            if types or group in self.types:
+                chosen = types or self.types[group]  # which the KB refuses
+                groups[self.kb.of_types(*chosen), columns.index(group)] = True
         encoder = encoder_of(self.model)
         length = min(self.model.attrs["length"], encoder.position_limit)
         reader = WordReader(encoder.tokenizer, length)
         finder = self.kb.name_finder(stop_words=self.stop_words)
-        return finder, labels, reader, NameTest(self.kb, labels)
+        return finder, groups, reader, NameTest(self.kb, groups[:, : len(self.labels)])
+
+
+def with_definitions(texts: Sequence[str], pieces: Pieces, names: FoundNames) -> FoundNames:
+    """The names found in texts, where an acronym that its text defines counts as its long form.
+
+    It gets the name that ends its long form: in "acute viral hepatitis (AVH)", AVH is hepatitis.
+    If there is none, it has no name, whatever the KB calls by these letters.
+    """
+    ending = {last: number for number, last in enumerate(names.last.tolist())}
+    acronyms = []  # first and last piece, and the number of the name or -1
+    for number, text in enumerate(texts):
+        long_forms = defined_acronyms(text)
+        meant = {}
+        for short, long in long_forms.items():
+            if (start := text.find(long)) >= 0:
+                first, last = pieces.between(number, start, start + len(long))
+                name = ending.get(last)
+                is_name = name is not None and names.first[name] >= first
+                meant[short] = names.names[name] if is_name else -1
+        for start, end in places_of(text, meant):
+            acronyms.append((*pieces.between(number, start, end), meant[text[start:end]]))
+    if not acronyms:
+        return names
+    first, last, meant = np.array(acronyms, dtype=np.int64).T
+    taken = np.zeros(len(pieces.words) + 1, dtype=np.int64)
+    np.add.at(taken, first, 1)
+    np.add.at(taken, last + 1, -1)
+    covered = np.concatenate([[0], (taken.cumsum() > 0).cumsum()])
+    kept = covered[names.last + 1] == covered[names.first]
+    rows = np.concatenate([np.column_stack(names)[kept], np.array(acronyms)[meant >= 0]])
+    return FoundNames(*rows[rows[:, 0].argsort(kind="stable")].T)
 
 
 def _shares(words: Sequence[np.ndarray], docs: Sequence[Doc]) -> list[csr_array]:
@@ -389,6 +432,7 @@ make_kb_ner = Language.factory(
         "model": DEFAULT_MODEL,
         "kb": None,
         "types": {},
+        "hints": {},
         "add_names": False,
         "only": None,
         "grad_factor": 1.0,

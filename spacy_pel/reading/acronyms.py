@@ -8,7 +8,7 @@ Those whose short form stands first it does not find: they are found here, by st
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 
@@ -67,8 +67,13 @@ def hidden_definitions(text: str, long_forms: Mapping[str, str]) -> tuple[str, l
         definition = rf"(?<!\w)(?:(?i:{phrase}) ?\({own}{more}|{own} ?\((?i:{phrase}){more})"
         text = re.sub(definition, lambda match, short=short: short, text)
     defined = defined_acronyms(text)
-    places = _whole_words(text, _finder(long_forms)(text)) if long_forms else ()
+    places = places_of(text, long_forms)
     return text, [(start, end) for start, end in places if text[start:end] not in defined]
+
+
+def places_of(text: str, acronyms: Collection[str]) -> list[Offsets]:
+    """Where acronyms stand as whole words, ascending; of two that overlap, the earlier or longer."""
+    return list(_whole_words(text, _finder(acronyms)(text))) if acronyms else []
 
 
 def _pieces(text: str) -> Iterator[str]:

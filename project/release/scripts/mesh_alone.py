@@ -5,6 +5,7 @@ be passed on; names of MEDIC and OMIM may not.
 """
 
 import html
+import json
 import re
 import shutil
 from collections import Counter
@@ -16,6 +17,7 @@ from prepare import write_entities
 from wasabi import msg
 
 from spacy_pel.kb import Entity, open_source
+from spacy_pel.kb.readers.mesh import PARTS
 from spacy_pel.system.lines import numbered_lines
 
 MADE = "kb/mesh_only.jsonl.gz"  # by "prepare", of MeSH's own files
@@ -58,12 +60,22 @@ def main(data: Path, output: Path) -> None:
     rows = (line.split("|") for _, line in numbered_lines(medic))
     of_medic = {id: frozenset(map(folded, filter(None, names))) for id, _, *names in rows}
     left_out: Counter[str] = Counter()
-    entities = list(mesh_only(open_source(joined).entities, of_mesh, of_medic, left_out))
+    records = (json.loads(line) for _, line in numbered_lines(joined))
+    trees = {record["concept_id"]: record.get("tree_numbers", ()) for record in records}
+    entities = [
+        entity._replace(types=(*entity.types, *parts_of(trees[entity.concept_id])))
+        for entity in mesh_only(open_source(joined).entities, of_mesh, of_medic, left_out)
+    ]
     named = with_names_of_drugs(entities)
     write_entities(output, named)
     new = sum(len(a.aliases) - len(b.aliases) for a, b in zip(named, entities))
     msg.info(f"Names of drugs, from those of their salts: {new:,}")
     msg.info("Left out: " + ", ".join(f"{n:,} {what}" for what, n in sorted(left_out.items())))
+
+
+def parts_of(tree_numbers: Iterable[str]) -> list[str]:
+    """The parts of MeSH's branches that some tree numbers stand in."""
+    return [n for code, n in PARTS.items() if any(x.startswith(code) for x in tree_numbers)]
 
 
 def names_in_ascii(path: Path) -> dict[str, set[str]]:

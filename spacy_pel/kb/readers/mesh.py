@@ -25,7 +25,12 @@ BRANCHES = {
     "M": "Named Groups", "N": "Health Care", "V": "Publication Characteristics",
     "Z": "Geographicals",
 }  # fmt: skip
-_BRANCH_TYPES = tuple(SemanticType(name, code, code) for code, name in BRANCHES.items())
+# Parts of branches that are worth telling apart: those that corpora of chemicals and diseases leave out.
+PARTS = {
+    "C23": "Pathological Conditions, Signs and Symptoms", "D08": "Enzymes and Coenzymes",
+    "D12": "Amino Acids, Peptides, and Proteins", "D27": "Chemical Actions and Uses",
+}  # fmt: skip
+_TYPES = tuple(SemanticType(name, code, code) for code, name in (BRANCHES | PARTS).items())
 _MENTAL_DISORDERS = "F03"
 VOCABULARY = "MSH"  # as UMLS names it
 
@@ -33,8 +38,8 @@ VOCABULARY = "MSH"  # as UMLS names it
 def _read(path: Path, options: ReadOptions) -> Source:
     """The records of a file, or of the files of a folder, as entities.
 
-    All terms of a record are names. The types are the top branches of the tree numbers; mental disorders
-    are diseases, too, as they are in MEDIC. The parents are the descriptors one step above. A supplementary
+    All terms of a record are names. The types are the top branches of the tree numbers, and ``PARTS`` of
+    them; mental disorders are diseases, too, as they are in MEDIC. The parents are the descriptors one step above. A supplementary
     record has the descriptors that it is mapped to as parents, and their types if their file is read
     together with its own.
     """
@@ -43,7 +48,7 @@ def _read(path: Path, options: ReadOptions) -> Source:
         problem = f"{path}: holds no desc*.xml or supp*.xml"
         raise PelError(problem, "give a folder with MeSH's files")
     year = re.search(r"(?:19|20)\d\d", files[0].name)
-    return Source(_entities(files), _BRANCH_TYPES, year[0] if year else None)
+    return Source(_entities(files), _TYPES, year[0] if year else None)
 
 
 def _entities(files: list[Path]) -> Iterator[Entity]:
@@ -61,15 +66,16 @@ def _entities(files: list[Path]) -> Iterator[Entity]:
             raise PelError(problem, "give whole files of descriptors or supplementary concepts")
         mapped = [descriptor.lstrip("*") for descriptor in _texts(record, _MAPPED)]
         tree = [number for each in (id, *mapped) for number in numbers.get(each, ())]
-        letters = {number[0] for number in tree}
         if any(number.startswith(_MENTAL_DISORDERS) for number in tree):
-            letters.add("C")
+            tree.append("C")
         above = (descriptors.get(number.rpartition(".")[0]) for number in numbers.get(id, ()))
         entity = Entity(
             concept_id=id,
             canonical_name=name,
             aliases=tuple(_texts(record, "ConceptList/Concept/TermList/Term/String")),
-            types=tuple(BRANCHES[letter] for letter in sorted(letters & BRANCHES.keys())),
+            types=tuple(
+                type.name for type in _TYPES if any(number.startswith(type.code) for number in tree)
+            ),
             definition=next(iter(_texts(record, _SCOPE_NOTE) + _texts(record, "Note")), None),
             parents=(*filter(None, above), *mapped),
             sources=(VOCABULARY,),
