@@ -3,6 +3,7 @@
     python scripts/texts.py learn kb/MeSH LESSONS.pubtator SENTENCES OUT --names 18000
     python scripts/texts.py rename kb/MeSH OUT --texts bc5cdr/train.pubtator.txt.gz --texts ncbi/train.pubtator.txt.gz
     python scripts/texts.py notes kb/MeSH note_frames.txt clinical_acronyms.txt OUT --texts bc5cdr/train.pubtator.txt.gz
+    python scripts/texts.py taught TEACHER kb/MeSH LESSONS.pubtator SENTENCES OUT
     python scripts/texts.py calibrate DATA kb/release DEV_LESSONS.pubtator OUT
 
 LESSONS are what "pel kb learn --acronyms --lessons" wrote: texts whose definition of an acronym is hidden.
@@ -15,13 +16,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
+import spacy
 import typer
+from spacy.tokens import Doc
+from tqdm import tqdm
 
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Document, mention_at
 from spacy_pel.documents.open_documents import open_documents
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.readers.mesh import PARTS
 from spacy_pel.linking.ordering import is_acronym
 from spacy_pel.system.whole_files import whole_file
 
@@ -45,6 +50,8 @@ SHORT, MOST_WORDS = 50, 5  # characters and words
 DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
 # Of notes: how many, sentences of each, and the shares of acronyms, mentions and names.
 NOTES, FRAMES_OF_NOTE = 800, 5
+TAUGHT = 20_000  # sentences that a teacher marks
+UNSURE = set(PARTS.values()) - {PARTS["C23"]}
 SOURCES = {"Disease": (3, 4, 3), "Chemical": (1, 7, 2)}
 
 
@@ -209,6 +216,36 @@ def notes(
     lines = frames.read_text().splitlines()
     chosen = (" ".join(rng.sample(lines, FRAMES_OF_NOTE)) for _ in range(NOTES))
     write(out, "notes", (filled(f"note-{i}", frame) for i, frame in enumerate(chosen)))
+
+
+@app.command()
+def taught(teacher: Path, kb: Path, lessons: Path, sentences: Path, out: Path) -> None:
+    """Write taught.pubtator, for a recogniser, to the folder OUT: what the pipeline TEACHER finds in texts.
+
+    They are LESSONS and some of SENTENCES. In LESSONS an acronym is what KB says of its sense: a disease,
+    a chemical, or no mention.
+    """
+    base = KnowledgeBase.open(kb)
+    nlp = spacy.load(teacher)
+    plain = [raw.document(None) for raw in open_documents(str(sentences))]
+    plain = random.Random(0).sample(plain, min(TAUGHT, len(plain)))
+    given = [*open_corpus(lessons).documents(), *plain]
+
+    def found(document: Document, doc: Doc) -> Document:
+        # Corpora differ in whether proteins and classes by use are chemicals: there the teacher decides.
+        told = [m for m in document.mentions or () if not UNSURE & set(base[m.ids[0]].types)]
+        mentions = [
+            (ent.start_char, ent.end_char, ent.label_, ())
+            for ent in doc.ents
+            if not any(ent.start_char < m.end and m.start < ent.end_char for m in told)
+        ]
+        own = labelled(document._replace(mentions=tuple(told)), base)
+        mentions += [(mention.start, mention.end, mention.label, ()) for mention in own.mentions]
+        text = document.text
+        return Document(text, document.id, tuple(mention_at(text, *m) for m in sorted(mentions)))
+
+    docs = nlp.pipe(document.text for document in given)
+    write(out, "taught", map(found, tqdm(given, unit=" texts"), docs))
 
 
 @app.command()
