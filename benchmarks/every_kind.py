@@ -1,0 +1,38 @@
+"""How many mentions of every kind a pipeline finds in sentences as notes have them.
+
+    python benchmarks/every_kind.py PIPELINE
+
+The mentions of every_kind.txt stand in brackets: anatomy, procedures, findings, organisms, measurements.
+"Exact": a mention has these bounds. "Touched": one shares a word with it.
+"""
+
+import re
+from pathlib import Path
+
+import spacy
+import typer
+
+SENTENCES = Path(__file__).with_suffix(".txt")
+
+
+def main(pipeline: str, show: bool = False) -> None:
+    """Print the shares of PIPELINE's mentions; with --show also each mention that is missed."""
+    nlp = spacy.load(pipeline)
+    exact = touched = gold = found = 0
+    for line in SENTENCES.read_text("utf8").splitlines():
+        parts = re.split(r"[\[\]]", line)
+        ends = [sum(map(len, parts[: i + 1])) for i in range(len(parts))]
+        mentions = {(ends[i - 1], ends[i]) for i in range(1, len(parts), 2)}
+        doc = nlp("".join(parts))
+        own = {(ent.start_char, ent.end_char) for ent in doc.ents}
+        near = {m for m in mentions if any(m[0] < end and start < m[1] for start, end in own)}
+        exact, touched = exact + len(mentions & own), touched + len(near)
+        gold, found = gold + len(mentions), found + len(own)
+        if show:
+            for start, end in sorted(mentions - own):
+                print(f"{doc.text[start:end]}: {doc.text}")
+    print(f"{gold} mentions: {exact / gold:.1%} exact, {touched / gold:.1%} touched; {found} found")
+
+
+if __name__ == "__main__":
+    typer.run(main)
