@@ -11,7 +11,8 @@ from spacy.training import Example
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
-from spacy_pel.pipeline.recogniser import Found
+from spacy_pel.kb.pieces import Pieces
+from spacy_pel.pipeline.recogniser import Found, with_definitions
 from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.training.optimizer import AdamW
 
@@ -89,6 +90,47 @@ def test_a_kb_of_other_types_shows_its_names(nlp: Language, tmp_path: Path) -> N
     assert not entity_labels.any()
     found(nlp, "A patient with zebra fever")
     recogniser.set_kb(before)
+
+
+def test_an_acronym_counts_as_its_text_defines_it(nlp: Language) -> None:
+    text = "Chronic head pain (CHP) and more studies (MS): CHP, MS. Brief MS pain (BMSP)."
+    finder, *_ = nlp.get_pipe("kb_ner").made_of_kb(nlp.get_pipe("kb_ner")._tools)
+    pieces = Pieces([text, "MS"])
+    names = finder.found_in(pieces)
+    told = with_definitions([text, "MS"], pieces, names)
+    [head_pain, ms] = [
+        next(n for n, first in zip(names.names, names.first) if pieces.words[first] == word)
+        for word in ("head", "MS")
+    ]
+    said = [(pieces.words[first], name) for first, name in zip(told.first, told.names)]
+    # "MS" is multiple sclerosis in the second text alone: in the first it has another sense.
+    assert said == [("head", head_pain), ("CHP", head_pain), ("CHP", head_pain), ("MS", ms)]
+    assert (told.last - told.first).tolist() == [1, 0, 0, 0]
+
+
+def test_hints_tell_other_names_apart(tiny_kb: Path) -> None:
+    one = spacy.blank("en")
+    hints = {"Organ": ["Anatomy"], "Unknown": ["No type of this KB"]}
+    one.add_pipe("kb_ner", config={**CONFIG, "kb": str(tiny_kb), "hints": hints})
+    examples = [example(one, *sentence) for sentence in SENTENCES]
+    one.initialize(lambda: examples)
+    recogniser = one.get_pipe("kb_ner")
+    _, inputs, _ = recogniser._read(["The kidney"])
+    # "Begins" and "goes on" of two labels, two hints and no group, at the second word.
+    shown = inputs.windows[0].known["features"][2, :10]
+    assert np.flatnonzero(shown).tolist() == [4]
+
+
+def test_mentions_of_every_kind_may_have_any_label(tiny_kb: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_ner", config={**CONFIG, "kb": str(tiny_kb), "general": "Entity"})
+    kinds = example(nlp, "Aspirin and kidney.", {"Aspirin": "Entity", "kidney": "Entity"}, "b")
+    examples = [example(nlp, *SENTENCES[0]), kinds]
+    nlp.initialize(lambda: examples)
+    words, *_ = nlp.get_pipe("kb_ner")._read(["Aspirin and kidney."])
+    allowed = nlp.get_pipe("kb_ner")._allowed(kinds, words[0])
+    begins, outside = [1, 3, 5], [0]  # Chemical, Disease, Entity
+    assert [np.flatnonzero(row).tolist() for row in allowed] == [begins, outside, begins, outside]
 
 
 def test_a_stream_is_read_as_single_docs_are(nlp: Language) -> None:

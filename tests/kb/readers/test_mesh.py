@@ -40,6 +40,7 @@ DESCRIPTORS = (
     )
     + descriptor("D1", "Infections", ["C01.5"], concept(["Infections"]))
     + descriptor("D3", "Mania", ["F03.2"], concept(["Mania"]))
+    + descriptor("D4", "Lipase", ["D08.8"], concept(["Lipase"]))
 )
 SUPPLEMENT = (
     '<SupplementalRecord SCRClass="3"><SupplementalRecordUI>C7</SupplementalRecordUI>'
@@ -62,6 +63,7 @@ ENTITIES = [
     ),
     of_mesh("D1", "Infections", "Infections", types=("Diseases",)),
     of_mesh("D3", "Mania", "Mania", types=TYPES),  # mental disorders are diseases, too
+    of_mesh("D4", "Lipase", "Lipase", types=("Chemicals and Drugs", "Enzymes and Coenzymes")),
 ]
 RARE_FIELDS = {"types": TYPES, "definition": "Rare.", "parents": ("D2",)}
 
