@@ -124,9 +124,27 @@ def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(tmp_path:
     assert [m.ids for m in lessons[1].mentions] == [("C01",), ("C01",)]
 
 
+def test_a_teacher_marks_texts_and_acronyms_are_what_their_sense_is(tmp_path: Path) -> None:
+    senses = [("D1", "Gout", "Diseases"), ("C1", "Xyzol", "Chemical or Drug"), ("E1", "Scan", "")]
+    build_kb([Entity(id, name, types=(type,)) for id, name, type in senses], tmp_path / "kb")
+    lines = "1|t|AB, CD and EF in pain\n1|a|\n1\t0\t2\tAB\tAcronym\tD1\n1\t4\t6\tCD\tAcronym\tC1\n"
+    (tmp_path / "lessons.pubtator").write_text(f"{lines}1\t11\t13\tEF\tAcronym\tE1\n\n")
+    teacher = spacy.blank("en")
+    patterns = [{"label": "Disease", "pattern": words} for words in ("CD", "EF", "pain")]
+    teacher.add_pipe("entity_ruler").add_patterns(patterns)
+    teacher.to_disk(tmp_path / "teacher")
+    folders = tmp_path / "kb", tmp_path / "lessons.pubtator", tmp_path / "out"
+    release_texts.taught(str(tmp_path / "teacher"), *folders)
+    [document] = open_corpus(tmp_path / "out" / "taught.pubtator").documents()
+    found = [(mention.text, mention.label) for mention in document.mentions]
+    assert found == [("AB", "Disease"), ("CD", "Chemical"), ("pain", "Disease")]
+
+
 def test_other_names_stand_in_the_places_of_mentions(tmp_path: Path) -> None:
     drug = Entity("C1", "Xyzol", ("Ol, Xyz",), types=("Chemical or Drug",))
-    build_kb([drug, Entity("D1", "Gout", types=("Diseases",))], tmp_path / "kb", sources=["tiny"])
+    enzyme = Entity("D2", "Lipase", types=("Chemical or Drug", "Enzymes and Coenzymes"))
+    gout = Entity("D1", "Gout", types=("Diseases",))
+    build_kb([drug, enzyme, gout], tmp_path / "kb", sources=["tiny"])
     text = "Aspirin for pain; no pain, ABC"
     rows = [(0, 7, "ChemicalEntity"), (12, 16, "Modifier"), (21, 25, "Modifier"), (27, 30, "Gene")]
     lines = "".join(f"\n1\t{a}\t{b}\t{text[a:b]}\t{label}\tX" for a, b, label in rows)

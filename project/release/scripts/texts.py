@@ -3,7 +3,7 @@
     python scripts/texts.py learn kb/MeSH LESSONS.pubtator SENTENCES OUT --names 18000
     python scripts/texts.py rename kb/MeSH OUT --texts bc5cdr/train.pubtator.txt.gz --texts ncbi/train.pubtator.txt.gz
     python scripts/texts.py notes kb/MeSH note_frames.txt clinical_acronyms.txt OUT --texts bc5cdr/train.pubtator.txt.gz
-    python scripts/texts.py taught TEACHER kb/MeSH LESSONS.pubtator SENTENCES OUT
+    python scripts/texts.py taught TEACHER kb/MeSH LESSONS.pubtator OUT
     python scripts/texts.py calibrate DATA kb/release DEV_LESSONS.pubtator OUT
 
 LESSONS are what "pel kb learn --acronyms --lessons" wrote: texts whose definition of an acronym is hidden.
@@ -37,7 +37,7 @@ CORPORA = ("bc5cdr", "ncbi_disease", "biored")
 LABELS = {
     "Disease": ("SpecificDisease", "DiseaseClass", "Modifier", "CompositeMention")
     + ("DiseaseOrPhenotypicFeature", "Diseases"),
-    "Chemical": ("ChemicalEntity", "Chemical or Drug"),
+    "Chemical": ("ChemicalEntity", "Chemical or Drug", "Chemicals and Drugs"),
 }
 LABEL_OF = {other: label for label, own in LABELS.items() for other in (label, *own)}
 NAMES_OF_TEXT = 32
@@ -45,13 +45,17 @@ LONGEST = 80  # characters of a name
 # Sentences for each sense of an acronym: where it has several, and where it has one.
 AMBIGUOUS, SOLE = 12, 1
 # Of names that take the place of others.
-TYPES = {"Disease": ("Disease", "Diseases"), "Chemical": ("Chemical or Drug",)}
+TYPES = {
+    "Disease": ("Disease", "Diseases"),
+    "Chemical": ("Chemical or Drug", "Chemicals and Drugs"),
+}
+# Corpora differ in whether these are chemicals: proteins, enzymes, and classes of drugs by their use.
+UNSURE = {PARTS[code] for code in ("D08", "D12", "D27")}
 SHORT, MOST_WORDS = 50, 5  # characters and words
 DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
 # Of notes: how many, sentences of each, and the shares of acronyms, mentions and names.
-NOTES, FRAMES_OF_NOTE = 800, 5
-TAUGHT = 20_000  # sentences that a teacher marks
-UNSURE = set(PARTS.values()) - {PARTS["C23"]}
+NOTES, FRAMES_OF_NOTE = 1_000, 5
+TAUGHT = 1_200  # texts that a teacher marks
 SOURCES = {"Disease": (3, 4, 3), "Chemical": (1, 7, 2)}
 
 
@@ -152,8 +156,11 @@ def rename(kb: Path, out: Path, texts: Annotated[list[Path], typer.Option()]) ->
 
 
 def names_of(kb: KnowledgeBase, types: tuple[str, ...]) -> list[list[str]]:
-    """The names of each entity of a KB with one of the types, without those that are turned round."""
-    entities = (entity for entity in kb if set(types) & set(entity.types))
+    """The names of each entity of a KB with one of the types, without those that are turned round.
+
+    Entities that corpora may not annotate are left out.
+    """
+    entities = (e for e in kb if set(types) & set(e.types) and not UNSURE & set(e.types))
     fitting = (
         [n for n in e.names if ", " not in n and len(n) < SHORT and len(n.split()) <= MOST_WORDS]
         for e in entities
@@ -219,21 +226,17 @@ def notes(
 
 
 @app.command()
-def taught(teacher: Path, kb: Path, lessons: Path, sentences: Path, out: Path) -> None:
-    """Write taught.pubtator, for a recogniser, to the folder OUT: what the pipeline TEACHER finds in texts.
+def taught(teacher: str, kb: Path, lessons: Path, out: Path) -> None:
+    """Write taught.pubtator, for a recogniser, to the folder OUT: what the pipeline TEACHER finds in LESSONS.
 
-    They are LESSONS and some of SENTENCES. In LESSONS an acronym is what KB says of its sense: a disease,
-    a chemical, or no mention.
+    An acronym of these is what KB says of its sense: a disease, a chemical, or no mention.
     """
     base = KnowledgeBase.open(kb)
-    nlp = spacy.load(teacher)
-    plain = [raw.document(None) for raw in open_documents(str(sentences))]
-    plain = random.Random(0).sample(plain, min(TAUGHT, len(plain)))
-    given = [*open_corpus(lessons).documents(), *plain]
+    given = list(open_corpus(lessons).documents())
+    given = random.Random(0).sample(given, min(TAUGHT, len(given)))
 
     def found(document: Document, doc: Doc) -> Document:
-        # Corpora differ in whether proteins and classes by use are chemicals: there the teacher decides.
-        told = [m for m in document.mentions or () if not UNSURE & set(base[m.ids[0]].types)]
+        told = [m for m in document.mentions if not UNSURE & set(base[m.ids[0]].types)]
         mentions = [
             (ent.start_char, ent.end_char, ent.label_, ())
             for ent in doc.ents
@@ -244,7 +247,7 @@ def taught(teacher: Path, kb: Path, lessons: Path, sentences: Path, out: Path) -
         text = document.text
         return Document(text, document.id, tuple(mention_at(text, *m) for m in sorted(mentions)))
 
-    docs = nlp.pipe(document.text for document in given)
+    docs = spacy.load(teacher).pipe(document.text for document in given)
     write(out, "taught", map(found, tqdm(given, unit=" texts"), docs))
 
 
