@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sqlite3
+import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -271,12 +272,14 @@ def vector_files(settings: Settings) -> list[dict[str, Any]]:
 
 def plain_file_size(path: Path) -> int | None:
     """The size of a file of a KB, in bytes; None if it is missing; PelError if it is no plain file."""
-    if not os.path.lexists(path):
+    try:
+        status = path.lstat()  # once: a journal may go between two looks
+    except FileNotFoundError:
         return None
-    if path.is_symlink() or not path.is_file():
+    if not stat.S_ISREG(status.st_mode):
         problem = f"{path}: is a symbolic link, a folder or a device, which a KB does not contain"
         raise PelError(problem, "copy the KB with its files in place of links (cp -rL)")
-    return path.stat().st_size
+    return status.st_size
 
 
 def _natural(text: str) -> int:
