@@ -190,8 +190,10 @@ def _tower_forward(
 
     encoder.train(is_train)
     try:
-        if encoder.computed_by is not None:
-            torch.set_num_threads(1)  # others would only spin beside ONNX Runtime
+        if (
+            n_threads > 1
+        ):  # threads that share a batch spin while they wait, also beside ONNX Runtime
+            torch.set_num_threads(1)
         if n_threads == 1 or len(groups) < 2:
             for group in groups:
                 encode(group)

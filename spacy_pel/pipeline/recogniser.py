@@ -82,8 +82,6 @@ class KBRecogniser(KBComponent, Tok2Vec):
             Names of other entities are shown as names of no label. So are all names of a KB that has
             none of these types, such as another ontology.
         hints: Other groups of types whose names are told apart, such as enzymes among chemicals.
-        general: The label of corpora that mark mentions of all kinds and do not tell these apart. There a
-            mention may have any label; None: no corpus is such.
         add_names: Whether a name that one entity alone has, and no acronym, is a mention even if the
             tags do not say so. Its entity has to belong to one label.
         only: The labels of the mentions that are marked; None: all that were learnt.
@@ -105,7 +103,6 @@ class KBRecogniser(KBComponent, Tok2Vec):
         kb: str | None,
         types: dict[str, list[str]],
         hints: dict[str, list[str]],
-        general: str | None,
         add_names: bool,
         only: list[str] | None,
         grad_factor: float,
@@ -117,7 +114,6 @@ class KBRecogniser(KBComponent, Tok2Vec):
         self.name = name
         self.types = types
         self.hints = hints
-        self.general = general
         self.add_names = add_names
         self.only = only
         self.grad_factor = grad_factor
@@ -313,9 +309,8 @@ class KBRecogniser(KBComponent, Tok2Vec):
             if ent.label_ in numbers
         ]
         annotated = self.cfg["annotated"].get(_source(example), self.labels)
-        all_kinds = self.general in annotated
-        is_annotated = np.array([all_kinds or label in annotated for label in self.labels])
-        return allowed_tags(words, mentions, is_annotated, numbers.get(self.general))
+        is_annotated = np.array([label in annotated for label in self.labels])
+        return allowed_tags(words, mentions, is_annotated)
 
     def _read(
         self, texts: Sequence[str], hidden: float = 0.0
@@ -438,7 +433,6 @@ make_kb_ner = Language.factory(
         "kb": None,
         "types": {},
         "hints": {},
-        "general": None,
         "add_names": False,
         "only": None,
         "grad_factor": 1.0,

@@ -99,17 +99,13 @@ class WordReader:
 
 
 def allowed_tags(
-    words: np.ndarray,
-    mentions: Sequence[Tagged],
-    annotated: np.ndarray,
-    general: int | None = None,
+    words: np.ndarray, mentions: Sequence[Tagged], annotated: np.ndarray
 ) -> np.ndarray:
     """The tags that may be right, bool [w, 1 + 2 n], for ``summed_loss``.
 
     ``words``, int64 [w, 2], are their characters; one that lies in a gold mention in part belongs to it.
     ``annotated``, bool [n], says which of the n labels the document has annotations of. Outside the
-    mentions "outside" is allowed, and all tags of labels that are not annotated. A mention of the label
-    ``general`` may have any label.
+    mentions "outside" is allowed, and all tags of labels that are not annotated.
     """
     allowed = np.zeros((len(words), 1 + 2 * len(annotated)), dtype=bool)
     allowed[:, OUTSIDE] = True
@@ -117,10 +113,9 @@ def allowed_tags(
     for start, end, label in mentions:
         first = np.searchsorted(words[:, 1], start, side="right")
         last = np.searchsorted(words[:, 0], end, side="left")
-        labels = slice(None) if label == general else label
         allowed[first:last] = False
-        allowed[first : first + 1, 1::2][:, labels] = True
-        allowed[first + 1 : last, 2::2][:, labels] = True
+        allowed[first : first + 1, 1 + 2 * label] = True
+        allowed[first + 1 : last, 2 + 2 * label] = True
     return allowed
 
 

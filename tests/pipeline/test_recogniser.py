@@ -121,18 +121,6 @@ def test_hints_tell_other_names_apart(tiny_kb: Path) -> None:
     assert np.flatnonzero(shown).tolist() == [4]
 
 
-def test_mentions_of_every_kind_may_have_any_label(tiny_kb: Path) -> None:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("kb_ner", config={**CONFIG, "kb": str(tiny_kb), "general": "Entity"})
-    kinds = example(nlp, "Aspirin and kidney.", {"Aspirin": "Entity", "kidney": "Entity"}, "b")
-    examples = [example(nlp, *SENTENCES[0]), kinds]
-    nlp.initialize(lambda: examples)
-    words, *_ = nlp.get_pipe("kb_ner")._read(["Aspirin and kidney."])
-    allowed = nlp.get_pipe("kb_ner")._allowed(kinds, words[0])
-    begins, outside = [1, 3, 5], [0]  # Chemical, Disease, Entity
-    assert [np.flatnonzero(row).tolist() for row in allowed] == [begins, outside, begins, outside]
-
-
 def test_a_stream_is_read_as_single_docs_are(nlp: Language) -> None:
     texts = ["", *(text for text, _ in SENTENCES), SENTENCES[0][0] * 9]  # several windows
     read = [[ent.text for ent in doc.ents] for doc in nlp.pipe(texts, batch_size=3)]

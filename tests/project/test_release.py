@@ -4,6 +4,7 @@ from pathlib import Path
 
 import distil
 import numpy as np
+import pretrain
 import pytest
 import release_pipeline
 import small_encoder
@@ -14,7 +15,7 @@ from safetensors import safe_open
 from spacy.tokens import Span
 from spacy.training import Example
 from tokenizers import Tokenizer
-from transformers import BertModel
+from transformers import AutoTokenizer, BertModel
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.corpora.document_corpus import open_corpus
@@ -124,20 +125,67 @@ def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(tmp_path:
     assert [m.ids for m in lessons[1].mentions] == [("C01",), ("C01",)]
 
 
-def test_a_teacher_marks_texts_and_acronyms_are_what_their_sense_is(tmp_path: Path) -> None:
+def test_most_teachers_mark_texts_and_acronyms_are_what_their_sense_is(tmp_path: Path) -> None:
     senses = [("D1", "Gout", "Diseases"), ("C1", "Xyzol", "Chemical or Drug"), ("E1", "Scan", "")]
     build_kb([Entity(id, name, types=(type,)) for id, name, type in senses], tmp_path / "kb")
     lines = "1|t|AB, CD and EF in pain\n1|a|\n1\t0\t2\tAB\tAcronym\tD1\n1\t4\t6\tCD\tAcronym\tC1\n"
     (tmp_path / "lessons.pubtator").write_text(f"{lines}1\t11\t13\tEF\tAcronym\tE1\n\n")
-    teacher = spacy.blank("en")
-    patterns = [{"label": "Disease", "pattern": words} for words in ("CD", "EF", "pain")]
-    teacher.add_pipe("entity_ruler").add_patterns(patterns)
-    teacher.to_disk(tmp_path / "teacher")
-    folders = tmp_path / "kb", tmp_path / "lessons.pubtator", tmp_path / "out"
-    release_texts.taught(str(tmp_path / "teacher"), *folders)
-    [document] = open_corpus(tmp_path / "out" / "taught.pubtator").documents()
-    found = [(mention.text, mention.label) for mention in document.mentions]
-    assert found == [("AB", "Disease"), ("CD", "Chemical"), ("pain", "Disease")]
+    (tmp_path / "kinds.pubtator").write_text(
+        "2|t|CD in a pain clinic\n2|a|\n2\t8\t19\tpain clinic\tX\tY\n2\t0\t5\tCD in\tX\tY\n\n"
+        "3|t|A clinic\n3|a|\n3\t2\t8\tclinic\tX\tY\n\n"
+    )
+    (tmp_path / "sentences.txt").write_text("Much-pain.\nNo CD.\n")
+    for number, words in enumerate((["CD", "pain", "in"], ["pain", "No"], ["CD", "pain", "A"])):
+        teacher = spacy.blank("en")
+        patterns = [{"label": "Disease", "pattern": word} for word in words]
+        teacher.add_pipe("entity_ruler").add_patterns(patterns)
+        teacher.to_disk(tmp_path / str(number))
+    files = (tmp_path / name for name in ("lessons.pubtator", "sentences.txt", "kinds.pubtator"))
+    teachers = [tmp_path / str(number) for number in range(3)]
+    release_texts.taught(tmp_path / "kb", *files, tmp_path / "out", teachers)
+    found = [
+        [(mention.text, mention.label) for mention in document.mentions]
+        for name in ("taught", "voted", "kinds")
+        for document in open_corpus(tmp_path / "out" / f"{name}.pubtator").documents()
+    ]
+    assert found == [
+        [("AB", "Disease"), ("CD", "Chemical"), ("pain", "Disease")],
+        [("pain", "Disease"), ("CD", "Disease")],
+        [("CD", "Disease"), ("pain", "Disease")],
+        [("clinic", "Entity")],
+    ]
+
+
+def test_an_encoder_learns_to_find_hidden_words(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
+    (tmp_path / "text.txt").write_text("Aspirin relieves headache.\n" * 40)
+    monkeypatch.setattr(pretrain, "BATCH", 2)
+    monkeypatch.setattr(pretrain, "RATE", 0.01)
+    losses = []
+    for steps in (1, 40):
+        files = bert, tmp_path / "out", tmp_path / "kb", [tmp_path / "text.txt"]
+        pretrain.main(*files, layers=2, steps=steps)
+        losses.append(float(capsys.readouterr().out.split()[-1]))
+    assert losses[1] < 0.7 * losses[0]
+    assert BertModel.from_pretrained(tmp_path / "out").config.num_hidden_layers == 2
+
+
+def test_a_fifth_of_the_words_is_hidden_and_each_as_a_whole(bert: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(bert)
+    torch.manual_seed(0)
+    ids = pretrain.blocks_of(["aspirin relieves headaches"] * 2000, tokenizer)
+    read, hidden = pretrain.Hiding(tokenizer, "cpu")(ids)
+    assert torch.equal(read[~hidden], ids[~hidden])
+    pieces = tokenizer.convert_ids_to_tokens(ids[:, 1:].flatten().tolist())
+    goes_on = torch.tensor([piece.startswith("##") for piece in pieces]).view(len(ids), -1)
+    inside = goes_on[:, 1:]
+    assert inside.any() and torch.equal(hidden[:, 2:][inside], hidden[:, 1:-1][inside])
+    words = ~goes_on & (ids[:, 1:] != tokenizer.sep_token_id)
+    assert not hidden[:, 1:][~goes_on & ~words].any()
+    assert 0.17 < hidden[:, 1:][words].float().mean() < 0.23
+    assert 0.75 < (read[hidden] == tokenizer.mask_token_id).float().mean() < 0.85
 
 
 def test_other_names_stand_in_the_places_of_mentions(tmp_path: Path) -> None:

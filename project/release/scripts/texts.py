@@ -3,7 +3,7 @@
     python scripts/texts.py learn kb/MeSH LESSONS.pubtator SENTENCES OUT --names 18000
     python scripts/texts.py rename kb/MeSH OUT --texts bc5cdr/train.pubtator.txt.gz --texts ncbi/train.pubtator.txt.gz
     python scripts/texts.py notes kb/MeSH note_frames.txt clinical_acronyms.txt OUT --texts bc5cdr/train.pubtator.txt.gz
-    python scripts/texts.py taught TEACHER kb/MeSH LESSONS.pubtator OUT
+    python scripts/texts.py taught kb/MeSH LESSONS.pubtator SENTENCES MEDMENTIONS OUT --teachers PIPELINE --teachers PIPELINE
     python scripts/texts.py calibrate DATA kb/release DEV_LESSONS.pubtator OUT
 
 LESSONS are what "pel kb learn --acronyms --lessons" wrote: texts whose definition of an acronym is hidden.
@@ -13,16 +13,19 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated
 
 import spacy
 import typer
-from spacy.tokens import Doc
+from release_pipeline import SPLITS
+from spacy.language import Language
+from spacy.util import compile_infix_regex
 from tqdm import tqdm
 
 from spacy_pel.corpora.document_corpus import open_corpus
-from spacy_pel.documents.document import Document, mention_at
+from spacy_pel.documents.document import Document, Mention, mention_at
 from spacy_pel.documents.open_documents import open_documents
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.kb import KnowledgeBase
@@ -54,8 +57,9 @@ UNSURE = {PARTS[code] for code in ("D08", "D12", "D27")}
 SHORT, MOST_WORDS = 50, 5  # characters and words
 DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
 # Of notes: how many, sentences of each, and the shares of acronyms, mentions and names.
-NOTES, FRAMES_OF_NOTE = 1_000, 5
-TAUGHT = 1_200  # texts that a teacher marks
+NOTES, FRAMES_OF_NOTE = 2_500, 5
+# What teachers mark: lessons, and sentences, so many to a text.
+TAUGHT, VOTED, SENTENCES = 1_200, 50_000, 10
 SOURCES = {"Disease": (3, 4, 3), "Chemical": (1, 7, 2)}
 
 
@@ -197,6 +201,7 @@ def notes(
     """Write notes.pubtator, for a recogniser, to the folder OUT: FRAMES filled with diseases and chemicals.
 
     {D} and {C} of a frame become ACRONYMS ("long form (SHORT)" in each line), mentions of TEXTS and names of KB.
+    {D:mets} is a disease as it stands there.
     """
     rng = random.Random(0)
     base = KnowledgeBase.open(kb)
@@ -211,9 +216,9 @@ def notes(
 
     def filled(id: str, frame: str) -> Document:
         text, mentions = "", []
-        for part in re.split(r"(\{[CD]\})", frame):
-            if label := {"{D}": "Disease", "{C}": "Chemical"}.get(part):
-                part = rng.choice(rng.choices(names[label], SOURCES[label])[0])
+        for part in re.split(r"(\{[CD].*?\})", frame):
+            if label := {"{D": "Disease", "{C": "Chemical"}.get(part[:2]):
+                part = part[3:-1] or rng.choice(rng.choices(names[label], SOURCES[label])[0])
                 if text and rng.random() < DOCUMENTS and not any(map(str.isupper, part[1:])):
                     part = part.lower()
                 mentions.append((len(text), len(text) + len(part), label, ()))
@@ -226,29 +231,62 @@ def notes(
 
 
 @app.command()
-def taught(teacher: str, kb: Path, lessons: Path, out: Path) -> None:
-    """Write taught.pubtator, for a recogniser, to the folder OUT: what the pipeline TEACHER finds in LESSONS.
+def taught(
+    kb: Path,
+    lessons: Path,
+    sentences: Path,
+    kinds: Path,
+    out: Path,
+    teachers: Annotated[list[Path], typer.Option(help="Pipelines with a recogniser")],
+) -> None:
+    """Write texts, for a recogniser, to the folder OUT, with the mentions that most TEACHERS find.
 
-    An acronym of these is what KB says of its sense: a disease, a chemical, or no mention.
+    taught.pubtator has LESSONS, where an acronym is what KB says of its sense: a disease, a chemical, or no
+    mention. voted.pubtator has SENTENCES. kinds.pubtator has KINDS, a corpus with mentions of every kind:
+    those of its mentions that the teachers do not know have the label Entity.
     """
     base = KnowledgeBase.open(kb)
+    loaded = [spacy.load(path) for path in teachers]
+    for nlp in loaded:
+        nlp.tokenizer.infix_finditer = compile_infix_regex(SPLITS).finditer
     given = list(open_corpus(lessons).documents())
     given = random.Random(0).sample(given, min(TAUGHT, len(given)))
+    told = [[m for m in d.mentions if not UNSURE & set(base[m.ids[0]].types)] for d in given]
+    known = [
+        labelled(d._replace(mentions=tuple(own)), base).mentions for d, own in zip(given, told)
+    ]
+    found = (apart(own, senses) for own, senses in zip(voted(loaded, given), told))
+    write(out, "taught", map(marked, given, found, known))
+    lines = [raw.document(None).text for raw in islice(open_documents(str(sentences)), VOTED)]
+    parts = range(0, len(lines), SENTENCES)
+    given = [Document(" ".join(lines[i : i + SENTENCES]), f"voted-{i}") for i in parts]
+    write(out, "voted", map(marked, given, voted(loaded, given)))
+    given = list(open_corpus(kinds).documents())
+    found = list(voted(loaded, given))
+    others = (
+        [m._replace(label="Entity") for m in apart(document.mentions, own)]
+        for document, own in zip(given, found)
+    )
+    write(out, "kinds", map(marked, given, found, others))
 
-    def found(document: Document, doc: Doc) -> Document:
-        told = [m for m in document.mentions if not UNSURE & set(base[m.ids[0]].types)]
-        mentions = [
-            (ent.start_char, ent.end_char, ent.label_, ())
-            for ent in doc.ents
-            if not any(ent.start_char < m.end and m.start < ent.end_char for m in told)
-        ]
-        own = labelled(document._replace(mentions=tuple(told)), base)
-        mentions += [(mention.start, mention.end, mention.label, ()) for mention in own.mentions]
-        text = document.text
-        return Document(text, document.id, tuple(mention_at(text, *m) for m in sorted(mentions)))
 
-    docs = spacy.load(teacher).pipe(document.text for document in given)
-    write(out, "taught", map(found, tqdm(given, unit=" texts"), docs))
+def voted(teachers: list[Language], documents: list[Document]) -> Iterator[list[Mention]]:
+    """The mentions of each document that more than half of the teachers find."""
+    found = [nlp.pipe(document.text for document in documents) for nlp in teachers]
+    for document, *docs in zip(tqdm(documents, unit=" texts"), *found):
+        votes = Counter((e.start_char, e.end_char, e.label_) for doc in docs for e in doc.ents)
+        most = sorted(own for own, count in votes.items() if 2 * count > len(teachers))
+        yield [mention_at(document.text, *own) for own in most]
+
+
+def apart(mentions: Iterable[Mention], others: list[Mention]) -> list[Mention]:
+    """The mentions that share no character with others."""
+    return [m for m in mentions if not any(m.start < o.end and o.start < m.end for o in others)]
+
+
+def marked(document: Document, *mentions: Iterable[Mention]) -> Document:
+    """The document with other mentions."""
+    return Document(document.text, document.id, tuple(sorted(chain(*mentions))))
 
 
 @app.command()
