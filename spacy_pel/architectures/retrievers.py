@@ -8,6 +8,7 @@ another component of the pipeline has read it.
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from thinc.api import Model
 from thinc.util import get_torch_default_device
 
 from ..errors import PelError
+from ..models.bert import one_thread
 from ..models.encoders import BertEncoder, SpanEncoder, TextEncoder
 from ..models.packed_weights import Packed
 from ..reading.mention import (
@@ -387,7 +389,7 @@ def _pooled_states(
     device = next(encoder.parameters()).device
     given = [torch.as_tensor(array, device=device) for array in (states, spans, np.diff(firsts))]
     encoder.train(is_train)
-    with torch.inference_mode(not is_train):
+    with torch.inference_mode(not is_train), nullcontext() if is_train else one_thread():
         vectors = encoder(given[0].requires_grad_(is_train), *given[1:])
     outputs = np.empty(vectors.shape, dtype=np.float32)
     outputs[order] = vectors.detach().cpu().numpy()

@@ -7,6 +7,7 @@ processes are not forked.
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from ..errors import PelError
-from ..models.bert import LEAST_ROWS, with_layers
+from ..models.bert import LEAST_ROWS, one_thread, with_layers
 from ..models.encoders import BertEncoder
 from ..models.packed_weights import Packed, pack, unpack
 from ..reading.text_inputs import PAD, EncoderInputs
@@ -189,11 +190,7 @@ def _tower_forward(
             passes.append((group, places, found, arguments["perturbation"]))
 
     encoder.train(is_train)
-    try:
-        if (
-            n_threads > 1
-        ):  # threads that share a batch spin while they wait, also beside ONNX Runtime
-            torch.set_num_threads(1)
+    with one_thread() if n_threads > 1 else nullcontext():
         if n_threads == 1 or len(groups) < 2:
             for group in groups:
                 encode(group)
@@ -201,9 +198,6 @@ def _tower_forward(
             begin = partial(torch.set_num_threads, 1)
             with ThreadPoolExecutor(min(n_threads, len(groups)), initializer=begin) as pool:
                 list(pool.map(encode, groups))
-    finally:
-        if n_threads > 1:
-            torch.set_num_threads(n_threads)
 
     def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
         d_perturbations: dict[int, np.ndarray] = {}

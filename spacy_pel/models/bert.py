@@ -7,7 +7,8 @@ last layer the other tokens are needed as keys and values alone, which is a sixt
 Attention has no dropout, whatever the configuration says.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
@@ -254,6 +255,21 @@ def with_layers(transformer: nn.Module, n: int, *, spread: bool) -> nn.Module:
     transformer.encoder.layer = nn.ModuleList(layers[i] for i in kept)
     transformer.config.num_hidden_layers = n
     return transformer
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Within the block torch computes with one thread.
+
+    The kernels of a small encoder are so short that threads which share them mostly spin: a sentence takes twice
+    as long with two.
+    """
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
 
 
 @cache

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .bert import one_thread
+
 _HIDDEN = 32
 _BATCH = 256  # mentions
 _EPOCHS, _LEAST_STEPS = 40, 600
@@ -59,7 +61,8 @@ class Ranker(nn.Module):
     ) -> np.ndarray:
         """The probabilities, float32 [n, k + 1], of arrays as ``forward`` takes them."""
         inputs = map(torch.from_numpy, (candidates, mentions, there))
-        return self(*inputs).exp().numpy()
+        with one_thread():
+            return self(*inputs).exp().numpy()
 
     def as_data(self) -> dict[str, list]:
         """The weights as plain lists, for JSON."""
