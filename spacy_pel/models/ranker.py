@@ -88,7 +88,7 @@ def fitted_ranker(
     The arguments are those of ``Ranker.forward``; ``right``, bool [n, k], says whether a candidate is
     right; none of a mention's may be.
     """
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), one_thread():
         torch.manual_seed(0)
         ranker = Ranker(candidates.shape[2], mentions.shape[1])
         ranker.candidate_mean, ranker.candidate_spread = _scale(candidates[there])
