@@ -156,6 +156,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
                 if marked[name[2]]
                 and not any(name[0] < end and start < name[1] for start, end, _ in own)
             ]
+        found = [as_defined(*both) for both in zip(texts, found)]
         states = _of_tokens(_shares(words, docs), states) if self.listeners else None
         return Found(texts, found, states)
 
@@ -393,6 +394,19 @@ def with_definitions(texts: Sequence[str], pieces: Pieces, names: FoundNames) ->
     kept = covered[names.last + 1] == covered[names.first]
     rows = np.concatenate([np.column_stack(names)[kept], np.array(acronyms)[meant >= 0]])
     return FoundNames(*rows[rows[:, 0].argsort(kind="stable")].T)
+
+
+def as_defined(text: str, mentions: Sequence[Tagged]) -> list[Tagged]:
+    """The mentions in a text, but no acronym that it defines by a long form that does not end in one.
+
+    In "von Hippel-Lindau tumor suppressor gene (VHL)" no mention has the last word: VHL is none either.
+    """
+    others = set()
+    for short, long in defined_acronyms(text).items():
+        end = text.find(long) + len(long)
+        if end >= len(long) and not any(start < end <= last for start, last, _ in mentions):
+            others.add(short)
+    return [mention for mention in mentions if text[mention[0] : mention[1]] not in others]
 
 
 def _shares(words: Sequence[np.ndarray], docs: Sequence[Doc]) -> list[csr_array]:

@@ -1,5 +1,6 @@
 """``kb_ner``, trained on a few sentences."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from spacy.training import Example
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.kb.pieces import Pieces
-from spacy_pel.pipeline.recogniser import Found, with_definitions
+from spacy_pel.pipeline.recogniser import Found, as_defined, with_definitions
 from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.training.optimizer import AdamW
 
@@ -106,6 +107,14 @@ def test_an_acronym_counts_as_its_text_defines_it(nlp: Language) -> None:
     # "MS" is multiple sclerosis in the second text alone: in the first it has another sense.
     assert said == [("head", head_pain), ("CHP", head_pain), ("CHP", head_pain), ("MS", ms)]
     assert (told.last - told.first).tolist() == [1, 0, 0, 0]
+
+
+def test_an_acronym_is_a_mention_if_its_long_form_is() -> None:
+    text = "von Hippel-Lindau gene (VHL), VHL and head pain (HP): HP, MS"
+    ends = {"von Hippel-Lindau", "head pain", "VHL", "HP", "MS"}
+    mentions = [(m.start(), m.end(), 0) for end in ends for m in re.finditer(rf"\b{end}\b", text)]
+    kept = sorted({text[start:end] for start, end, _ in as_defined(text, mentions)})
+    assert kept == ["HP", "MS", "head pain", "von Hippel-Lindau"]
 
 
 def test_hints_tell_other_names_apart(tiny_kb: Path) -> None:
