@@ -27,6 +27,8 @@ _FEW_ROWS = 50_000  # up to this many selected rows, looking at each is faster t
 FAST_SCAN_KIND = "PQ4"
 _OF_LISTS = 4  # rows of lists to find for each entity wanted: more cost less than a second search
 _SELECTED = 4  # factor of rows looked at with a small selection, whose rows may be far from a query
+# Up to so many multiplications, and queries, one thread is faster: others go on spinning for a while after their part.
+_FEW_PRODUCTS, _FEW_QUERIES = 1 << 22, 64
 # Queries searched together in lists. From 20 on FAISS compares them with the centres by BLAS, whose
 # last bits depend on the size of the batch.
 _LISTS_TOGETHER = 16
@@ -53,7 +55,8 @@ def gpu() -> Any:
 def all_products(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The inner products of all queries with all rows, float32; on a GPU if FAISS has one."""
     if gpu() is None:  # the BLAS in FAISS's packages takes five to seven times as long as numpy's
-        return queries @ rows.T
+        is_few = queries.size * len(rows) <= _FEW_PRODUCTS
+        return np.einsum("qd,rd->qr", queries, rows) if is_few else queries @ rows.T
     faiss = imported_faiss()
     return faiss.pairwise_distance_gpu(gpu(), queries, rows, metric=faiss.METRIC_INNER_PRODUCT)
 
@@ -126,7 +129,11 @@ class RowFinder:
             parts = np.split(queries, range(_LISTS_TOGETHER, len(queries), _LISTS_TOGETHER))
             found = [self._index.search(part, depth, params=how)[1] for part in parts]
             return np.concatenate(found)
+        faiss = imported_faiss()
+        n_threads = faiss.omp_get_max_threads()
+        faiss.omp_set_num_threads(1 if len(queries) <= _FEW_QUERIES else n_threads)
         _, rows = self._index.search(queries, selection.reach(depth) if selection else depth)
+        faiss.omp_set_num_threads(n_threads)
         if selection is None:
             return rows
         # FAISS's fast scan takes no selection

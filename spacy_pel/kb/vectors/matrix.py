@@ -76,8 +76,10 @@ class VectorMatrix:
         scores = np.empty(len(rows), dtype=np.float32)
         step = max(1, _FLOATS // self.dim)
         for some in (slice(start, start + step) for start in range(0, len(rows), step)):
-            vectors = self._floats(self._values.take(rows[some], axis=0), rows[some])
+            vectors = self._values.take(rows[some], axis=0).astype(np.float32)
             np.einsum("ij,ij->i", vectors, queries[lines[some]], out=scores[some])
+        if self.scales is not None:
+            scores *= self.scales[rows]
         self.check_finite(scores)
         return scores
 
