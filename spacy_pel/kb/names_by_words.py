@@ -17,7 +17,8 @@ from .pieces import Pieces, hash_of
 from .records.names import american
 
 _EMPTY = frozenset("a an and at by for from in of on the to with".split())  # words that say nothing
-_INSIDE = frozenset("-\u2010\u2011/'\u2019")  # a phrase goes on behind these
+_HYPHENS = frozenset("-\u2010\u2011")
+_INSIDE = _HYPHENS | frozenset("/'\u2019")  # a phrase goes on behind these
 _LONGEST = 12  # the most pieces of a phrase
 _REMEMBERED = 200_000  # stems that are kept
 # Two words mean the same if names of so many entities differ in these alone, and this share of the
@@ -44,14 +45,18 @@ def stems_of(name: str) -> list[int]:
 def phrases(pieces: Pieces, stems: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """The runs of each number of pieces, from two on, that may be a name of several words.
 
-    Their first and last pieces, int64 [n], which are words: ``stems``, uint64, are not 0.
+    Their first and last pieces, int64 [n], which are words: ``stems``, uint64, are not 0. None begins behind
+    a hyphen: "Charcot-Marie-Tooth disease" is no tooth disease.
     """
     is_word = stems != 0
+    begins = is_word & ~np.array(
+        [False, *(p in _HYPHENS for p in pieces.words)][: len(stems)], bool
+    )
     n_words = np.concatenate([[0], is_word.cumsum()])
     parts = np.cumsum([not (p[:1].isalnum() or p in _INSIDE) for p in pieces.words])
     found = []
     for length in range(2, min(_LONGEST, len(stems)) + 1):
-        first = np.flatnonzero(is_word[: len(stems) - length + 1] & is_word[length - 1 :])
+        first = np.flatnonzero(begins[: len(stems) - length + 1] & is_word[length - 1 :])
         last = first + length - 1
         fits = (parts[first] == parts[last]) & (n_words[last + 1] - n_words[first] > 1)
         found.append((first[fits], last[fits]))
