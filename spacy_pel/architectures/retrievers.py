@@ -40,6 +40,7 @@ from .towers import (
     make_tower,
     no_source,
     pack_model,
+    set_training,
     unpack_model,
 )
 
@@ -388,7 +389,7 @@ def _pooled_states(
     order = np.concatenate([document.mentions for document in documents])
     device = next(encoder.parameters()).device
     given = [torch.as_tensor(array, device=device) for array in (states, spans, np.diff(firsts))]
-    encoder.train(is_train)
+    set_training(encoder, is_train)
     with torch.inference_mode(not is_train), nullcontext() if is_train else one_thread():
         vectors = encoder(given[0].requires_grad_(is_train), *given[1:])
     outputs = np.empty(vectors.shape, dtype=np.float32)

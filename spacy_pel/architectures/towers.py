@@ -189,7 +189,7 @@ def _tower_forward(
         if is_train:
             passes.append((group, places, found, arguments["perturbation"]))
 
-    encoder.train(is_train)
+    set_training(encoder, is_train)
     with one_thread() if n_threads > 1 else nullcontext():
         if n_threads == 1 or len(groups) < 2:
             for group in groups:
@@ -208,6 +208,12 @@ def _tower_forward(
         return [d_perturbations[i][: lengths[i]] for i in sorted(d_perturbations)]
 
     return outputs, backprop
+
+
+def set_training(encoder: nn.Module, is_train: bool) -> None:
+    """Set the mode of an encoder, if it has another: to set it takes a tenth of the time of a sentence."""
+    if any(module.training != is_train for module in encoder.modules()):
+        encoder.train(is_train)
 
 
 def groups_by_length(lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
