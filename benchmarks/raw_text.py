@@ -157,7 +157,7 @@ def train_ner(folder: Path, corpus: Path, epochs: int) -> None:
     nlp.add_pipe("ner")
     examples = list(open_corpus(corpus)(nlp))
     for doc in (example.reference for example in examples):
-        doc.ents = [Span(doc, e.start, e.end, label=e.label_.upper()) for e in doc.ents]
+        doc.ents = [Span(doc, e.start, e.end, label=_label(e.label_).upper()) for e in doc.ents]
     optimizer = nlp.initialize(lambda: examples)
     for _ in range(epochs):
         random.shuffle(examples)
@@ -216,7 +216,7 @@ def scores(
             of_gold, wanted = gold.get(at, ("", set()))
             spans_right += of_gold == label
             right += of_gold == label and (ids <= wanted if ids else not wanted & entities.linked)
-    strict = right / n_found, right / n_gold, 2 * right / (n_gold + n_found)
+    strict = right / max(1, n_found), right / n_gold, 2 * right / (n_gold + n_found)
     return [2 * spans_right / (n_gold + n_found), *strict, *concept_scores(of_documents).values()]
 
 

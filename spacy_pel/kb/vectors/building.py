@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .index import FAST_SCAN_KIND, Candidates, RowFinder, VectorIndex, imported_faiss
+from .index import FAST_SCAN_KIND, Candidates, RowFinder, VectorIndex, imported_faiss, one_thread
 from .matrix import VectorMatrix
 
 SCANNED_ROWS = 2_000_000  # up to this many rows a fast scan of all codes; above, an inverted file
@@ -56,13 +56,8 @@ def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> An
     codes.pq.cp.seed = _SEED
     codes.pq.cp.min_points_per_centroid = 1  # no warning
     sample = matrix.take(_drawn(len(matrix), _TRAINED))
-    n_threads = faiss.omp_get_max_threads()
-    # In its many short steps threads wait for each other: on a busy machine that took minutes, not 1 s.
-    faiss.omp_set_num_threads(1)
-    try:
+    with one_thread():  # on a busy machine several took minutes, not 1 s
         codes.train(np.resize(sample, (max(len(sample), 16), dim)))
-    finally:
-        faiss.omp_set_num_threads(n_threads)
     if coded is None:
         for _, block in matrix.blocks():
             codes.add(np.ascontiguousarray(block))

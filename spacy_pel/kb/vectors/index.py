@@ -6,6 +6,8 @@ vectors themselves. So a finder decides which rows are looked at, and never what
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
@@ -42,6 +44,18 @@ def imported_faiss() -> ModuleType:
         remedy = 'run: pip install "spacy-pel[cpu]"  (or "spacy-pel[gpu]" with a GPU)'
         raise PelError("FAISS is not installed", remedy) from error
     return faiss
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Within the block FAISS computes with one thread: in short steps threads wait for each other."""
+    faiss = imported_faiss()
+    n_threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(n_threads)
 
 
 @cache
@@ -129,11 +143,8 @@ class RowFinder:
             parts = np.split(queries, range(_LISTS_TOGETHER, len(queries), _LISTS_TOGETHER))
             found = [self._index.search(part, depth, params=how)[1] for part in parts]
             return np.concatenate(found)
-        faiss = imported_faiss()
-        n_threads = faiss.omp_get_max_threads()
-        faiss.omp_set_num_threads(1 if len(queries) <= _FEW_QUERIES else n_threads)
-        _, rows = self._index.search(queries, selection.reach(depth) if selection else depth)
-        faiss.omp_set_num_threads(n_threads)
+        with one_thread() if len(queries) <= _FEW_QUERIES else nullcontext():
+            _, rows = self._index.search(queries, selection.reach(depth) if selection else depth)
         if selection is None:
             return rows
         # FAISS's fast scan takes no selection
