@@ -227,7 +227,8 @@ class KnowledgeBase:
         ``progress`` wraps the entities that are read. ``choice`` are arguments of the class.
         """
         any_order = bool(self.settings.get("in_any_order"))
-        name = f"{NAMES_PREFIX}{self.settings['checksum'][:16]}{'-any-order' * any_order}.npy"
+        how = "-any-order" * any_order + "-2"  # of older versions spelling differs
+        name = f"{NAMES_PREFIX}{self.settings['checksum'][:16]}{how}.npy"
         try:
             table = mapped(self.path / name)
         except PelError:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .names_by_words import phrases, same_words, stem, sums_of, with_meaning
+from .names_by_words import phrases, same_words, stems_in, sums_of, with_meaning
 from .pieces import Pieces, hash_of, is_short_acronym
 from .records.entity import Entity
 from .records.names import american
@@ -83,7 +83,7 @@ class NameFinder:
 
     def owners_by_words(self, name: str) -> np.ndarray:
         """The numbers of the entities that have these words, two or more, as a name: int32."""
-        stems = with_meaning(Pieces([name]).hashes(stem), *self._meant)
+        stems = with_meaning(stems_in(Pieces([name])), *self._meant)
         (place,), (is_name,) = self._places(stems.sum(keepdims=True))
         return self.owners_of(place) if is_name and (stems != 0).sum() > 1 else self.owners[:0]
 
@@ -123,7 +123,7 @@ class NameFinder:
         is_acronym = lengths[n:] >= lengths[:n]
         names, lengths = (np.where(is_acronym, x[n:], x[:n]) for x in (names, lengths))
         if self._meant and len(self._hashes):
-            stems = with_meaning(pieces.hashes(stem), *self._meant)
+            stems = with_meaning(stems_in(pieces), *self._meant)
             sums = np.concatenate([np.zeros(1, np.uint64), stems.cumsum()])
             for first, last in phrases(pieces, stems):
                 places, are_names = self._places(sums[last + 1] - sums[first])
@@ -181,7 +181,7 @@ def name_table(
         columns.append(tuple(map(np.asarray, of_names, kinds)))
         beginnings.append(of_block)
         if in_any_order:
-            own = np.where(is_exact, np.uint64(0), pieces.hashes(stem))
+            own = np.where(is_exact, np.uint64(0), stems_in(pieces))
             size = np.bincount(pieces.texts[own != 0], minlength=len(names))
             several = size > 1
             stems.append(own[several[pieces.texts] & (own != 0)])

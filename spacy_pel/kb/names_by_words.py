@@ -6,6 +6,7 @@ agenesis" and "kidney agenesis" do, and this is seen often enough. So "abnormal 
 "Abnormality of the ribs", and "kidney malformation" for "Renal malformation".
 """
 
+import re
 from functools import lru_cache
 from itertools import pairwise
 
@@ -16,9 +17,17 @@ from Stemmer import Stemmer
 from .pieces import Pieces, hash_of
 from .records.names import american
 
-_EMPTY = frozenset("a an and at by for from in of on the to with".split())  # words that say nothing
+_EMPTY = frozenset("a an at by for from in of on the to with".split())  # words that say nothing
 _HYPHENS = frozenset("-\u2010\u2011")
 _INSIDE = _HYPHENS | frozenset("/'\u2019")  # a phrase goes on behind these
+# Plurals of Latin, which the stemmer does not know: nevi, fistulae, metastases, stenoses.
+_SINGULAR = {"i": "us", "ae": "a", "stases": "stasis", "oses": "osis"}
+_PLURAL = re.compile(rf"(?<=[a-z]{{3}})({'|'.join(_SINGULAR)})$")
+# Written with a hyphen or without: "pre-auricular" is "preauricular".
+_PREFIXES = frozenset(
+    "anti dys epi extra hyper hypo infra inter intra macro micro mid non oligo para peri poly post pre"
+    " pseudo retro semi sub supra".split()
+)
 _LONGEST = 12  # the most pieces of a phrase
 _REMEMBERED = 200_000  # stems that are kept
 # Two words mean the same if names of so many entities differ in these alone, and this share of the
@@ -31,15 +40,28 @@ _NEIGHBOURS = 3  # words of an entity that may stand in one place; with more som
 @lru_cache(_REMEMBERED)
 def stem(piece: str) -> int:
     """The hash of the stem of a word; 0 for a piece that says nothing."""
-    word = american(piece.casefold())
+    word = _PLURAL.sub(lambda found: _SINGULAR[found[0]], american(piece.casefold()))
     if word in _EMPTY or not any(map(str.isalnum, word)):
         return 0
     return hash_of(Stemmer("english").stemWord(word), b"stem")
 
 
+def stems_in(pieces: Pieces) -> np.ndarray:
+    """The stem of each piece, uint64 [n]; that of a word in two, as "pre-auricular", is at the first."""
+    stems, words = pieces.hashes(stem), pieces.words
+    for at in [
+        i
+        for i, word in enumerate(words[:-2])
+        if words[i + 1] in _HYPHENS and word.casefold() in _PREFIXES
+    ]:
+        if words[at + 2].isalpha():
+            stems[at], stems[at + 2] = stem(words[at] + words[at + 2]), 0
+    return stems
+
+
 def stems_of(name: str) -> list[int]:
     """The stems of the words of a name, in one order whatever theirs is."""
-    return sorted(filter(None, map(stem, Pieces([name]).words)))
+    return sorted(filter(None, stems_in(Pieces([name])).tolist()))
 
 
 def phrases(pieces: Pieces, stems: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -42,7 +42,8 @@ class KBMatcher(KBComponent, Pipe):
             or else "ENTITY".
         spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
         nested: Whether names that begin inside another name are marked too, as "colitis" in "ulcerative
-            colitis". It needs a ``spans_key``, because entities do not overlap.
+            colitis", if their entity is above that of the longer one. It needs a ``spans_key``, because
+            entities do not overlap.
         min_length: Shorter names, in characters, are not marked. Acronyms may be shorter.
         stop_words: Names that are not marked, such as "role" or "lead", ignoring case; None: the
             stop words of the language. Acronyms are marked even so.
@@ -135,10 +136,31 @@ class KBMatcher(KBComponent, Pipe):
         for doc, text, spans in zip(docs, texts, found):
             spans = with_parts(doc, text, spans, names)
             spans = [self._with_owner(span, owners) for span in spans]
+            spans = list(self._without_others(spans)) if self.nested else spans
             if self.spans_key:
                 doc.spans[self.spans_key] = spans
             else:
                 add_ents(doc, spans)
+
+    def _without_others(self, spans: Sequence[Span]) -> Iterator[Span]:
+        """The spans, from the left, but those inside one whose entity is not below theirs.
+
+        Curators mark the colitis in "ulcerative colitis", but no nevus in "basal cell nevus", a carcinoma.
+        """
+        begun: list[Span] = []
+        for span in spans:
+            begun = [other for other in begun if other.end > span.start]
+            if all(self._is_above(span, other) for other in begun if other.end >= span.end):
+                yield span
+            begun.append(span)
+
+    def _is_above(self, span: Span, other: Span) -> bool:
+        """Whether its entity is above the other's, or the same. It is if the KB cannot tell."""
+        reached = [other.kb_id_]
+        for id in reached:
+            parents = self.kb[id].parents if id in self.kb else ()
+            reached += [parent for parent in parents if parent not in reached]
+        return span.kb_id_ in reached or not span.kb_id_ or len(reached) == 1
 
     def _with_owner(self, span: Span, owners: dict[str, Entity | None]) -> Span:
         """The span with its label, and the id of the entity that alone has its name."""

@@ -62,7 +62,9 @@ def _sharing(
         for n in range(len(own)):
             first, last = (own[n][0], place[1]) if at_end else (place[0], own[-1 - n][1])
             read_as = " ".join([text[first:last], shared] if at_end else [shared, text[first:last]])
-            if is_name(read_as) and not is_name(text[first:last]):
+            own_words = text[first:last]
+            is_article = len(own_words) == 1 and own_words.islower()
+            if is_name(read_as) and not (is_article or is_name(own_words)):
                 return Part(first, last, read_as)
         return None
 
@@ -71,16 +73,18 @@ def _sharing(
         parts = [lacking(place, shared) for place in others]
         if not all(parts):
             continue
-        outer, n_joined = [], 0  # the parts beyond the mention; commas alone join none
-        reached = parts[-1][:2] if parts else whole
-        while (match := _beside(text, reached, at_end)) and (
-            part := lacking(match.span("words"), shared)
-        ):
-            outer.append(part)
-            reached = part[:2]
-            is_joined = re.search("and|or", match["link"])
-            if is_joined or at_end and (n_joined or others):
-                n_joined = len(outer)
+        outer, n_joined, is_joined = [], 0, at_end and bool(others)
+        reached = parts[-1][:2] if parts else whole  # beyond the mention; commas alone join none
+        for _ in range(_MOST):
+            if not (match := _beside(text, reached, at_end)):
+                break
+            is_joined = bool(re.search("and|or", match["link"])) or at_end and is_joined
+            if part := lacking(match.span("words"), shared):
+                outer.append(part)
+                n_joined = len(outer) if is_joined else n_joined
+            elif not at_end or " " in match["words"] or is_name(match["words"]):
+                break  # else the KB lacks this one of a list: "branchial, otic and renal anomalies"
+            reached = part[:2] if part else match.span("words")
         parts += outer[:n_joined]
         if parts:
             return sorted([*parts, Part(*whole, text[slice(*whole)])])

@@ -171,6 +171,21 @@ def test_british_spelling_is_found_as_a_name_and_looked_up(tmp_path: Path) -> No
         assert "Haemoptysis" not in kb.alias_to_cuis
 
 
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("Preauricular pits", "a Pre-auricular pit"),
+        ("Non-toxic goiter", "nontoxic goitre"),
+        ("Basal cell nevus", "basal cell naevi"),
+        ("Arteriovenous fistula", "arteriovenous fistulae"),
+        ("Metastasis of the lung", "lung metastases"),
+    ],
+)
+def test_words_have_one_form(name: str, text: str) -> None:
+    assert finder_of([Entity("1", name)], any_order=True).found(text)
+    assert not finder_of([Entity("1", name)], any_order=True).found(text.rsplit(maxsplit=1)[0])
+
+
 # Words that mean the same
 
 ORGANS = "agenesis cyst stone pain failure".split()

@@ -62,14 +62,19 @@ def test_names_that_share_words(tiny_kb: Path) -> None:
     assert found(matcher_in(tiny_kb, types=["Anatomy"]), "multiple or disseminated sclerosis") == []
 
 
-def test_nested_names(tmp_path: Path) -> None:
-    names = {"C1": "ulcerative colitis", "C2": "colitis"}
-    build_kb([Entity(*each) for each in names.items()], tmp_path / "kb")
-    doc = matcher_in(tmp_path / "kb", spans_key="kb", nested=True)("Ulcerative colitis")
-    assert [(span.text, span.kb_id_) for span in doc.spans["kb"]] == [
-        ("Ulcerative colitis", "C1"),
-        ("colitis", "C2"),
+def test_nested_names_count_if_the_longer_one_is_below_or_has_no_parents(tmp_path: Path) -> None:
+    entities = [
+        Entity("C1", "ulcerative colitis", parents=("C2",)),
+        *(Entity(id, name) for id, name in {"C2": "colitis", "C3": "nevus", "C5": "cell"}.items()),
+        Entity("C4", "basal cell nevus", parents=("C2", "X")),
+        Entity("C6", "big cell"),
     ]
+    build_kb(entities, tmp_path / "kb")
+    matcher = matcher_in(tmp_path / "kb", spans_key="kb", nested=True)
+    doc = matcher("Ulcerative colitis, basal cell nevus, nevus, big cell")
+    ids = [(span.text, span.kb_id_) for span in doc.spans["kb"]]
+    assert ids[:3] == [("Ulcerative colitis", "C1"), ("colitis", "C2"), ("basal cell nevus", "C4")]
+    assert ids[3:] == [("nevus", "C3"), ("big cell", "C6"), ("cell", "C5")]
     with pytest.raises(PelError, match="spans_key"):
         matcher_in(tmp_path / "kb", nested=True)
 

@@ -9,7 +9,7 @@ from spacy_pel.reading.coordination import coordinated
 NAMES = set(
     "breast cancer,ovarian cancer,prostate cancer,lung cancer,skin cancer,cancer,pain,asthma,"
     "renal failure,weight loss,type 1 diabetes,type 2 diabetes,skin or lung cancer,"
-    "hypopigmentation of skin,hypopigmentation of hair".split(",")
+    "type a,hypopigmentation of skin,hypopigmentation of hair".split(",")
 )
 
 
@@ -56,6 +56,9 @@ TYPES = {"type 1": "type 1 diabetes", "type 2 diabetes": "type 2 diabetes"}
         ("cancer and breast cancer", "breast cancer", {}),  # a name of its own
         ("hypopigmentation of skin, hair was lost", "hypopigmentation of skin", {}),  # no "and"
         ("breast, ovarian cancer", "ovarian cancer", {}),
+        ("breast, otic and ovarian cancer", "ovarian cancer", BOTH),  # the KB lacks one of the list
+        ("breast, asthma and ovarian cancer", "ovarian cancer", {}),  # one has a name of its own
+        ("type 1 diabetes and a gene", "type 1 diabetes", {}),  # no "type a"
     ],
 )
 def test_mentions_that_share_words(text: str, mention: str, expected: dict[str, str]) -> None:

@@ -32,12 +32,14 @@ def normalised(name: str) -> str:
 # British spellings with the American ones. They stand at the start of a word where other words have
 # these letters inside.
 _BRITISH = {
-    "aemi": "emi", "anaesth": "anesth", "caec": "cec", "faec": "fec", "gynaec": "gynec",
-    "ischaem": "ischem", "leucocyt": "leukocyt", "leucop": "leukop", "myxoedem": "myxedem","orthopaed": "orthoped", "papilloedem": "papilledem",
-    "pnoea": "pnea", "rrhoe": "rrhe", "sulph": "sulf", "tumour": "tumor", "uraem": "urem",
-    r"\baetiolog": "etiolog", r"\bamoeb": "ameb", r"\bcoeli": "celi", r"\bfoet": "fet",
-    r"\bhaem": "hem", r"\boedem": "edem", r"\boesoph": "esoph", r"\boestr": "estr",
-    r"\bpaediatr": "pediatr", "ageing": "aging", "aluminium": "aluminum", "behaviour": "behavior",
+    "aemi": "emi", "aesthes": "esthes", "anaesth": "anesth", "caec": "cec", "faec": "fec",
+    "gynaec": "gynec", "isation": "ization", "ischaem": "ischem", "leucocyt": "leukocyt",
+    "leucop": "leukop", "lymphoedem": "lymphedem", "myxoedem": "myxedem", "orthopaed": "orthoped",
+    "papilloedem": "papilledem", "phaeo": "pheo", "pnoea": "pnea", "rrhoe": "rrhe", "sulph": "sulf",
+    "tumour": "tumor", "uraem": "urem", r"\baetiolog": "etiolog", r"\bamoeb": "ameb",
+    r"\bcaesar": "cesar", r"\bcoeli": "celi", r"\bfoet": "fet", r"\bgoitre": "goiter",
+    r"\bhaem": "hem", r"\bnaev": "nev", r"\boedem": "edem", r"\boesoph": "esoph",
+    r"\boestr": "estr", r"\bpaediatr": "pediatr", "ageing": "aging", "aluminium": "aluminum", "behaviour": "behavior",
     "colour": "color", "fibre": "fiber", "odour": "odor",
 }  # fmt: skip
 _BRITISH_SPELLING = re.compile("|".join(sorted(_BRITISH, key=len, reverse=True)))

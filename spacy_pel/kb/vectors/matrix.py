@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -75,9 +76,10 @@ class VectorMatrix:
         """
         scores = np.empty(len(rows), dtype=np.float32)
         step = max(1, _FLOATS // self.dim)
-        for some in (slice(start, start + step) for start in range(0, len(rows), step)):
-            vectors = self._values.take(rows[some], axis=0).astype(np.float32)
-            np.einsum("ij,ij->i", vectors, queries[lines[some]], out=scores[some])
+        bounds = np.union1d(np.flatnonzero(np.diff(lines, prepend=-1)), range(0, len(rows), step))
+        for start, stop in pairwise([*bounds.tolist(), len(rows)]):  # of the same query
+            vectors = self._values.take(rows[start:stop], axis=0).astype(np.float32)
+            np.einsum("ij,j->i", vectors, queries[lines[start]], out=scores[start:stop])
         if self.scales is not None:
             scores *= self.scales[rows]
         self.check_finite(scores)
