@@ -18,7 +18,7 @@ from ..spans import NIL
 from .calibrate import fit
 from .evaluate import link_examples
 
-_ENTITIES, _FEWEST = 1500, 100  # that are asked for at most, and at least
+_ENTITIES, _FEWEST = 2500, 100  # that are asked for at most, and at least
 # The shares of them that are missing from the KB, and that lack the name. The others have it.
 _MISSING, _UNNAMED = 0.2, 0.4
 

@@ -23,7 +23,7 @@ from ..kb.readers.tables import text_rows
 from ..kb.records.entity import plain_id
 from ..kb.records.names import american, normalised
 from ..kb.store import KB_FILE
-from ..linking.ranking import trigram_likeness
+from ..linking.likeness import trigram_likeness
 from ..reading.entity_texts import EntityText
 
 if TYPE_CHECKING:

@@ -38,12 +38,20 @@ _NEIGHBOURS = 3  # words of an entity that may stand in one place; with more som
 
 
 @lru_cache(_REMEMBERED)
+def stemmed(piece: str) -> str:
+    """The stem of a word; "" for a piece that says nothing."""
+    word = _PLURAL.sub(lambda found: _SINGULAR[found[0]], american(piece.casefold()))
+    return (
+        ""
+        if word in _EMPTY or not any(map(str.isalnum, word))
+        else Stemmer("english").stemWord(word)
+    )
+
+
+@lru_cache(_REMEMBERED)
 def stem(piece: str) -> int:
     """The hash of the stem of a word; 0 for a piece that says nothing."""
-    word = _PLURAL.sub(lambda found: _SINGULAR[found[0]], american(piece.casefold()))
-    if word in _EMPTY or not any(map(str.isalnum, word)):
-        return 0
-    return hash_of(Stemmer("english").stemWord(word), b"stem")
+    return hash_of(word, b"stem") if (word := stemmed(piece)) else 0
 
 
 def stems_in(pieces: Pieces) -> np.ndarray:

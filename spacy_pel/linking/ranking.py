@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from math import log, log1p
-from string import punctuation
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.records.entity import Entity
 from ..kb.records.names import american, normalised
 from ..reading.mention import MentionInContext
+from .likeness import trigram_likeness, word_likeness
 from .ordering import Found, Ordered, group_means, is_acronym
 
 if TYPE_CHECKING:
     from ..models.ranker import Ranker
 
 TOP = 8  # the candidates of a mention that are looked at, from the best
-_CODES = 4093  # hashes of trigrams
-_EDGE, _END = "\1", "\n"  # no name has them
-_MARKS = punctuation.encode()
-_BLANKS = bytes.maketrans(_MARKS, b" " * len(_MARKS))
 _OWNERS = 5  # of a name; more are as many
 _ELSEWHERE = 4  # mentions of a document that mean a candidate; more are as many
 _PRIOR = 20  # gold mentions that the KB as a whole counts for, where a label's types are learnt
@@ -40,13 +35,14 @@ class Ranking(NamedTuple):
     # The number of candidates that were reranked when it was fitted. It applies only while the linker
     # reranks this number.
     reranked: int = 0
+    by_words: bool = True  # whether it looks at them; it does not if an older version fitted it
 
     def ordered(self, kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Ordered:
         """The best candidates by their probabilities; equal ones, and the others, stay in order.
 
         ``kb`` has their names and types. ``labels`` are those of the mentions.
         """
-        given = self.probabilities(features_of(kb, labels, found))
+        given = self.probabilities(features_of(kb, labels, found, self.by_words))
         if found.groups is not None:
             given = group_means(given, found.groups)
         chances = np.full(found.candidates.scores.shape, np.nan, dtype=np.float32)
@@ -72,6 +68,7 @@ class Ranking(NamedTuple):
             "priors": self.priors._asdict(),
             "labels": dict(self.labels),
             "reranked": self.reranked,
+            "by_words": self.by_words,
         }
 
     @classmethod
@@ -80,7 +77,8 @@ class Ranking(NamedTuple):
         from ..models.ranker import Ranker  # here: torch takes seconds
 
         ranker, priors = Ranker.of(data["ranker"]), LabelPriors(**data["priors"])
-        return cls(ranker, priors, data["labels"], data["reranked"])
+        by_words = data.get("by_words", False)
+        return cls(ranker, priors, data["labels"], data["reranked"], by_words)
 
 
 class Features(NamedTuple):
@@ -161,14 +159,17 @@ def learnt_priors(
     return LabelPriors(ratios, others, odds)
 
 
-def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Features:
+def features_of(
+    kb: KnowledgeBase, labels: Sequence[str], found: Found, by_words: bool = True
+) -> Features:
     """Look at the best candidates of mentions.
 
     Of a candidate: its score, and how far it is behind the best; its rank; how like the mention its
     names are (Dice's coefficient of their trigrams); whether the mention is one of its names, exactly,
     and how many entities share that name; whether other mentions of the document mean it; how many
     names it has, and whether it has a type; the reranker's score; how often texts define the mention as
-    it; and its score by its canonical name alone, with how far that is behind the best. Of a mention:
+    it; its score by its canonical name alone, with how far that is behind the best; and with ``by_words``
+    how many words its names share with the mention (``likeness.word_likeness``). Of a mention:
     what is best among its candidates, what the mention looks like, and how many texts define it.
 
     Of the candidates that were found, two at least, the first 8 are looked at. Mentions of a document
@@ -191,6 +192,7 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
     exact = [[number in own for number in row] for own, row in zip(owning, numbers.tolist())]
     exact = np.array(exact, dtype=bool).reshape(numbers.shape) & there
     like, like_first = trigram_likeness(spelled, numbers, entities)
+    words = word_likeness(kb, spelled, numbers, entities) if by_words else []
     elsewhere = _told_elsewhere(mentions, surfaces, numbers, exact & is_sole[:, None])
     of_entities = {n: (log(len(e.names)), float(bool(e.types))) for n, e in entities.items()}
     of_record = [of_entities.get(n, (0.0, 0.0)) for n in numbers.ravel().tolist()]
@@ -234,6 +236,8 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
         np.minimum(defined, 0.0),
         by_first,
         by_first.max(axis=1, keepdims=True) - by_first,
+        *words,
+        *(own.max(axis=1, keepdims=True) - own for own in words),
     ]
     of_mentions = [
         scores[:, 0],
@@ -245,6 +249,7 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
         is_sole,
         [len(surface.split()) / 4 for surface in surfaces],
         n_texts,
+        *(own.max(axis=1) for own in words),
     ]
     return Features(
         np.stack(candidates, axis=-1).astype(np.float32),
@@ -253,69 +258,6 @@ def features_of(kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Featu
         labels,
         [[entities[n].types if n >= 0 else () for n in row] for row in numbers.tolist()],
     )
-
-
-def trigram_likeness(
-    surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
-) -> tuple[np.ndarray, np.ndarray]:
-    """How like each mention the most similar name of a candidate is, and its first name: [n, k].
-
-    All is done in arrays: there are some hundred names a mention.
-
-    Args:
-        surfaces: The n mentions, normalised, in American spelling.
-        numbers: int64 [n, k], the numbers of their candidates; -1 for no candidate.
-        entities: The candidates by their numbers, ascending.
-    """
-    like, first = np.zeros((2, numbers.size))
-    there = np.flatnonzero(numbers >= 0)
-    if not len(there):
-        return like.reshape(numbers.shape), first.reshape(numbers.shape)
-    names = [entity.names for entity in entities.values()]
-    codes, bounds = _trigrams([name for own in names for name in own])
-    own_codes, own_bounds = _trigrams(surfaces)
-    is_own = np.zeros((len(surfaces), _CODES), dtype=bool)
-    is_own[np.repeat(np.arange(len(surfaces)), np.diff(own_bounds)), own_codes] = True
-
-    counts = np.array(list(map(len, names)))
-    places = np.searchsorted(np.array(list(entities)), numbers.ravel()[there])
-    # A mention with the words of another is compared once with each candidate.
-    firsts = {surface: line for line, surface in reversed(list(enumerate(surfaces)))}
-    lines = np.array([firsts[surface] for surface in surfaces])[there // numbers.shape[1]]
-    pairs, again = np.unique(lines * len(counts) + places, return_inverse=True)
-    lines, places = np.divmod(pairs, len(counts))
-    asked = _ranges((counts.cumsum() - counts)[places], counts[places])  # names of each candidate
-    lengths = np.diff(bounds)[asked]
-    mentions = np.repeat(lines, counts[places])
-    hits = is_own[np.repeat(mentions, lengths), codes[_ranges(bounds[asked], lengths)]]
-    shared = np.add.reduceat(hits, lengths.cumsum() - lengths, dtype=np.int64)
-    dice = np.minimum(2 * shared / (lengths + np.diff(own_bounds)[mentions]), 1.0)
-    starts = counts[places].cumsum() - counts[places]
-    like[there] = np.maximum.reduceat(dice, starts)[again]
-    first[there] = dice[starts][again]
-    return like.reshape(numbers.shape), first.reshape(numbers.shape)
-
-
-def _trigrams(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The trigrams of texts as hashes, one text after the other, and where each text begins.
-
-    They are of bytes in lower case, punctuation being a blank, with two bytes before and one behind.
-    """
-    joined = "".join(f"{_EDGE}{_EDGE}{text}{_EDGE}{_END}" for text in texts)
-    lower = joined.encode("utf8", "replace").lower().translate(_BLANKS)
-    letters = np.frombuffer(lower, np.uint8)
-    blank = letters == ord(" ")
-    letters = letters[~(blank & np.roll(blank, 1))].astype(np.uint32)
-    ends = letters == ord(_END)
-    inside = ~(ends[:-2] | ends[1:-1] | ends[2:])
-    hashes = (letters[:-2] * 961 + letters[1:-1] * 31 + letters[2:]) % _CODES
-    counts = np.diff(np.flatnonzero(ends), prepend=-1) - 3
-    return hashes[inside], np.concatenate([[0], counts.cumsum()])
-
-
-def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The numbers from each start on, so many of them as its length, one range after the other."""
-    return np.repeat(starts - lengths.cumsum() + lengths, lengths) + np.arange(lengths.sum())
 
 
 def _told_elsewhere(

@@ -80,12 +80,12 @@ def test_senses_are_told_by_counts_and_by_canonical_names(
     looked = features_of(kb, LABELS, Found(mentions_in(None), candidates, vectors=vectors))
     for i, surface in enumerate(SURFACES):
         by_first = rows[::2][candidates.numbers[i]] @ vectors[i]
-        prior, first, behind = looked.candidates[i, :, 16:].T
+        prior, first, behind = looked.candidates[i, :, 16:19].T
         np.testing.assert_allclose(first, by_first, rtol=1e-4)
         np.testing.assert_allclose(behind, by_first.max() - by_first, atol=1e-5)
         share = np.where(candidates.numbers[i] == 1, 2.5 / 3, 0.5 / 3)  # of two owners
         np.testing.assert_allclose(prior, np.log(share) if surface == "ms" else 0.0, rtol=1e-6)
-    assert looked.mentions[:, -1].tolist() == pytest.approx([np.log(3), 0, 0, 0, 0])
+    assert looked.mentions[:, 8].tolist() == pytest.approx([np.log(3), 0, 0, 0, 0])
 
 
 def test_what_others_of_the_document_mean_counts(kb: KnowledgeBase) -> None:
@@ -147,4 +147,9 @@ def test_a_label_says_which_types_fit_and_how_often_the_kb_lacks_it() -> None:
 def test_a_ranking_is_plain_data(kb: KnowledgeBase) -> None:
     ranking = ranking_by_score(labels={"A": 3})
     again = Ranking.of(ranking.as_data())
-    assert again.as_data() == ranking.as_data()
+    assert again.as_data() == ranking.as_data() and again.by_words
+    older = {key: own for key, own in ranking.as_data().items() if key != "by_words"}
+    assert not Ranking.of(older).by_words
+    found_by = Found(mentions_in(None), found())
+    widths = [features_of(kb, LABELS, found_by, w).candidates.shape[2] for w in (False, True)]
+    assert widths == [N_CANDIDATE - 9, N_CANDIDATE - 1]
