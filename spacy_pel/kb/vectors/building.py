@@ -20,7 +20,7 @@ DEPTH = 64
 _QUERIES = 512
 _NOISE = 0.5  # relative to the length of a row; the cosine of a query and its row is about 0.9
 _OF_LISTS, _OF_CODES = {"1": 0.995, "64": 0.95}, {"1": 0.999, "64": 0.99}  # the recall wanted
-_MARGIN = 4  # factor on the lists that the sample needs: mentions are farther from rows than these
+_MARGIN = 2  # factor on the lists that the sample needs: mentions are farther from rows than these
 _LEAST = 4  # rows of codes; it suffices where a row stands for other rows of its entity
 
 
