@@ -317,26 +317,32 @@ def SharedEncoder(
     mention = make_tower(spans, "states-tower", _pooled_states, layers=layers)
     entity = make_tower(TextEncoder(**_of_texts(of_entities, mixed_precision)))
 
-    def init(model: Model, X: Iterable[str], Y=None) -> Model:
-        nodes = tok2vec.walk() if tok2vec else ()
-        width = next((node.get_dim("nO") for node in nodes if node.has_dim("nO")), None)
-        if width is None:
-            raise PelError(
-                "the linker shares what another component reads, but there is none that it listens to",
-                'put a "transformer" or "tok2vec" into the pipeline, as its upstream',
-            )
-        encoders = encoder(X)
-        encoder_of(entity).load(encoders.entity, encoders.tokenizer)
-        own = layer(X).mention if layer else None
-        spans.load(width, encoder_of(entity).n_outputs, own)
-        for tower in model.layers:
-            encoder_of(tower).to(get_torch_default_device())
-        return model
-
     architecture = Architecture(
         "spacy-pel.SharedEncoder.v1", settings, of_entities, SharedStatesReader, True, surface
     )
-    return _retriever(architecture, [mention, entity], init, tok2vec)
+    return _retriever(
+        architecture, [mention, entity], partial(_load_shared, encoder, layer), tok2vec
+    )
+
+
+def _load_shared(
+    encoder: EncoderSource, layer: EncoderSource | None, model: Model, X: Iterable[str], Y=None
+) -> Model:
+    tok2vec, entity = model.maybe_get_ref("tok2vec"), encoder_of(model.get_ref("entity"))
+    nodes = tok2vec.walk() if tok2vec else ()
+    width = next((node.get_dim("nO") for node in nodes if node.has_dim("nO")), None)
+    if width is None:
+        raise PelError(
+            "the linker shares what another component reads, but there is none that it listens to",
+            'put a "transformer" or "tok2vec" into the pipeline, as its upstream',
+        )
+    encoders = encoder(X)
+    entity.load(encoders.entity, encoders.tokenizer)
+    own = layer(X).mention if layer else None
+    encoder_of(model.get_ref("mention")).load(width, entity.n_outputs, own)
+    for tower in model.layers:
+        encoder_of(tower).to(get_torch_default_device())
+    return model
 
 
 def _text_reader(kind: type, length: int, entity: BertEncoder) -> MentionReader:

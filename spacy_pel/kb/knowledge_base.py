@@ -8,7 +8,7 @@ import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property, lru_cache, reduce
 from itertools import compress, islice
 from math import log
 from pathlib import Path
@@ -36,6 +36,7 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder
 _KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
 _BLOCK = 1024  # records read at a time: an open cursor would keep writers out
 _COMPARED = 10_000  # the most entities that a full-text look-up compares with its text
+_REMEMBERED = 200_000  # words whose rarity is kept
 _COUNTED = "SELECT count(*) FROM (SELECT 1 FROM word WHERE word MATCH ? LIMIT ?)"
 _HOLDING = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
 COPY_OR_BUILD = "copy the folder again, or build the KB again"
@@ -299,17 +300,17 @@ class KnowledgeBase:
             row[: len(best)] = best
         return near
 
-    def rarity(self, stem: str) -> float:
-        """How rare a word is in names, by its stem: from 0, for one that all entities have, as a log."""
-        if stem not in self._rarities:
+    @cached_property
+    def rarity(self) -> Callable[[str], float]:
+        """Tells how rare a word is in names, by its stem: a logarithm, 0 if all entities have it."""
+
+        @lru_cache(_REMEMBERED)
+        def of(stem: str) -> float:
             forms = [f'"{w}"' if len(w) < 4 else f'"{w.removesuffix("i")}"*' for w in words(stem)]
             n_owners = self._store.read(_COUNTED, " ".join(forms), _COMPARED)[0][0] if forms else 0
-            self._rarities[stem] = log((1 + len(self)) / (1 + n_owners))
-        return self._rarities[stem]
+            return log((1 + len(self)) / (1 + n_owners))
 
-    @cached_property
-    def _rarities(self) -> dict[str, float]:
-        return {}
+        return of
 
     def of_types(self, *names_or_codes: str) -> np.ndarray:
         """The numbers of the entities of these types and types below: int64, ascending.

@@ -1,5 +1,6 @@
 """A linker on what the pipeline's own tok2vec or transformer has read."""
 
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,11 @@ def test_saved_loaded_and_sourced_it_is_the_same(trained: Language, tmp_path: Pa
     nlp, sourced = spacy.load(tmp_path), spacy.blank("en")
     for name in ("tok2vec", "proxy_linker"):
         sourced.add_pipe(name, source=nlp)
+    # As spaCy sends it to a process that is not forked.
+    spawned = pickle.loads(pickle.dumps(nlp.get_pipe("proxy_linker")))
+    assert spawned.model.get_ref("tok2vec") and len(spawned.kb) == len(
+        nlp.get_pipe("proxy_linker").kb
+    )
     assert linked(nlp) == linked(sourced) == linked(trained)
 
 
