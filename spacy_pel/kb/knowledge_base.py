@@ -229,7 +229,7 @@ class KnowledgeBase:
         ``progress`` wraps the entities that are read. ``choice`` are arguments of the class.
         """
         any_order = bool(self.settings.get("in_any_order"))
-        how = "-any-order" * any_order + "-2"  # of older versions spelling differs
+        how = "-any-order" * any_order + "-2"  # the first kind had fewer British spellings
         name = f"{NAMES_PREFIX}{self.settings['checksum'][:16]}{how}.npy"
         try:
             table = mapped(self.path / name)

@@ -41,11 +41,9 @@ _NEIGHBOURS = 3  # words of an entity that may stand in one place; with more som
 def stemmed(piece: str) -> str:
     """The stem of a word; "" for a piece that says nothing."""
     word = _PLURAL.sub(lambda found: _SINGULAR[found[0]], american(piece.casefold()))
-    return (
-        ""
-        if word in _EMPTY or not any(map(str.isalnum, word))
-        else Stemmer("english").stemWord(word)
-    )
+    if word in _EMPTY or not any(map(str.isalnum, word)):
+        return ""
+    return Stemmer("english").stemWord(word)
 
 
 @lru_cache(_REMEMBERED)
@@ -57,13 +55,9 @@ def stem(piece: str) -> int:
 def stems_in(pieces: Pieces) -> np.ndarray:
     """The stem of each piece, uint64 [n]; that of a word in two, as "pre-auricular", is at the first."""
     stems, words = pieces.hashes(stem), pieces.words
-    for at in [
-        i
-        for i, word in enumerate(words[:-2])
-        if words[i + 1] in _HYPHENS and word.casefold() in _PREFIXES
-    ]:
-        if words[at + 2].isalpha():
-            stems[at], stems[at + 2] = stem(words[at] + words[at + 2]), 0
+    for at, (word, link, rest) in enumerate(zip(words, words[1:], words[2:])):
+        if link in _HYPHENS and rest.isalpha() and word.casefold() in _PREFIXES:
+            stems[at], stems[at + 2] = stem(word + rest), 0
     return stems
 
 

@@ -136,12 +136,15 @@ def _compared(
     asked = _ranges((counts.cumsum() - counts)[places], counts[places])  # names of each candidate
     lines = np.repeat(lines, counts[places])
     (codes, bounds), (own, own_bounds) = of_names, of_surfaces
-    is_own = np.zeros((len(surfaces), len(weights)), dtype=bool)
-    is_own[np.repeat(np.arange(len(surfaces)), np.diff(own_bounds)), own] = True
+    distinct, columns = np.unique(own, return_inverse=True)  # few of the names' are among these
+    is_own = np.zeros((len(surfaces), len(distinct) + 1), dtype=bool)  # the last is of the others
+    is_own[np.repeat(np.arange(len(surfaces)), np.diff(own_bounds)), columns] = True
+    column_of = np.full(len(weights), -1)
+    column_of[distinct] = np.arange(len(distinct))
     lengths = np.diff(bounds)[asked]
     tokens = codes[_ranges(bounds[asked], lengths)]
     names = np.repeat(np.arange(len(asked)), lengths)
-    hits = is_own[lines[names], tokens]
+    hits = is_own[lines[names], column_of[tokens]]
     size = len(asked)
     return _Compared(
         np.bincount(names[hits], weights[tokens[hits]], size),
