@@ -303,12 +303,13 @@ class KnowledgeBase:
     @cached_property
     def rarity(self) -> Callable[[str], float]:
         """Tells how rare a word is in names, by its stem: a logarithm, 0 if all entities have it."""
+        store, n_entities = self._store, len(self)  # the KB itself would be kept by what it keeps
 
         @lru_cache(_REMEMBERED)
         def of(stem: str) -> float:
             forms = [f'"{w}"' if len(w) < 4 else f'"{w.removesuffix("i")}"*' for w in words(stem)]
-            n_owners = self._store.read(_COUNTED, " ".join(forms), _COMPARED)[0][0] if forms else 0
-            return log((1 + len(self)) / (1 + n_owners))
+            n_owners = store.read(_COUNTED, " ".join(forms), _COMPARED)[0][0] if forms else 0
+            return log((1 + n_entities) / (1 + n_owners))
 
         return of
 
