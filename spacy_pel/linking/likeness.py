@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from string import punctuation
 from typing import NamedTuple
 
@@ -41,7 +42,8 @@ def trigram_likeness(
     names = [entity.names for entity in entities.values()]
     of_names = _trigrams([name for own in names for name in own])
     counts = np.array(list(map(len, names)), dtype=np.int64)
-    pairs = _compared(surfaces, numbers, entities, counts, of_names, _trigrams(surfaces))
+    own, weights = _trigrams(surfaces), np.ones(_CODES)
+    pairs = _compared(surfaces, numbers, entities, counts, of_names, own, weights)
     dice = np.minimum(2 * pairs.shared / (pairs.of_name + pairs.of_mention), 1.0)
     return pairs.filled(pairs.most(dice)), pairs.filled(dice[pairs.starts])
 
@@ -58,27 +60,23 @@ def word_likeness(
         the share of a name that is in the mention, each at its best; and the share of the mention that
         is in all names together.
     """
-    names = [name for entity in entities.values() for name in entity.names]
-    words = list(map(_WORD.findall, [*names, *surfaces]))
+    words: list[list[str]] = []
+    for entity in entities.values():
+        own = list(map(_WORD.findall, entity.names))
+        words += [*own, list(chain.from_iterable(own))]  # behind its names all of them together
+    first = len(words)
+    words += map(_WORD.findall, surfaces)
     stems = [stemmed(word) for own in words for word in own]
-    stems, codes = np.unique(stems, return_inverse=True)
-    weights = np.array([kb.rarity(stem) if stem else 0.0 for stem in stems.tolist()])
-    # Behind the names of an entity all of them together are one more.
-    n_names = np.array([len(entity.names) for entity in entities.values()], dtype=np.int64)
-    counts = n_names + 1
-    lasts = np.repeat(counts.cumsum() - 1, n_names)
-    places = np.arange(len(words)) + len(counts)
-    places[: len(names)] -= len(counts) - np.repeat(np.arange(len(counts)), n_names)
-    lengths = np.array(list(map(len, words)), dtype=np.int64)
-    places = np.repeat(places, lengths)
-    again = np.repeat(lasts, lengths[: len(names)])
-    once = np.append(places * len(stems) + codes, again * len(stems) + codes[: len(again)])
-    once = np.unique(once)  # a word counts once in a text
-    first, n_texts = len(names) + len(counts), len(words) + len(counts)
-    bounds = np.searchsorted(once, np.arange(n_texts + 1) * len(stems))
-    codes = once % max(len(stems), 1)
+    known = {stem: code for code, stem in enumerate(sorted(set(stems)))}
+    weights = np.array([kb.rarity(stem) if stem else 0.0 for stem in known])
+    codes = np.array([known[stem] for stem in stems], dtype=np.int64)
+    texts = np.repeat(np.arange(len(words)), list(map(len, words)))
+    once = np.unique(texts * len(known) + codes)  # a word counts once in a text
+    bounds = np.searchsorted(once, np.arange(len(words) + 1) * len(known))
+    codes = once % max(len(known), 1)
     of_names = codes[: bounds[first]], bounds[: first + 1]
     own = codes[bounds[first] :], bounds[first:] - bounds[first]
+    counts = np.array([1 + len(entity.names) for entity in entities.values()], dtype=np.int64)
     pairs = _compared(surfaces, numbers, entities, counts, of_names, own, weights)
     is_all = np.zeros(len(pairs.shared), dtype=bool)
     is_all[np.append(pairs.starts, len(is_all))[1:] - 1] = True
@@ -122,7 +120,7 @@ def _compared(
     counts: np.ndarray,
     of_names: Tokens,
     of_surfaces: Tokens,
-    weights: np.ndarray = np.ones(_CODES),
+    weights: np.ndarray,
 ) -> _Compared:
     """``counts``, int64, are the names of each entity; ``weights``, float64, those of tokens."""
     there = numbers >= 0
@@ -157,8 +155,9 @@ def _compared(
 
 
 def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """The sum of the values between each two bounds."""
-    return np.diff(np.append(0.0, values.cumsum())[bounds])
+    """The sum of the values between each two bounds, to the last bit whatever stands beside them."""
+    n = len(bounds) - 1
+    return np.bincount(np.repeat(np.arange(n), np.diff(bounds)), values, n)
 
 
 def _trigrams(texts: Sequence[str]) -> Tokens:

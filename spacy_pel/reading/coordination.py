@@ -61,10 +61,10 @@ def _sharing(
         own = [word.span() for word in _WORD.finditer(text, *place)]
         for n in range(len(own)):
             first, last = (own[n][0], place[1]) if at_end else (place[0], own[-1 - n][1])
-            read_as = " ".join([text[first:last], shared] if at_end else [shared, text[first:last]])
-            own_words = text[first:last]
-            is_article = len(own_words) == 1 and own_words.islower()
-            if is_name(read_as) and not (is_article or is_name(own_words)):
+            said = text[first:last]
+            read_as = f"{said} {shared}" if at_end else f"{shared} {said}"
+            is_letter = len(said) == 1 and said.islower()  # "a gene" shares nothing; "C" may
+            if is_name(read_as) and not (is_letter or is_name(said)):
                 return Part(first, last, read_as)
         return None
 

@@ -50,3 +50,7 @@ def test_words_of_candidates_against_plain_python(kb, surfaces: list[str], data)
             shared |= own.keys() & its
         expected[3] = sum(own[w] for w in shared) / (mine or 1)
         assert [values[place] for values in found] == pytest.approx(expected, abs=1e-6)
+    for line, surface in enumerate(surfaces):  # the same bits alone
+        own = {n: e for n, e in entities.items() if n in numbers[line]}
+        alone = word_likeness(kb, [surface], numbers[[line]], own)
+        assert np.array_equal(np.array(alone)[:, 0], np.array(found)[:, line])
