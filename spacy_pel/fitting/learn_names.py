@@ -94,19 +94,20 @@ def new_names(mentions: Iterable[GoldMention], kb: KnowledgeBase) -> dict[int, l
 
     A name goes to the entity that most of the mentions mean by it; in a tie, to the entity that
     comes first in the KB. It is spelt as it was where it stood first. Two names are the same if
-    they differ only in case, blanks and punctuation. A mention with several right entities is
-    passed over.
+    they differ only in case, blanks and punctuation. A name by which some mention means several
+    entities ("breast and ovarian cancer") is passed over.
     """
     meant: dict[str, Counter] = defaultdict(Counter)
     spelled: dict[str, str] = {}
     for mention in mentions:
-        key = normalised(mention.surface)
-        if len(mention.golds) == 1 and key:
-            meant[key][mention.golds[0]] += 1
+        if key := normalised(mention.surface):
+            meant[key][tuple(mention.golds)] += 1
             spelled.setdefault(key, mention.surface)
     new: dict[int, list[str]] = defaultdict(list)
     for key, counts in meant.items():
-        number = min(counts, key=lambda number: (-counts[number], number))
+        if any(len(golds) > 1 for golds in counts):
+            continue
+        [number] = min(counts, key=lambda golds: (-counts[golds], golds))
         if key not in map(normalised, kb.entities([number])[0].names):
             new[number].append(spelled[key])
     return new

@@ -31,7 +31,7 @@ ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
             + [("ren al", KIDNEY)],
             {KIDNEY: ["Ren-al"]},
         ),
-        ([("either", ARTHRITIS, ATRIUM), (" ", KIDNEY)], {}),
+        ([("both", ARTHRITIS, ATRIUM), ("both", ATRIUM), (" ", KIDNEY)], {}),
         ([], {}),
     ],
 )
