@@ -47,7 +47,7 @@ class Contents(NamedTuple):
         for number, (encoder, description) in enumerate(zip(encoders, self.descriptions)):
             if description:
                 encoder.restore(description, under(f"{number}.", self.tensors))
-                encoder.to(device)
+                encoder.to(device).eval()  # training begins with a change: float16 becomes float32
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load, load_file, save_file
 
 from spacy_pel.architectures import encoder_of
+from spacy_pel.architectures.towers import set_training
 from spacy_pel.errors import PelError
 from spacy_pel.models.encoders import TextEncoder
 from spacy_pel.models.packed_weights import pack, unpack
@@ -68,7 +69,8 @@ def test_rounded_weights_take_half_the_bytes_and_come_back_to_the_last_bit(file:
         assert embeddings.dtype == torch.float16  # looked up, so they stay in the file
         assert embeddings.data_ptr() in mapped
         assert {w.dtype for w in one.weights().values()} == {torch.float32}
-        assert {w.dtype for w in one.train().parameters()} == {torch.float32}
+        set_training(one, True)
+        assert {w.dtype for w in one.parameters()} == {torch.float32}
 
 
 def test_weights_stay_in_their_file_and_changes_outside(file: Path) -> None:
