@@ -1,9 +1,10 @@
-"""Signs that curators found in abstracts (GSC+): how many a pipeline of "pel start" finds, and a peer.
+"""Signs that curators found in abstracts (GSC+): how many a pipeline of "pel start" finds, and two peers.
 
     python -m spacy pel start hp.obo hpo_linker --encoder en_pel_mesh_sm --below HP:0000118
     pip install fasthpocr pronto    # the index takes 5 minutes of processor time and more:
     python -c "from FastHPOCR.IndexHPO import IndexHPO; IndexHPO('hp.obo', 'index').index()"
-    python benchmarks/phenotypes.py hpo_linker gsc.tsv.gz --peer index/hp.index
+    pip install fenominal    # and take hp.json, which the HPO publishes beside hp.obo
+    python benchmarks/phenotypes.py hpo_linker gsc.tsv.gz --fasthpocr index/hp.index --fenominal hp.json
 
 Precision, recall and F1 of the ids of a document, and of mentions with their bounds and ids. An id that has
 become another's is read as that one. Names inside
@@ -11,6 +12,7 @@ other names count, as curators mark them. Seconds are of the processor.
 """
 
 import gzip
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import process_time
@@ -23,8 +25,13 @@ from spacy_pel.evaluation.linking_metrics import markdown_table
 Found = tuple[int, int, str]  # start, end, id
 
 
-def main(pipeline: Path, gsc: Path, peer: Path | None = None) -> None:
-    """Print how well PIPELINE, and FastHPOCR with the index PEER, find what is annotated in the file GSC."""
+def main(
+    pipeline: Path, gsc: Path, fasthpocr: Path | None = None, fenominal: Path | None = None
+) -> None:
+    """Print how well PIPELINE finds what is annotated in the file GSC, and so for the peers.
+
+    --fasthpocr is an index of FastHPOCR, and --fenominal the ontology as a JSON file.
+    """
     with gzip.open(gsc, "rt", encoding="utf8") as file:
         blocks = [block.splitlines()[1:] for block in file.read().strip().split("\n\n")]
     texts = [text for text, *_ in blocks]
@@ -54,13 +61,21 @@ def main(pipeline: Path, gsc: Path, peer: Path | None = None) -> None:
             for doc in nlp.pipe(texts)
         ]
     }
-    if peer is not None:
+    if fasthpocr is not None:
         from FastHPOCR.HPOAnnotator import HPOAnnotator
 
-        annotator = HPOAnnotator(str(peer))
+        annotator = HPOAnnotator(str(fasthpocr))
         systems["FastHPOCR"] = lambda: [
             today((x.startOffset, x.endOffset, x.hpoUri) for x in annotator.annotate(text, True))
             for text in texts
+        ]
+    if fenominal is not None:
+        from fenominal import Fenominal
+
+        mapper = Fenominal(str(fenominal))
+        systems["fenominal"] = lambda: [
+            today((x["span"]["start"], x["span"]["end"], x["termId"]) for x in of_text)
+            for of_text in map(json.loads, map(mapper.map_text, texts))
         ]
     table = []
     for name, find in systems.items():
