@@ -35,8 +35,8 @@ def main(
     """Write the encoder, and say what is left of it."""
     tokenizer = AutoTokenizer.from_pretrained(encoder, use_fast=True).backend_tokenizer
     of_kb = ((*entity.names, entity.definition or "") for entity in KnowledgeBase.open(kb))
-    files = (open_documents(str(path)) for path in texts if path.exists())
-    of_files = (raw.document().text for file in files for raw in file)
+    there = open_documents([path for path in texts if path.exists()])
+    of_files = (raw.document().text for raw in there)
     kept = kept_pieces(tokenizer, chain(chain.from_iterable(of_kb), of_files))
     numbers = list(kept.values())
     transformer = AutoModel.from_pretrained(encoder)

@@ -103,14 +103,11 @@ def replaced(
     kb: KnowledgeBase, texts: list[str], lessons: list[Document], rng: random.Random
 ) -> Iterator[Document]:
     """Texts in which an acronym of the lessons stands for the long names of one entity."""
-    senses = defaultdict(set)
-    for lesson in lessons:
-        for mention in lesson.mentions:
-            senses[mention.text].add(mention.ids[0])
+    pairs = sorted({(m.text, m.ids[0]) for lesson in lessons for m in lesson.mentions})
+    senses = Counter(acronym for acronym, _ in pairs)
     acronyms = defaultdict(list)
-    for acronym, ids in sorted(senses.items()):
-        for id in sorted(ids):
-            acronyms[kb.number(id)].append((acronym, id))
+    for acronym, id in pairs:
+        acronyms[kb.number(id)].append((acronym, id))
     finder, counts = kb.name_finder(), Counter()
     for text in texts:
         found = [
@@ -122,7 +119,7 @@ def replaced(
             continue
         meant = found[0][2]
         acronym, id = rng.choice(acronyms[meant])
-        most = AMBIGUOUS if len(senses[acronym]) > 1 else SOLE
+        most = AMBIGUOUS if senses[acronym] > 1 else SOLE
         if counts[acronym, id] >= most or acronym in text:
             continue
         counts[acronym, id] += 1
