@@ -122,13 +122,13 @@ class Runner:
     """Does the runs of a table. places: what "{data}" and "{encoder}" stand for."""
 
     def __init__(self, table: dict[str, Any], places: dict[str, str], work: Path):
-        self.table = table
         self.work = work
         shared = json.dumps([table.get("kb"), table.get("prepare"), table.get("corpora")])
         self.shared = work / f"kb-{hashlib.sha256(shared.encode()).hexdigest()[:8]}"
         self.places = {**places, "work": str(self.shared)}
         self.places["kb"] = str(self.shared / "kb")
-        self.variants = {variant.name: variant for variant in variants_of(table)}
+        self.table = filled(table, self.places)
+        self.variants = {variant.name: variant for variant in variants_of(self.table)}
 
     def prepare(self) -> None:
         """Build the knowledge base, and what else the runs share, if it is not there."""
@@ -140,11 +140,9 @@ class Runner:
             self.shared.mkdir(parents=True)
             kb = self.table.get("kb", {})
             if "others" in kb:
-                corpora = filled(self.table["corpora"], self.places)
-                limit = kb.get("documents", 0)
-                source = Path(filled(kb["source"], self.places))
-                write_sample(source, corpora, limit, kb["others"], self.shared / "sample.jsonl")
-            for command in filled(self.table["prepare"], self.places):
+                read = Path(kb["source"]), self.table["corpora"], kb.get("documents", 0)
+                write_sample(*read, kb["others"], self.shared / "sample.jsonl")
+            for command in self.table["prepare"]:
                 # "zeshel" is a command of ours, all others are those of "pel".
                 module = "papers." if command.startswith("zeshel ") else "spacy pel "
                 words = f"{module}{command}".split()
@@ -157,8 +155,8 @@ class Runner:
         folder, kb = self._trained(variant, seed)
         nlp = load_pipeline(folder / "pipeline")
         linker = linker_of(nlp)
-        dev, figures = filled(self.table["dev"], self.places), {}
-        for name, path in filled(self.table.get("kbs", {}), self.places).items():
+        dev, figures = dict(self.table["dev"]), {}
+        for name, path in self.table.get("kbs", {}).items():
             _embed(linker, Path(path), folder / name)  # a world has a knowledge base of its own
             figures |= measured(nlp, {name: dev.pop(name)}, self.table, folder / "lacking")
         if dev:
@@ -192,7 +190,7 @@ class Runner:
         if learns:
             with whole_folder(kb) as copy:
                 shutil.copytree(base_kb, copy, dirs_exist_ok=True)
-                corpora, limit = filled(learns["corpora"], places), learns.get("documents", 0)
+                corpora, limit = learns["corpora"], learns.get("documents", 0)
                 learn_mentions_of(copy, corpora, nlp=load_pipeline(base / "pipeline"), limit=limit)
             with whole_folder(folder / "pipeline") as output:
                 shutil.copytree(base / "pipeline", output, dirs_exist_ok=True)

@@ -1,7 +1,5 @@
 """Teach a small encoder the vectors that a large one gives the names of a KB (distillation).
 
-    python scripts/distil.py LARGE SMALL kb/release OUT --texts CORPUS
-
 A small encoder learns from what the large one makes of each name: alone, as a row of the KB, and as a
 mention in a text. It sees no pair of names, and no id. So it also links to a KB that it has never seen.
 """

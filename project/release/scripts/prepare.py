@@ -1,7 +1,4 @@
-"""Make corpora and knowledge bases of what "spacy project assets" has fetched.
-
-python scripts/prepare.py corpus bc5cdr assets data
-"""
+"""Make corpora and knowledge bases of what "spacy project assets" has fetched."""
 
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Train an encoder on plain texts: words are hidden, and it has to find them (Devlin et al. 2019, section 3.1).
 
-    python scripts/pretrain.py ENCODER OUT --layers 4 --kb kb/MeSH --texts FILE --texts FILE
-
 So it learns the words of its field. The names of an entity are a text, too. Use a GPU: an H200 needs three
 minutes, two cores would need days. OUT is a folder in Hugging Face's format.
 """

@@ -1,7 +1,5 @@
 """Make a small encoder of a BERT: some of its layers, and the word pieces that some texts use.
 
-    python scripts/small_encoder.py ENCODER OUT --layers 2 --kb kb/mesh --texts FILE --texts FILE
-
 The tokenizer keeps all single characters and all special tokens, so it still reads any text: a word
 whose pieces are gone is read in smaller pieces. OUT is a folder in Hugging Face's format.
 """
