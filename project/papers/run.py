@@ -100,6 +100,7 @@ def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict
     if reranks:  # all but the places are those of its config
         paths = {f".paths.{name}" for name in config["paths"]}
         settings = {name: settings[name] for name in paths & settings.keys()}
+        settings[".paths.retriever"] = "{retriever}"
     settings = {**settings, **variant.settings, ".system.seed": seed, "kb": "{kb}"}
     for name, value in settings.items():
         *path, last = (name[1:] if name[0] == "." else f"{LINKER}.{name}").split(".")
@@ -214,8 +215,8 @@ def _embed(linker: Any, kb: Path, own: Path) -> None:
     if not own.exists():
         with whole_folder(own) as copy:
             shutil.copytree(kb, copy, dirs_exist_ok=True)
-    linker.set_kb(own)
     embed_kb(own, linker)
+    linker.set_kb(own)
 
 
 def write_sample(source: Path, corpora: list[str], limit: int, others: int, output: Path) -> None:
