@@ -61,9 +61,10 @@ def main(data: Path, output: Path) -> None:
     of_medic = {id: frozenset(map(folded, filter(None, names))) for id, _, *names in rows}
     left_out: Counter[str] = Counter()
     entities = list(mesh_only(open_source(joined).entities, of_mesh, of_medic, left_out))
-    records = {record["concept_id"]: record for record in srsly.read_gzip_jsonl(joined)}
+    records = srsly.read_gzip_jsonl(joined)
+    trees = {record["concept_id"]: record.get("tree_numbers", ()) for record in records}
     for place, entity in enumerate(entities):
-        numbers = records[entity.concept_id].get("tree_numbers", ())
+        numbers = trees[entity.concept_id]
         parts = [PARTS[code] for code in PARTS if any(n.startswith(code) for n in numbers)]
         entities[place] = entity._replace(types=(*entity.types, *parts))
     named = with_names_of_drugs(entities)
@@ -75,7 +76,7 @@ def main(data: Path, output: Path) -> None:
 
 def names_in_ascii(path: Path) -> dict[str, set[str]]:
     """The names of each descriptor of a file of MeSH in ASCII, folded, by id."""
-    records = gzip.open(path, "rt", encoding="utf8").read().split("*NEWRECORD\n")[1:]
+    records = gzip.open(path, "rt", encoding="utf8").read().split("*NEWRECORD")[1:]
     ids = (re.search(r"^UI = (\w+)", record, re.MULTILINE)[1] for record in records)
     return {id: set(map(folded, _NAME.findall(record))) for id, record in zip(ids, records)}
 
