@@ -5,7 +5,7 @@ All settings are fitted on every other document and used on the rest, and the ot
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from spacy_pel.fitting.fit_joint import (
 )
 from spacy_pel.jobs.discover import proposals
 from spacy_pel.jobs.joint_linking import clusters_of, with_settings
-from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 from spacy_pel.linking.clusters import Clusters
@@ -72,16 +71,20 @@ def joint_metrics(nlp: Language, corpus: str | Path, *, limit: int = 0) -> dict[
 def cross_fitted_discovery(
     nlp: Language, corpus: str | Path, folder: Path, *, limit: int = 0, share: float = 0.1
 ) -> dict[str, float]:
-    """Score the proposals of a linker whose KB lacks a share of the entities of a corpus.
+    """Score the proposals of a linker whose KB lacks a share of the entities of a corpus, always the same.
 
     The linker keeps the settings that it has, and its KB. The KB that lacks them is made in the
     folder, and removed at the end. It is the mean over both halves of what ``discovery_metrics`` says.
     """
     linker = linker_of(nlp)
-    kb = linker.kb.path
+    kb = linker.kb
     examples = gold_examples(nlp, linker, [corpus], limit)
     spans = [span for e in examples for span in mention_spans(e.reference, linker.spans_key)]
-    write_lacking_kb(linker.kb, {id for s in spans for id in gold_ids(s)}, share, folder)
+    there = sorted({kb[id].concept_id for span in spans for id in gold_ids(span) if id in kb})
+    drawn = np.random.default_rng(0).permutation(there)[: round(share * len(there))]
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(kb.path, folder)
+    remove_entities(folder, drawn.tolist())
     try:
         linker.set_kb(folder)
         found = []
@@ -90,7 +93,7 @@ def cross_fitted_discovery(
             clusters, _ = clusters_of(*parts, report.settings.discovery)
             found.append(discovery_metrics(gold, clusters))
     finally:
-        linker.set_kb(kb)
+        linker.set_kb(kb.path)
         shutil.rmtree(folder, ignore_errors=True)
     return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
 
@@ -111,16 +114,6 @@ def _fitted_halves(
                 link_examples(nlp, linker, examples)
             fitted, used = (gold_mentions(linker, examples[n::2]) for n in (half, 1 - half))
             yield fitted_joint(fitted, linker.reranked), used
-
-
-def write_lacking_kb(kb: KnowledgeBase, ids: Iterable[str], share: float, folder: Path) -> None:
-    """Write a copy of a KB that lacks a share of the entities with these ids, always the same."""
-    numbers = {kb.number(id) for id in ids} - {None}
-    there = sorted(id for id, _ in kb.labels(sorted(numbers)))
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(kb.path, folder)
-    drawn = np.random.default_rng(0).permutation(there)[: round(share * len(there))]
-    remove_entities(folder, drawn.tolist())
 
 
 def discovery_metrics(gold: GoldMentions, found: Clusters) -> dict[str, float]:

@@ -41,7 +41,7 @@ def measured(
         link_examples(nlp, linker, examples)
         found[name] = figures_of(linker, examples, table.get("hidden", 0.0))
     if also:  # here: it takes long to import, and few tables need it
-        from papers.joint_metrics import cross_fitted_discovery, joint_metrics
+        from joint_metrics import cross_fitted_discovery, joint_metrics
 
         for name, path in dev.items():
             if "jointly" in also:

@@ -8,20 +8,16 @@ each cell then has the difference and its 95 % interval.
 """
 
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import srsly
+from run import HERE, RESULTS, read_table, variants_of
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
-
-from papers.run import RESULTS, lines_in, read_table, variants_of  # noqa: E402
-from spacy_pel.evaluation.linking_metrics import average_precision  # noqa: E402
+from spacy_pel.evaluation.linking_metrics import average_precision
 
 COLUMNS = {
     "@1": ("recall@1",),
@@ -35,10 +31,10 @@ SAMPLES = 2000
 Lines = dict[str, dict[int, dict[str, Any]]]
 
 
-def lines_of(table: str, path: Path = RESULTS) -> Lines:
+def lines_of(table: str) -> Lines:
     """The lines of a table. Of several of one variant and seed the last one counts."""
     found: Lines = defaultdict(dict)
-    for line in lines_in(path):
+    for line in srsly.read_jsonl(RESULTS):
         if line["table"] == table:
             found[line["variant"]][line["seed"]] = line
     return dict(found)
@@ -137,9 +133,8 @@ def main() -> None:
         lines = lines_of(name)
         known = (HERE / "tables" / f"{name}.yml").exists()
         order = [v.name for v in variants_of(read_table(name))] if known else []
-        if not lines:
-            table = "No run yet."
-        else:
+        table = "No run yet."
+        if lines:
             table = comparison_of(lines, first) if first else table_of(lines, order)
         return f"<!-- table {match[1]} -->\n\n{table}\n\n<!-- end -->"
 

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from itertools import chain, islice, product
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -22,24 +22,22 @@ import numpy as np
 import srsly
 import typer
 from filelock import FileLock
+from measure import measured
 from spacy.training.initialize import init_nlp
 from spacy.util import load_config
 from thinc.api import Config
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
-
-from papers.measure import measured  # noqa: E402
-from spacy_pel.corpora.document_corpus import open_corpus  # noqa: E402
-from spacy_pel.errors import PelError  # noqa: E402
-from spacy_pel.fitting.learn_mentions import learn_mentions_of  # noqa: E402
-from spacy_pel.jobs.embed import embed_kb  # noqa: E402
-from spacy_pel.pipeline.pipelines import linker_of, load_pipeline  # noqa: E402
-from spacy_pel.system.lines import numbered_lines  # noqa: E402
-from spacy_pel.system.whole_files import whole_file, whole_folder  # noqa: E402
-from spacy_pel.training.loop import run_training, start_training  # noqa: E402
+from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.errors import PelError
+from spacy_pel.fitting.learn_mentions import learn_mentions_of
+from spacy_pel.jobs.embed import embed_kb
+from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
+from spacy_pel.system.lines import numbered_lines
+from spacy_pel.system.whole_files import whole_file, whole_folder
+from spacy_pel.training.loop import run_training, start_training
 
 LINKER = "components.proxy_linker"
+HERE = Path(__file__).parent
 RESULTS = HERE / "results.jsonl"
 
 
@@ -98,11 +96,12 @@ def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict
     """The config of the table, with the settings of table, variant and seed."""
     reranks = "reranks" in variant.options
     config = load_config(table["reranker" if reranks else "config"], interpolate=False)
-    common = table.get("settings", {})
+    settings = table.get("settings", {})
     if reranks:  # all but the places are those of its config
-        places_set = {f".paths.{name}" for name in config["paths"]}
-        common = {name: value for name, value in common.items() if name in places_set}
-    settings = {**common, **variant.settings, ".system.seed": seed, "kb": "{kb}"}
+        paths = {f".paths.{name}" for name in config["paths"]}
+        settings = {name: settings[name] for name in paths & settings.keys()}
+        settings[".paths.retriever"] = "{retriever}"
+    settings = {**settings, **variant.settings, ".system.seed": seed, "kb": "{kb}"}
     for name, value in settings.items():
         *path, last = (name[1:] if name[0] == "." else f"{LINKER}.{name}").split(".")
         section = config
@@ -124,13 +123,13 @@ class Runner:
     """Does the runs of a table. places: what "{data}" and "{encoder}" stand for."""
 
     def __init__(self, table: dict[str, Any], places: dict[str, str], work: Path):
-        self.table = table
         self.work = work
         shared = json.dumps([table.get("kb"), table.get("prepare"), table.get("corpora")])
         self.shared = work / f"kb-{hashlib.sha256(shared.encode()).hexdigest()[:8]}"
         self.places = {**places, "work": str(self.shared)}
         self.places["kb"] = str(self.shared / "kb")
-        self.variants = {variant.name: variant for variant in variants_of(table)}
+        self.table = filled(table, self.places)
+        self.variants = {variant.name: variant for variant in variants_of(self.table)}
 
     def prepare(self) -> None:
         """Build the knowledge base, and what else the runs share, if it is not there."""
@@ -142,16 +141,13 @@ class Runner:
             self.shared.mkdir(parents=True)
             kb = self.table.get("kb", {})
             if "others" in kb:
-                corpora = filled(self.table["corpora"], self.places)
-                limit = kb.get("documents", 0)
-                source = Path(filled(kb["source"], self.places))
-                write_sample(source, corpora, limit, kb["others"], self.shared / "sample.jsonl")
-            for command in filled(self.table["prepare"], self.places):
+                read = Path(kb["source"]), self.table["corpora"], kb.get("documents", 0)
+                write_sample(*read, kb["others"], self.shared / "sample.jsonl")
+            for command in self.table["prepare"]:
                 # "zeshel" is a command of ours, all others are those of "pel".
-                words = (
-                    f"papers.{command}" if command.startswith("zeshel ") else f"spacy pel {command}"
-                )
-                subprocess.run([sys.executable, "-m", *words.split()], check=True)
+                module = "papers." if command.startswith("zeshel ") else "spacy pel "
+                words = f"{module}{command}".split()
+                subprocess.run([sys.executable, "-m", *words], check=True)
             done.touch()
 
     def run(self, variant: Variant, seed: int) -> dict[str, Any]:
@@ -160,8 +156,8 @@ class Runner:
         folder, kb = self._trained(variant, seed)
         nlp = load_pipeline(folder / "pipeline")
         linker = linker_of(nlp)
-        dev, figures = filled(self.table["dev"], self.places), {}
-        for name, path in filled(self.table.get("kbs", {}), self.places).items():
+        dev, figures = dict(self.table["dev"]), {}
+        for name, path in self.table.get("kbs", {}).items():
             _embed(linker, Path(path), folder / name)  # a world has a knowledge base of its own
             figures |= measured(nlp, {name: dev.pop(name)}, self.table, folder / "lacking")
         if dev:
@@ -195,7 +191,7 @@ class Runner:
         if learns:
             with whole_folder(kb) as copy:
                 shutil.copytree(base_kb, copy, dirs_exist_ok=True)
-                corpora, limit = filled(learns["corpora"], places), learns.get("documents", 0)
+                corpora, limit = learns["corpora"], learns.get("documents", 0)
                 learn_mentions_of(copy, corpora, nlp=load_pipeline(base / "pipeline"), limit=limit)
             with whole_folder(folder / "pipeline") as output:
                 shutil.copytree(base / "pipeline", output, dirs_exist_ok=True)
@@ -219,8 +215,8 @@ def _embed(linker: Any, kb: Path, own: Path) -> None:
     if not own.exists():
         with whole_folder(own) as copy:
             shutil.copytree(kb, copy, dirs_exist_ok=True)
-    linker.set_kb(own)
     embed_kb(own, linker)
+    linker.set_kb(own)
 
 
 def write_sample(source: Path, corpora: list[str], limit: int, others: int, output: Path) -> None:
@@ -228,8 +224,8 @@ def write_sample(source: Path, corpora: list[str], limit: int, others: int, outp
 
     ``limit`` documents of each corpus are read; 0: all. The same arguments write the same file.
     """
-    documents = [islice(open_corpus(path).documents(), limit or None) for path in corpora]
-    golds = {id for document in chain(*documents) for m in document.mentions for id in m.ids}
+    documents = [d for path in corpora for d in open_corpus(path, limit=limit).documents()]
+    golds = {id for document in documents for m in document.mentions for id in m.ids}
     lines = [line for _, line in numbered_lines(source) if line.strip()]
     entities = map(json.loads, lines)
     named = [not golds.isdisjoint((e["concept_id"], *e.get("alt_ids", ()))) for e in entities]
@@ -237,11 +233,6 @@ def write_sample(source: Path, corpora: list[str], limit: int, others: int, outp
     drawn = set(random.Random(0).sample(rest, min(others, len(rest))))
     with whole_file(output) as file:
         file.writelines(f"{line}\n" for n, line in enumerate(lines) if named[n] or n in drawn)
-
-
-def lines_in(path: Path = RESULTS) -> list[dict[str, Any]]:
-    """The lines of the results."""
-    return list(srsly.read_jsonl(path)) if path.exists() else []
 
 
 def _training_figures(log: Path) -> dict[str, Any]:
@@ -273,21 +264,21 @@ def main(
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas")] = "0,1,2",
     only: Annotated[str, typer.Option(help="Run variants whose names have this text")] = "",
     work: Path = Path("training/papers"),
-    results: Path = RESULTS,
     keep: Annotated[bool, typer.Option("--keep", help="Keep weights and vectors")] = False,
 ) -> None:
-    """Run the experiments of TABLES, one line of --results a run."""
+    """Run the experiments of TABLES, one line of results.jsonl a run."""
     for seed in map(int, seeds.split(",")):
         for name in tables:
             runner = Runner(read_table(name), {"data": data, "encoder": encoder}, work)
-            done = {(ln["table"], ln["variant"], ln["seed"]) for ln in lines_in(results)}
+            lines = srsly.read_jsonl(RESULTS)
+            done = {(line["table"], line["variant"], line["seed"]) for line in lines}
             for variant in runner.variants.values():
                 if only in variant.name and (name, variant.name, seed) not in done:
                     runner.prepare()
                     print(f"{name}: {variant.name}, seed {seed}", flush=True)
                     line = runner.run(variant, seed)
                     # Several programs may add lines at a time.
-                    with FileLock(f"{results}.lock"), open(results, "a", encoding="utf8") as file:
+                    with FileLock(f"{RESULTS}.lock"), open(RESULTS, "a", encoding="utf8") as file:
                         file.write(json.dumps(line) + "\n")
                     print(json.dumps(line["figures"])[:300], flush=True)
             if not keep:

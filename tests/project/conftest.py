@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2] / "project"
-sys.path[:0] = [str(PROJECT / "release" / "scripts"), str(PROJECT / "scripts"), str(PROJECT)]
+SCRIPTS = ("release/scripts", "scripts", "papers", "")
+sys.path[:0] = [str(PROJECT / folder) for folder in SCRIPTS]
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Teach a small encoder the vectors that a large one gives the names of a KB (distillation).
 
-    python scripts/distil.py LARGE SMALL kb/release OUT --texts CORPUS
-
 A small encoder learns from what the large one makes of each name: alone, as a row of the KB, and as a
 mention in a text. It sees no pair of names, and no id. So it also links to a KB that it has never seen.
 """
@@ -83,9 +81,8 @@ def main(
         optimizer.step_schedules()
         bar.set_postfix(cosine=f"{1 - distance:.3f}", refresh=False)
     # Evaluations tell seen entities from unseen ones.
-    ids = {id for document in documents for mention in document.mentions for id in mention.ids}
-    seen = base.labels(sorted({base.number(id) for id in ids} - {None}))
-    linker.cfg["trained_entities"] = sorted(concept_id for concept_id, _ in seen)
+    ids = {id for d in documents for mention in d.mentions for id in mention.ids if id in base}
+    linker.cfg["trained_entities"] = sorted({base[id].concept_id for id in ids})
     nlp.to_disk(out)
 
 

@@ -4,14 +4,15 @@ MEDIC, CTD's vocabulary of diseases, puts names of OMIM into the records of MeSH
 be passed on; names of MEDIC and OMIM may not.
 """
 
+import gzip
 import html
-import json
 import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 
+import srsly
 import typer
 from prepare import write_entities
 from wasabi import msg
@@ -31,9 +32,8 @@ _SALTS = frozenset(
     sodium succinate sulfate tartrate tosylate trihydrate valerate xinafoate""".split()
 )
 _SHORTEST = 6  # letters of a name without its salt
-# The one type of MEDIC, and the branch of MeSH that holds the same.
-_MEDIC_TYPE, _MESH_BRANCH = "Disease", "Diseases"
 _MESH_ID = re.compile(r"[CD]\d+").fullmatch
+_NAME = re.compile(r"^(?:MH|ENTRY|PRINT ENTRY) = ([^|\n]*)", re.MULTILINE)
 
 Names = Mapping[str, Set[str]]  # folded, by id
 
@@ -60,12 +60,13 @@ def main(data: Path, output: Path) -> None:
     rows = (line.split("|") for _, line in numbered_lines(medic))
     of_medic = {id: frozenset(map(folded, filter(None, names))) for id, _, *names in rows}
     left_out: Counter[str] = Counter()
-    records = (json.loads(line) for _, line in numbered_lines(joined))
+    entities = list(mesh_only(open_source(joined).entities, of_mesh, of_medic, left_out))
+    records = srsly.read_gzip_jsonl(joined)
     trees = {record["concept_id"]: record.get("tree_numbers", ()) for record in records}
-    entities = [
-        entity._replace(types=(*entity.types, *parts_of(trees[entity.concept_id])))
-        for entity in mesh_only(open_source(joined).entities, of_mesh, of_medic, left_out)
-    ]
+    for place, entity in enumerate(entities):
+        numbers = trees[entity.concept_id]
+        parts = [PARTS[code] for code in PARTS if any(n.startswith(code) for n in numbers)]
+        entities[place] = entity._replace(types=(*entity.types, *parts))
     named = with_names_of_drugs(entities)
     write_entities(output, named)
     new = sum(len(a.aliases) - len(b.aliases) for a, b in zip(named, entities))
@@ -73,23 +74,11 @@ def main(data: Path, output: Path) -> None:
     msg.info("Left out: " + ", ".join(f"{n:,} {what}" for what, n in sorted(left_out.items())))
 
 
-def parts_of(tree_numbers: Iterable[str]) -> list[str]:
-    """The parts of MeSH's branches that some tree numbers stand in."""
-    return [n for code, n in PARTS.items() if any(x.startswith(code) for x in tree_numbers)]
-
-
 def names_in_ascii(path: Path) -> dict[str, set[str]]:
     """The names of each descriptor of a file of MeSH in ASCII, folded, by id."""
-    found, names = {}, set()
-    for _, line in numbered_lines(path):
-        element, _, value = line.partition(" = ")
-        if element.strip() == "*NEWRECORD":
-            names = set()
-        elif element in ("MH", "ENTRY", "PRINT ENTRY"):
-            names.add(folded(value.partition("|")[0]))
-        elif element == "UI":
-            found[value.strip()] = names
-    return found
+    records = gzip.open(path, "rt", encoding="utf8").read().split("*NEWRECORD")[1:]
+    ids = (re.search(r"^UI = (\w+)", record, re.MULTILINE)[1] for record in records)
+    return {id: set(map(folded, _NAME.findall(record))) for id, record in zip(ids, records)}
 
 
 def with_names_of_drugs(entities: list[Entity]) -> list[Entity]:
@@ -133,9 +122,10 @@ def mesh_only(
         # MEDIC calls a record of MeSH by its name in MeSH: the canonical name always stays.
         aliases = tuple(other for other in others if _is_mesh_name(other, entity, mesh, medic))
         left_out.update(ids=len(entity.alt_ids) - len(alt_ids), names=len(others) - len(aliases))
-        types = [_MESH_BRANCH if type == _MEDIC_TYPE else type for type in entity.types]
-        if entity.concept_id in medic:  # mental disorders are not in that branch
-            types = sorted({*types, _MESH_BRANCH})
+        # "Disease" is the one type of MEDIC.
+        types = ["Diseases" if type == "Disease" else type for type in entity.types]
+        if entity.concept_id in medic:  # mental disorders are not in that branch of MeSH
+            types = sorted({*types, "Diseases"})
         kept = {"canonical_name": name, "aliases": aliases, "alt_ids": alt_ids}
         yield entity._replace(**kept, types=tuple(types))
 

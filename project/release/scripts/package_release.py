@@ -1,6 +1,5 @@
 """Package a pipeline as a wheel, and put its model card, licences and checksums beside it."""
 
-import hashlib
 import shutil
 import subprocess
 import sys
@@ -9,6 +8,8 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import typer
+
+from spacy_pel.system.whole_files import sha256
 
 
 def main(pipeline: Path, models: Path) -> None:
@@ -28,11 +29,8 @@ def main(pipeline: Path, models: Path) -> None:
     card, licences = models / f"{name}.md", models / f"{name}-LICENSES.md"
     shutil.copy(pipeline / "README.md", card)
     shutil.copy(pipeline / "LICENSES_SOURCES", licences)
-    lines = [
-        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n"
-        for file in (wheel, card, licences)
-    ]
-    (models / "SHA256SUMS").write_text("".join(lines))
+    sums = [f"{sha256(file)}  {file.name}\n" for file in (wheel, card, licences)]
+    (models / "SHA256SUMS").write_text("".join(sums))
     print(f"{wheel}: {wheel.stat().st_size / 1e6:.1f} MB")
 
 

@@ -1,7 +1,4 @@
-"""Make corpora and knowledge bases of what "spacy project assets" has fetched.
-
-python scripts/prepare.py corpus bc5cdr assets data
-"""
+"""Make corpora and knowledge bases of what "spacy project assets" has fetched."""
 
 import gzip
 import json
@@ -135,8 +132,7 @@ def write_entities(output: Path, entities: Iterable[Entity]) -> None:
     def lines() -> Iterator[bytes]:
         for entity in entities:
             names.append(len(entity.names))
-            aliases = tuple(name for name in entity.aliases if name != entity.canonical_name)
-            fields = entity._replace(aliases=aliases)._asdict()
+            fields = entity._replace(aliases=entity.names[1:])._asdict()
             kept = {key: value for key, value in fields.items() if value or key in _ALWAYS}
             yield (json.dumps(kept, ensure_ascii=False) + "\n").encode()
 
@@ -158,12 +154,14 @@ def medmentions(output: Path, corpus: Path, mapping: Path, ontologies: list[Path
     and those of the training documents of CORPUS (a folder of MedMentions), named by their mentions.
     """
     exact = read_mapping([mapping])
-    concepts = (
-        concept
-        for path in ontologies
-        for concept in _concepts(_read(path), exact, _GROUPS[path.stem])
+    concepts = (_concepts(_read(path), exact, _GROUPS[path.stem]) for path in ontologies)
+    mentioned = (
+        Entity(cui, mention.text, sources=("MedMentions",))
+        for document in _of_medmentions(corpus, "train")
+        for mention in document.mentions
+        for cui in mention.ids
     )
-    write_entities(output, united(chain(concepts, _mentioned(corpus))))
+    write_entities(output, united(chain(*concepts, mentioned)))
 
 
 def _concepts(terms: Iterable[Entity], exact: dict[str, str], group: str) -> Iterator[Entity]:
@@ -175,18 +173,6 @@ def _concepts(terms: Iterable[Entity], exact: dict[str, str], group: str) -> Ite
             xrefs = (term.concept_id, *(x for x in term.xrefs if plain_id(x) != cui))
             named = (cui, term.canonical_name, term.aliases, (group,), term.definition)
             yield Entity(*named, xrefs=xrefs, sources=term.sources)
-
-
-def _mentioned(corpus: Path) -> Iterator[Entity]:
-    """The concepts that training documents mention, named by the words of the mentions."""
-    names: dict[str, dict[str, None]] = {}
-    for document in _of_medmentions(corpus, "train"):
-        for mention in document.mentions or ():
-            for cui in mention.ids:
-                names.setdefault(cui, {})[mention.text] = None
-    for cui in sorted(names):
-        name, *aliases = names[cui]
-        yield Entity(cui, name, tuple(aliases), sources=("MedMentions",))
 
 
 def _read(path: Path) -> Iterator[Entity]:

@@ -1,7 +1,5 @@
 """Train an encoder on plain texts: words are hidden, and it has to find them (Devlin et al. 2019, section 3.1).
 
-    python scripts/pretrain.py ENCODER OUT --layers 4 --kb kb/MeSH --texts FILE --texts FILE
-
 So it learns the words of its field. The names of an entity are a text, too. Use a GPU: an H200 needs three
 minutes, two cores would need days. OUT is a folder in Hugging Face's format.
 """
@@ -42,8 +40,7 @@ def main(
     tokenizer = AutoTokenizer.from_pretrained(encoder)
     model = BertForMaskedLM.from_pretrained(encoder, num_hidden_layers=layers).to(device).train()
     names = (" ; ".join(entity.names[:8]) for entity in KnowledgeBase.open(kb))
-    files = (open_documents(str(path)) for path in texts)
-    of_files = (raw.document().text for file in files for raw in file)
+    of_files = (raw.document().text for raw in open_documents(texts))
     blocks = blocks_of(chain(names, of_files), tokenizer).to(device)
     hide = Hiding(tokenizer, device)
     optimizer = torch.optim.AdamW(model.parameters(), RATE, (0.9, 0.98), 1e-6)

@@ -1,7 +1,5 @@
 """Make a small encoder of a BERT: some of its layers, and the word pieces that some texts use.
 
-    python scripts/small_encoder.py ENCODER OUT --layers 2 --kb kb/mesh --texts FILE --texts FILE
-
 The tokenizer keeps all single characters and all special tokens, so it still reads any text: a word
 whose pieces are gone is read in smaller pieces. OUT is a folder in Hugging Face's format.
 """
@@ -35,8 +33,8 @@ def main(
     """Write the encoder, and say what is left of it."""
     tokenizer = AutoTokenizer.from_pretrained(encoder, use_fast=True).backend_tokenizer
     of_kb = ((*entity.names, entity.definition or "") for entity in KnowledgeBase.open(kb))
-    files = (open_documents(str(path)) for path in texts if path.exists())
-    of_files = (raw.document().text for file in files for raw in file)
+    there = open_documents([path for path in texts if path.exists()])
+    of_files = (raw.document().text for raw in there)
     kept = kept_pieces(tokenizer, chain(chain.from_iterable(of_kb), of_files))
     numbers = list(kept.values())
     transformer = AutoModel.from_pretrained(encoder)

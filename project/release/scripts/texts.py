@@ -1,10 +1,4 @@
-"""Make texts of annotated ones: to learn from, and to calibrate on.
-
-    python scripts/texts.py learn kb/MeSH LESSONS.pubtator SENTENCES OUT --names 18000
-    python scripts/texts.py rename kb/MeSH OUT --texts bc5cdr/train.pubtator.txt.gz --texts ncbi/train.pubtator.txt.gz
-    python scripts/texts.py notes kb/MeSH note_frames.txt clinical_acronyms.txt OUT --texts bc5cdr/train.pubtator.txt.gz
-    python scripts/texts.py taught kb/MeSH LESSONS.pubtator SENTENCES MEDMENTIONS OUT --teachers PIPELINE --teachers PIPELINE
-    python scripts/texts.py calibrate DATA kb/release DEV_LESSONS.pubtator OUT
+"""Make texts of annotated ones: to learn from, and to calibrate on. "project.yml" has the calls.
 
 LESSONS are what "pel kb learn --acronyms --lessons" wrote: texts whose definition of an acronym is hidden.
 """
@@ -28,7 +22,7 @@ from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Document, Mention, mention_at
 from spacy_pel.documents.open_documents import open_documents
 from spacy_pel.documents.pubtator import pubtator_text
-from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.readers.mesh import PARTS
 from spacy_pel.linking.ordering import is_acronym
 from spacy_pel.system.whole_files import whole_file
@@ -43,24 +37,20 @@ LABELS = {
     "Chemical": ("ChemicalEntity", "Chemical or Drug", "Chemicals and Drugs"),
 }
 LABEL_OF = {other: label for label, own in LABELS.items() for other in (label, *own)}
+# Corpora differ in whether these are chemicals: proteins, enzymes, and classes of drugs by their use.
+UNSURE = {PARTS[code] for code in ("D08", "D12", "D27")}
 NAMES_OF_TEXT = 32
 LONGEST = 80  # characters of a name
 # Sentences for each sense of an acronym: where it has several, and where it has one.
 AMBIGUOUS, SOLE = 12, 1
 # Of names that take the place of others.
-TYPES = {
-    "Disease": ("Disease", "Diseases"),
-    "Chemical": ("Chemical or Drug", "Chemicals and Drugs"),
-}
-# Corpora differ in whether these are chemicals: proteins, enzymes, and classes of drugs by their use.
-UNSURE = {PARTS[code] for code in ("D08", "D12", "D27")}
 SHORT, MOST_WORDS = 50, 5  # characters and words
 DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
 # Of notes: how many, sentences of each, and the shares of acronyms, mentions and names.
 NOTES, FRAMES_OF_NOTE = 2_500, 5
+SOURCES = {"Disease": (3, 4, 3), "Chemical": (1, 7, 2)}
 # What teachers mark: lessons, and sentences, so many to a text.
 TAUGHT, VOTED, SENTENCES = 1_200, 50_000, 10
-SOURCES = {"Disease": (3, 4, 3), "Chemical": (1, 7, 2)}
 
 
 def write(out: Path, name: str, documents: Iterable[Document]) -> None:
@@ -69,6 +59,19 @@ def write(out: Path, name: str, documents: Iterable[Document]) -> None:
     with whole_file(out / f"{name}.pubtator") as file:
         file.writelines(texts)
     print(f"{out / name}.pubtator: {len(texts):,} documents")
+
+
+def with_mentions(
+    text: str, id: str, changes: Iterable[tuple[int, int, str, str, tuple[str, ...]]]
+) -> Document:
+    """A text with other words in places, from start to end; these are its mentions, with label and ids."""
+    made, mentions, at = "", [], 0
+    for start, end, words, label, ids in changes:
+        made += text[at:start]
+        mentions.append((len(made), len(made) + len(words), label, ids))
+        made, at = made + words, end
+    made += text[at:]
+    return Document(made, id, tuple(mention_at(made, *mention) for mention in mentions))
 
 
 @app.command()
@@ -84,34 +87,27 @@ def learn(kb: Path, lessons: Path, sentences: Path, out: Path, names: int = 1800
     chosen = rng.sample(all_names, min(names, len(all_names)))
     parts = range(0, len(chosen), NAMES_OF_TEXT)
     write(out, "names", (joined(f"names-{i}", chosen[i : i + NAMES_OF_TEXT]) for i in parts))
-    given = [raw.document(None) for raw in open_documents(str(lessons))]
-    texts = [raw.document(None).text for raw in open_documents(str(sentences))]
+    given = list(open_corpus(lessons).documents())
+    texts = [raw.document().text for raw in open_documents(sentences)]
     rng.shuffle(texts)
     write(out, "lessons", [*given, *replaced(base, texts, given, rng)])
 
 
 def joined(id: str, names: list[tuple[str, str]]) -> Document:
-    """Names, each with the id of its entity, as one text."""
-    text, mentions = "", []
-    for name, concept_id in names:
-        text += ", " if text else ""
-        mentions.append((len(text), len(text) + len(name), "Name", (concept_id,)))
-        text += name
-    return Document(text, id, tuple(mention_at(text, *mention) for mention in mentions))
+    """Names, each with the id of its entity, as one text: with a comma between any two."""
+    places = ((2 * n, 2 * n, name, "Name", (own,)) for n, (name, own) in enumerate(names))
+    return with_mentions(", " * (len(names) - 1), id, places)
 
 
 def replaced(
     kb: KnowledgeBase, texts: list[str], lessons: list[Document], rng: random.Random
 ) -> Iterator[Document]:
     """Texts in which an acronym of the lessons stands for the long names of one entity."""
-    senses = defaultdict(set)
-    for lesson in lessons:
-        for mention in lesson.mentions:
-            senses[mention.text].add(mention.ids[0])
+    pairs = sorted({(m.text, m.ids[0]) for lesson in lessons for m in lesson.mentions})
+    senses = Counter(acronym for acronym, _ in pairs)
     acronyms = defaultdict(list)
-    for acronym, ids in sorted(senses.items()):
-        for id in sorted(ids):
-            acronyms[kb.number(id)].append((acronym, id))
+    for acronym, id in pairs:
+        acronyms[kb.number(id)].append((acronym, id))
     finder, counts = kb.name_finder(), Counter()
     for text in texts:
         found = [
@@ -123,19 +119,13 @@ def replaced(
             continue
         meant = found[0][2]
         acronym, id = rng.choice(acronyms[meant])
-        most = AMBIGUOUS if len(senses[acronym]) > 1 else SOLE
+        most = AMBIGUOUS if senses[acronym] > 1 else SOLE
         if counts[acronym, id] >= most or acronym in text:
             continue
         counts[acronym, id] += 1
-        places, short, after = [], "", 0
-        for start, end, number in found:
-            if number == meant:
-                short += text[after:start]
-                places.append((len(short), len(short) + len(acronym)))
-                short, after = short + acronym, end
-        short += text[after:]
-        mentions = (mention_at(short, *place, "Acronym", (id,)) for place in places)
-        yield Document(short, f"replaced-{counts.total()}", tuple(mentions))
+        own = (acronym, "Acronym", (id,))
+        places = ((start, end, *own) for start, end, number in found if number == meant)
+        yield with_mentions(text, f"replaced-{counts.total()}", places)
 
 
 @app.command()
@@ -147,7 +137,7 @@ def rename(kb: Path, out: Path, texts: Annotated[list[Path], typer.Option()]) ->
     """
     rng = random.Random(0)
     base = KnowledgeBase.open(kb)
-    names = {label: names_of(base, types) for label, types in TYPES.items()}
+    names = {label: names_of(base, label) for label in LABELS}
     made: dict[str, list[Document]] = {"diseases": [], "both": []}
     for path in texts:
         documents = list(open_corpus(path).documents())
@@ -159,12 +149,17 @@ def rename(kb: Path, out: Path, texts: Annotated[list[Path], typer.Option()]) ->
         write(out, name, documents)
 
 
-def names_of(kb: KnowledgeBase, types: tuple[str, ...]) -> list[list[str]]:
-    """The names of each entity of a KB with one of the types, without those that are turned round.
+def has_label(entity: Entity, label: str) -> bool:
+    """Whether the types of an entity say that its mentions have this label."""
+    return any(LABEL_OF.get(type) == label for type in entity.types)
+
+
+def names_of(kb: KnowledgeBase, label: str) -> list[list[str]]:
+    """The names of each entity of a KB with this label, without those that are turned round.
 
     Entities that corpora may not annotate are left out.
     """
-    entities = (e for e in kb if set(types) & set(e.types) and not UNSURE & set(e.types))
+    entities = (e for e in kb if has_label(e, label) and not UNSURE & set(e.types))
     fitting = (
         [n for n in e.names if ", " not in n and len(n) < SHORT and len(n.split()) <= MOST_WORDS]
         for e in entities
@@ -176,22 +171,18 @@ def with_other_names(
     document: Document, names: dict[str, list[list[str]]], rng: random.Random
 ) -> Document:
     """A document with other names; its mentions have no ids. Of mentions that overlap the first counts."""
-    text, mentions, at, chosen = "", [], 0, {}
+    places, at, chosen = [], 0, {}
     for mention in sorted(document.mentions):
         label = LABEL_OF.get(mention.label)
         if label is None or mention.start < at:
             continue
-        old = mention.text.casefold()
+        old, at = mention.text.casefold(), mention.end
         if (old, label) not in chosen:
             new = rng.choice(rng.choice(names[label])) if rng.random() < MENTIONS else mention.text
             is_lower = mention.text[:1].islower() and not any(map(str.isupper, new[1:]))
             chosen[old, label] = new.lower() if is_lower else new
-        text += document.text[at : mention.start]
-        start, at = len(text), mention.end
-        text += chosen[old, label]
-        mentions.append((start, len(text), label, ()))
-    text += document.text[at:]
-    return Document(text, document.id, tuple(mention_at(text, *mention) for mention in mentions))
+        places.append((mention.start, at, chosen[old, label], label, ()))
+    return with_mentions(document.text, document.id, places)
 
 
 @app.command()
@@ -209,25 +200,25 @@ def notes(
     meant = {long: base.entities(base.numbers_named(long)) for long, _ in pairs}
     mentions = [m for path in texts for d in open_corpus(path).documents() for m in d.mentions]
     names = {}
-    for label, own in TYPES.items():
-        short = [a for long, a in pairs if any(set(own) & set(e.types) for e in meant[long])]
+    for label in LABELS:
+        short = [a for long, a in pairs if any(has_label(e, label) for e in meant[long])]
         said = {m.text for m in mentions if LABEL_OF.get(m.label) == label and len(m.text) < SHORT}
-        names[label] = sorted(short), sorted(said), sum(names_of(base, own), [])
+        names[label] = sorted(short), sorted(said), sum(names_of(base, label), [])
 
-    def filled(id: str, frame: str) -> Document:
-        text, mentions = "", []
-        for part in re.split(r"(\{[CD].*?\})", frame):
-            if label := {"{D": "Disease", "{C": "Chemical"}.get(part[:2]):
-                part = part[3:-1] or rng.choice(rng.choices(names[label], SOURCES[label])[0])
-                if text and rng.random() < DOCUMENTS and not any(map(str.isupper, part[1:])):
-                    part = part.lower()
-                mentions.append((len(text), len(text) + len(part), label, ()))
-            text += part
-        return Document(text, id, tuple(mention_at(text, *mention) for mention in mentions))
+    def filling(place: re.Match) -> tuple[int, int, str, str, tuple]:
+        label = {"D": "Disease", "C": "Chemical"}[place[1]]
+        words = place[2] or rng.choice(rng.choices(names[label], SOURCES[label])[0])
+        if place.start() and rng.random() < DOCUMENTS and not any(map(str.isupper, words[1:])):
+            words = words.lower()
+        return place.start(), place.end(), words, label, ()
 
     lines = frames.read_text().splitlines()
-    chosen = (" ".join(rng.sample(lines, FRAMES_OF_NOTE)) for _ in range(NOTES))
-    write(out, "notes", (filled(f"note-{i}", frame) for i, frame in enumerate(chosen)))
+    texts_with_places = (" ".join(rng.sample(lines, FRAMES_OF_NOTE)) for _ in range(NOTES))
+    made = (
+        with_mentions(frame, f"note-{i}", map(filling, re.finditer(r"\{([CD]):?(.*?)\}", frame)))
+        for i, frame in enumerate(texts_with_places)
+    )
+    write(out, "notes", made)
 
 
 @app.command()
@@ -252,12 +243,10 @@ def taught(
     given = list(open_corpus(lessons).documents())
     given = random.Random(0).sample(given, min(TAUGHT, len(given)))
     told = [[m for m in d.mentions if not UNSURE & set(base[m.ids[0]].types)] for d in given]
-    known = [
-        labelled(d._replace(mentions=tuple(own)), base).mentions for d, own in zip(given, told)
-    ]
-    found = (apart(own, senses) for own, senses in zip(voted(loaded, given), told))
+    known = (labelled(marked(d, own), base).mentions for d, own in zip(given, told))
+    found = map(apart, voted(loaded, given), told)
     write(out, "taught", map(marked, given, found, known))
-    lines = [raw.document(None).text for raw in islice(open_documents(str(sentences)), VOTED)]
+    lines = [raw.document().text for raw in islice(open_documents(sentences), VOTED)]
     parts = range(0, len(lines), SENTENCES)
     given = [Document(" ".join(lines[i : i + SENTENCES]), f"voted-{i}") for i in parts]
     write(out, "voted", map(marked, given, voted(loaded, given)))

@@ -29,6 +29,8 @@ def test_each_variant_makes_a_valid_config(table: dict[str, Any], project: Path)
         registry.resolve(filled_in["corpora"])
         registry.resolve({"it": filled_in["components"]["proxy_linker"]})
         assert filled_in["training"]["seed"] == 3
+        if "reranks" in variant.options:
+            assert filled_in["paths"]["retriever"] == "R"  # the one that was trained before
         steps = table["rerank_steps" if "reranks" in variant.options else "steps"]
         assert not steps or filled_in["training"]["max_steps"] == steps
 
@@ -82,6 +84,9 @@ def test_a_run_from_beginning_to_end(project: Path, tmp_path: Path) -> None:
     again = runner.run(runner.variants["Pb"], 0)  # what is there is used
     assert again["figures"] == lines[0]["figures"]
     json.dumps(lines)  # they are written so
+    worlds = run.Runner({**DEMO, "kbs": {"demo": "{work}/kb"}}, {}, tmp_path)
+    of_world = worlds.run(worlds.variants["Pb"], 0)["figures"]
+    assert of_world == lines[0]["figures"]  # with the same entities
 
 
 def test_a_sample_has_what_corpora_mention(tmp_path: Path) -> None:
