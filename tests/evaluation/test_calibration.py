@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.evaluation.calibration import expected_calibration_error, feature_weights, platt_fit
@@ -107,7 +107,6 @@ tables = st.integers(1, 4).flatmap(
 )
 
 
-@settings(deadline=None)
 @given(tables)
 def test_any_table_has_finite_weights_or_none(table) -> None:
     scores, matches, right = (np.array([[cell[i] for cell in row] for row in table])

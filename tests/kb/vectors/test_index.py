@@ -69,7 +69,6 @@ def test_equals_brute_force(search, dtype: str, block_rows: int, sampled: int) -
         np.testing.assert_array_equal(found.scores, scores.astype(np.float32))
 
 
-@settings(max_examples=60, deadline=None)
 @given(searches(), st.integers(0, 2**32 - 1))
 def test_best_rows_equal_brute_force(search, seed: int) -> None:
     queries, rows, entities, n, allowed = search

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -40,7 +40,6 @@ small_matrices = arrays.arrays(
 )
 
 
-@settings(deadline=None)
 @given(small_matrices)
 def test_quantized_is_near_and_stays_as_it_is(rows: np.ndarray) -> None:
     values, scales = coded(rows, "int8")
