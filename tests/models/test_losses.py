@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -79,7 +79,6 @@ both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 @both_types
 @pytest.mark.parametrize(("loss", "naive"), LOSSES)
-@settings(deadline=None)
 @given(seed=st.integers(0, 99_999), has_edges=st.booleans())
 def test_values_and_gradients(loss: ScoreLoss, naive, dtype, seed: int, has_edges: bool) -> None:
     """Some mentions have no negative. With edges, mentions are sources as well as proxies."""
@@ -242,7 +241,6 @@ def naive_pair_loss(vectors: np.ndarray, golds: list[tuple[int, ...]], scale: fl
     return sum(losses) / len(losses) if losses else 0.0
 
 
-@settings(deadline=None)
 @given(GOLDS, st.integers(0, 99), st.sampled_from([1.0, 8.0]), st.sampled_from([1.0, 0.5]))
 def test_the_loss_is_that_of_loops(golds, seed, scale, weight) -> None:
     vectors = np.random.default_rng(seed).normal(size=(len(golds), 3)) / 2
@@ -268,7 +266,7 @@ def test_the_loss_is_minus_the_log_of_the_summed_probability() -> None:
     scores = rng.normal(size=(6, 5)).astype(np.float32)
     allowed = rng.random((6, 5)) < 0.5
     allowed[:, 0] = True
-    p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    allowed[5] = True  # a word of which nothing is known
 
     def naive(scores: np.ndarray) -> float:
         p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
@@ -281,11 +279,4 @@ def test_the_loss_is_minus_the_log_of_the_summed_probability() -> None:
         moved[place] += 1e-5
         slope = (naive(moved) - naive(scores.astype(np.float64))) / 1e-5
         assert gradient[place] == pytest.approx(slope, abs=1e-4)
-    assert np.allclose(
-        gradient, (p - p * allowed / (p * allowed).sum(1, keepdims=True)) / 6, atol=1e-6
-    )
-
-
-def test_a_word_of_which_nothing_is_known_teaches_nothing() -> None:
-    loss, gradient = summed_loss(np.ones((2, 3), np.float32), np.ones((2, 3), dtype=bool))
-    assert loss == pytest.approx(0, abs=1e-6) and np.allclose(gradient, 0, atol=1e-7)
+    assert np.allclose(gradient[5], 0, atol=1e-7)  # it teaches nothing

@@ -83,6 +83,9 @@ def test_a_pipeline_is_confined_to_types_and_a_label_to_its_own(nlp: Language) -
     linker.label_types, linker.types = None, ["Gene"]
     with pytest.raises(PelError, match="no semantic type 'Gene'"):
         found_ids(nlp)
+    linker.label_types, linker.sources = {"TERM": ["Procedure"]}, ["MSH"]
+    with pytest.raises(PelError, match="no entity comes from 'MSH'"):  # also of a label's types
+        found_ids(nlp)
 
 
 # A text in which "MS" is read in three contexts, once in lower case, and a mention of its own.
