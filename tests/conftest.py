@@ -1,6 +1,7 @@
 """A knowledge base of seven entities, and a pipeline that links to it, untrained."""
 
 import gzip
+import json
 import socket
 import subprocess
 import sys
@@ -103,6 +104,11 @@ def write_text(path: Path, text: str) -> Path:
     return path
 
 
+def records(path: Path) -> list[dict[str, Any]]:
+    """What a file of JSON lines holds."""
+    return [json.loads(line) for line in path.read_text("utf8").splitlines()]
+
+
 def run_python(script: str, *arguments: object, **options: Any) -> str:
     """What a script prints in a process of its own, which must end well."""
     command = [sys.executable, "-c", script, *map(str, arguments)]
@@ -124,6 +130,12 @@ def tiny_kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     For reading alone: to change a KB, build one of your own with ``build_kb(ENTITIES, ...)``.
     """
     return build_kb(ENTITIES, tmp_path_factory.mktemp("tiny") / "kb", sources=["tiny"]).path
+
+
+@pytest.fixture(scope="module")
+def whole_kb(tiny_kb: Path) -> KnowledgeBase:
+    """``tiny_kb``, opened."""
+    return KnowledgeBase.open(tiny_kb)
 
 
 @pytest.fixture(scope="session")

@@ -15,16 +15,7 @@ from spacy_pel.reading.text_inputs import TokenIds
 from ..towers import TEXTS, bert_states, mention, spread_weights
 from ..training.kbs import assert_same_gradients
 
-SETTINGS = {
-    "shared": True,
-    "pooling": "mean",
-    "entity_pooling": "mean",
-    "similarity": "cosine",
-    "window": 16,
-    "entity_length": 24,
-    "mixed_precision": False,
-    "mention_layers": None,
-}
+SETTINGS = {"window": 16, "entity_length": 24}
 LONG = " ".join(TEXTS)
 MENTIONS = [
     mention(LONG, "Multiple sclerosis"),

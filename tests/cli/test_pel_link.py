@@ -17,9 +17,9 @@ from spacy_pel.cli.documents import link_cli
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, build_kb
 
-from ..conftest import ENTITIES
+from ..conftest import ENTITIES, records
 from ..fitting.calibration_corpus import write_repeated_corpus
-from .conftest import GIVEN, TEXT, breaking_after, failing_at, records
+from .conftest import GIVEN, TEXT, breaking_after, failing_at
 
 
 def test_streams_blocks_and_formats_by_name(run, tiny_folder: Path, text: Path, out: Path) -> None:

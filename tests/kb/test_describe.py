@@ -1,6 +1,5 @@
 """The difference of two KBs, beside one by dictionaries; the vocabularies of a KB; what scispaCy's KB has."""
 
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, SemanticType, build_kb
 from spacy_pel.kb.describe import compare_kbs
 
+from ..conftest import records
 from .living import ENTITIES
 
 RECORDS = st.builds(
@@ -45,7 +45,7 @@ def test_difference(old: list[Entity], new: list[Entity]) -> None:
         first, second, output = (Path(folder) / name for name in ("old", "new", "changes"))
         build_kb(old, first), build_kb(new, second)
         kinds = compare_kbs(first, second, output).kinds
-        changes = [json.loads(line) for line in output.read_text("utf8").splitlines()]
+        changes = records(output)
         assert changes == list(by_dictionaries(old, new))
         assert kinds == Counter(change["kind"] for change in changes)
         assert not compare_kbs(first, first).kinds

@@ -2,14 +2,13 @@
 
 import math
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.kb import KnowledgeBase, SearchFilter
+from spacy_pel.kb import SearchFilter
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.linking.link import link
@@ -80,11 +79,6 @@ SURFACES = ["ms", "RA", "Head-pain", "multiple  sclerosis", "nothing"]
 MENTIONS = [MentionInContext(f"a {s} b", 2, 2 + len(s)) for s in SURFACES]
 
 
-@pytest.fixture(scope="module")
-def kb(tiny_kb: Path) -> KnowledgeBase:
-    return KnowledgeBase.open(tiny_kb)
-
-
 def index(scores) -> VectorIndex:
     """An index in which mention i has score [i, j] with entity j."""
     scores = np.array(scores, dtype=np.float32)
@@ -103,10 +97,10 @@ tables = st.lists(
 
 
 @given(tables, st.integers(1, 7))
-def test_a_sole_owner_comes_first_and_all_else_stays(kb, scores, k) -> None:
+def test_a_sole_owner_comes_first_and_all_else_stays(whole_kb, scores, k) -> None:
     links = link(
         Encoder(), index(scores), MENTIONS, k,
-        nil_threshold=0.3, ordering=partial(sole_owners_first, kb),
+        nil_threshold=0.3, ordering=partial(sole_owners_first, whole_kb),
     )  # fmt: skip
     for i, (surface, row) in enumerate(zip(SURFACES, scores)):
         owners = [n for n in range(7) if is_named(n, surface)]
@@ -133,7 +127,7 @@ def backwards(chance: float):
 
 
 @given(tables)
-def test_an_ordering_decides_on_order_probability_and_nil(kb, scores) -> None:
+def test_an_ordering_decides_on_order_probability_and_nil(scores) -> None:
     plain = link(Encoder(), index(scores), MENTIONS, 7)
     for threshold in (0.4, 0.6):
         links = link(
@@ -146,11 +140,11 @@ def test_an_ordering_decides_on_order_probability_and_nil(kb, scores) -> None:
 
 
 @given(tables, st.sampled_from([None, 0.3, 0.7, 0.8]), st.sampled_from([None, 0.75]))
-def test_what_is_sure_is_never_nil_and_what_is_not_always(kb, scores, chance, least) -> None:
-    ordering = partial(sole_owners_first, kb) if chance is None else backwards(chance)
+def test_what_is_sure_is_never_nil_and_what_is_not_always(whole_kb, scores, chance, least) -> None:
+    ordering = partial(sole_owners_first, whole_kb) if chance is None else backwards(chance)
     links = link(
         Encoder(), index(scores), MENTIONS, 3,
-        nil_threshold=0.6, sure=Sure(kb, 0.69, least), ordering=ordering,
+        nil_threshold=0.6, sure=Sure(whole_kb, 0.69, least), ordering=ordering,
     )  # fmt: skip
     for i, surface in enumerate(SURFACES):
         owners = [n for n in range(7) if is_named(n, surface)]

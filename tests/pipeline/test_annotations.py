@@ -49,11 +49,6 @@ def test_types_and_codes_are_those_of_the_entity_that_is_named(tmp_path: Path) -
 # kb_ents, against scispaCy's loop in plain Python
 
 
-@pytest.fixture(scope="module")
-def whole_kb(tiny_kb: Path) -> KnowledgeBase:
-    return KnowledgeBase.open(tiny_kb)
-
-
 @st.composite
 def some_links(draw) -> Links:
     """Links to the entities of ``tiny_kb``, of which two have definitions."""

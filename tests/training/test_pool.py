@@ -8,7 +8,7 @@ import torch
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.kb import KnowledgeBase, build_kb
+from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.entity_texts import SINGLE_ROWS, EntityText, proxy_texts
 from spacy_pel.training.pool import Pool, Row, StoredRows
@@ -17,11 +17,6 @@ from ..towers import MENTIONS, retriever, spread_weights
 from .kbs import ENTITIES, embedded_kb, encoded_pool, ranking
 
 N_ROWS = [len(entity.names) for entity in ENTITIES]
-
-
-@pytest.fixture(scope="module")
-def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
-    return build_kb(ENTITIES, tmp_path_factory.mktemp("pool") / "kb")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from thinc.api import Adam
 
 from spacy_pel.architectures import DocumentEncoder, ScratchEncoder, encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.kb import KnowledgeBase, build_kb
+from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.link import link
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.adversarial import FGSM
@@ -25,12 +25,7 @@ from spacy_pel.training.pool import GoldMentions
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
 from ..towers import MENTIONS, TEXTS, mention, retriever
-from .kbs import CLUSTERED, ENTITIES, GOLD, encoded_pool
-
-
-@pytest.fixture(scope="module")
-def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
-    return build_kb(ENTITIES, tmp_path_factory.mktemp("trainer") / "kb")
+from .kbs import CLUSTERED, GOLD, encoded_pool
 
 
 def make_trainer(
