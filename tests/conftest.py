@@ -158,6 +158,15 @@ def bare_kb(tmp_path: Path) -> KnowledgeBase:
     return build_kb(ENTITIES, tmp_path / "bare_kb")
 
 
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a BERT of three layers with random weights, as Hugging Face stores one."""
+    from .towers import save_bert  # which imports transformers
+
+    torch.manual_seed(0)
+    return Path(save_bert(tmp_path_factory.mktemp("bert"), n_layers=3))
+
+
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of entities that are encoded, one after the other."""

@@ -192,14 +192,10 @@ def test_nothing_is_pickled() -> None:
 SHOW_HELP = """
 from typer.testing import CliRunner
 from spacy_pel.cli import pel
+from tests.cli.test_main import COMMANDS
 
-def show(app, *words):
-    for command in app.registered_commands:
-        assert CliRunner().invoke(pel, [*words, command.name, "--help"]).exit_code == 0
-    for group in app.registered_groups:
-        show(group.typer_instance, *words, group.name)
-
-show(pel)
+for words in COMMANDS:
+    assert CliRunner().invoke(pel, [*words, "--help"]).exit_code == 0
 """
 # The server says its address before what takes long.
 SERVE = """
@@ -223,7 +219,7 @@ LIGHT = ["import spacy_pel.kb", "import spacy_pel.reading.mention", SHOW_HELP, S
 def test_nothing_is_imported_that_takes_long(script: str) -> None:
     heavy = {"torch", "faiss", "transformers", "spacy", "thinc", "duckdb"}
     check = f"import sys\nheavy = {heavy} & set(sys.modules)\nassert not heavy, heavy"
-    run_python(f"{script}\n{check}")
+    run_python(f"{script}\n{check}", cwd=Path(__file__).parents[1])
 
 
 def test_a_clone_in_the_working_folder_does_not_hide_the_package(tmp_path: Path) -> None:

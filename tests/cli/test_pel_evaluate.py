@@ -72,7 +72,7 @@ def corpus(tiny_nlp: Language, tmp_path: Path) -> Path:
     return write_corpus(tiny_nlp, tmp_path / "dev.pubtator")
 
 
-def test_only_the_settings_change(run, pipeline: Path, corpus: Path, tmp_path: Path) -> None:
+def test_only_the_settings_change(run, pipeline: Path, corpus: Path) -> None:
     before = contents(pipeline)
     output = run("calibrate", pipeline, corpus)
     after = contents(pipeline)

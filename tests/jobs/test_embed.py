@@ -78,9 +78,7 @@ def test_nobody_changes_a_kb_that_is_being_embedded(linker, bare_kb: KnowledgeBa
     assert len(bar.updates) == 3
 
 
-def test_a_change_before_embedding_begins_is_noticed(
-    linker, bare_kb: KnowledgeBase, monkeypatch, tmp_path: Path
-) -> None:
+def test_a_change_before_embedding_begins_is_noticed(linker, bare_kb, monkeypatch) -> None:
     """Between reading what there is and keeping others out."""
     from spacy_pel.jobs import embed
 

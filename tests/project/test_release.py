@@ -28,14 +28,6 @@ from spacy_pel.reading.entity_texts import proxy_texts
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
 
 from ..conftest import ENTITIES
-from ..towers import save_bert
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT of three layers."""
-    torch.manual_seed(0)
-    return Path(save_bert(tmp_path_factory.mktemp("bert"), n_layers=3))
 
 
 def make_small(bert: Path, folder: Path, **options: object) -> None:

@@ -1,9 +1,11 @@
 """The mentions of documents that were read, in their tokens: against token by token."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_pel.errors import PelError
 from spacy_pel.reading.mention import DocumentContext, MentionInContext, SharedStatesReader
 
 
@@ -46,3 +48,6 @@ def test_mentions_are_gathered_by_document() -> None:
     assert [each.mentions.tolist() for each in found] == [[0, 2], [1]]
     assert [each.spans.tolist() for each in found] == [[[0, 1], [1, 2]], [[1, 2]]]
     assert [each.document for each in found] == [one, other]
+    for context in (None, DocumentContext()):
+        with pytest.raises(PelError, match="load the whole pipeline"):
+            SharedStatesReader().inputs([MentionInContext("a text", 0, 1, context)])
