@@ -186,8 +186,6 @@ def test_words_have_one_form(name: str, text: str) -> None:
     assert not finder_of([Entity("1", name)], any_order=True).found(text.rsplit(maxsplit=1)[0])
 
 
-# Words that mean the same
-
 ORGANS = "agenesis cyst stone pain failure".split()
 
 

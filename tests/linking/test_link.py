@@ -60,8 +60,6 @@ class Labels:
         return [(f"C{99 - n if self.descend else n:02}", "name") for n in numbers]
 
 
-# NIL and probabilities
-
 NIL_SCORES = st.lists(st.floats(-2, 2, width=32) | st.sampled_from([-math.inf, math.inf]))
 
 
@@ -72,8 +70,6 @@ def test_below_the_threshold_is_nil(scores, threshold, kind) -> None:
     assert decided.dtype == bool and decided.shape == (len(scores),)
     assert decided.tolist() == [score < threshold for score in scores]
 
-
-# Names and filters
 
 SURFACES = ["ms", "RA", "Head-pain", "multiple  sclerosis", "nothing"]
 MENTIONS = [MentionInContext(f"a {s} b", 2, 2 + len(s)) for s in SURFACES]
@@ -182,8 +178,6 @@ def test_what_an_acronym_is() -> None:
     assert not any(map(is_acronym, ["Ms", "ms", "Na", "ASPIRIN", "M S", "Aspirin", "", "6"]))
 
 
-# Reranking
-
 WIDTH = 6
 
 
@@ -234,8 +228,6 @@ def test_the_order_of_reranking_is_that_of_a_naive_sort(problem):
         # The retriever decides on NIL, whatever comes first.
         assert links.nil[i] == (not scores or scores[0] < 0.3)
 
-
-# Groups
 
 N_ENTITIES, DIM = 6, 3
 # Binary fractions, whose means of up to four are exact: ties are ties in any arithmetic.

@@ -146,8 +146,6 @@ def test_the_number_of_threads_does_not_matter(length: int, n_wanted: int | None
     assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
 
 
-# Alone
-
 RESTORE = """
 import sys
 from pathlib import Path

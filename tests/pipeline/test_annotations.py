@@ -115,9 +115,6 @@ def test_scispacys_settings_without_meaning_name_the_remedy(config, message) -> 
         spacy.blank("en").add_pipe("proxy_linker", config=config)
 
 
-# The attributes of spans
-
-
 def test_spans_share_no_attribute_and_candidates_are_kept_in_columns() -> None:
     install_extensions()
     doc = spacy.blank("en").make_doc("liver cyst")

@@ -63,9 +63,6 @@ def test_training_reads_acronyms_as_linking_does(trained: Trained, resolve: bool
     assert [mention.surface for mention in seen] == [read]
 
 
-# Which entities are searched
-
-
 def found_ids(nlp: Language) -> set[str]:
     doc = with_mentions(nlp, "The peptide was counted with MS.", {"MS": ""})
     return {candidate["id"] for candidate in candidates(nlp, doc)}

@@ -24,8 +24,6 @@ def linker() -> Retriever:
     return retriever(shared=False)
 
 
-# Found
-
 GOLDS = [frozenset({0}), frozenset({1, 0, 3}), frozenset({2}), frozenset({99})]
 
 
@@ -105,9 +103,6 @@ def test_rows_are_encoded_when_they_are_old_enough(kb: KnowledgeBase, linker: Re
     for _ in range(2):  # a search wants the weights as they are
         pool.search(vectors, 1)
         assert pool.encoded == 4 * sum(N_ROWS)
-
-
-# Drawn
 
 
 def naive_positive_row(row_kind: str, dropout: float, surface: str, number: int, rng) -> Row:

@@ -137,9 +137,6 @@ def test_a_step_equals_pure_torch(
     assert_same_gradients(ours.model, reference.model)
 
 
-# Against stored proxies, and against other mentions
-
-
 def test_a_step_against_stored_proxies_trains_the_mentions_as_one_against_encoded_ones(
     tmp_path: Path,
 ) -> None:

@@ -101,9 +101,6 @@ def read_in_a_step(trainer: RetrieverTrainer, mentions: list[GoldMention]) -> in
     return sum(counts)
 
 
-# What cannot be trained
-
-
 def documents() -> Retriever:
     model = DocumentEncoder(ScratchEncoder(1, 32, 4, vocab_size=200, max_tokens=48), window=48)
     model.initialize(X=TEXTS)
@@ -126,9 +123,6 @@ def test_what_contradicts_itself_is_refused(kb: KnowledgeBase, given: dict, mess
     make = given.get("linker", lambda: None)
     with pytest.raises(PelError, match=message):
         make_trainer(kb, **{**given, "linker": make()})
-
-
-# Views and pairs
 
 
 def named(name: str, number: int) -> GoldMention:
