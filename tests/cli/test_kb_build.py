@@ -121,10 +121,6 @@ def kb(tiny_kb: Path, tiny_folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_kb, tmp_path / "embedded"))
 
 
-def stored(kb: Path) -> dict:
-    return KnowledgeBase.open(kb).settings["vectors"]
-
-
 def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeypatch) -> None:
     output = run("kb", "embed", bare_kb.path, tiny_folder)
     KnowledgeBase.open(bare_kb.path).check_fingerprint(
@@ -144,9 +140,10 @@ def test_vectors_kept_otherwise_are_not_encoded_again(
     run, kb: Path, tiny_folder: Path, encoded: list[str]
 ) -> None:
     run("kb", "embed", kb, tiny_folder, "--index", "exact", "--dtype", "int8")
-    assert (stored(kb)["dtype"], stored(kb)["index"]) == ("int8", "exact") and not encoded
+    vectors = KnowledgeBase.open(kb).settings["vectors"]
+    assert (vectors["dtype"], vectors["index"]) == ("int8", "exact") and not encoded
     run("kb", "embed", kb, tiny_folder, "--dtype", "float32")  # not to be had of int8
-    assert len(encoded) == 17 and stored(kb)["dtype"] == "float32"
+    assert len(encoded) == 17 and KnowledgeBase.open(kb).settings["vectors"]["dtype"] == "float32"
 
 
 def test_vectors_in_fewer_numbers_and_of_shared_codes(

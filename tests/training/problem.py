@@ -81,10 +81,6 @@ def write_config(folder: Path, kb: Path, train=TRAIN, dev=TRAIN[3:8], **changes:
     return folder / "config.cfg"
 
 
-def initialized(config: Path) -> Language:
-    return init_nlp(load_config(config, interpolate=False))
-
-
 def training_run(config: Path, output: Path) -> TrainingRun:
     """A run at its beginning, or at the checkpoint in the folder if there is one."""
     return start_training(load_config(config, interpolate=False), output, resume=True)
@@ -93,7 +89,8 @@ def training_run(config: Path, output: Path) -> TrainingRun:
 def train_by_spacy(config: Path, output: Path) -> Language:
     """What ``spacy train`` does."""
     output.mkdir()
-    return spacy_train(initialized(config), output, stdout=StringIO(), stderr=sys.stderr)[0]
+    nlp = init_nlp(load_config(config, interpolate=False))
+    return spacy_train(nlp, output, stdout=StringIO(), stderr=sys.stderr)[0]
 
 
 def weights(tower: Tower) -> dict[str, np.ndarray]:
