@@ -15,8 +15,7 @@ from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading.mention import MentionInContext
 
 from ..conftest import contents
-from ..fitting.calibration_corpus import write_corpus
-from ..fitting.evaluation_corpus import CORPUS
+from ..fitting.corpora import CORPUS, write_corpus
 
 # The mentions of CORPUS that are in the KB, with the numbers of their golds.
 IN_KB = [(0, 7, 4), (17, 25, 5), (30, 32, 2)]

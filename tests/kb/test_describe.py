@@ -27,9 +27,7 @@ CONTENTS = st.lists(RECORDS, min_size=1, max_size=15, unique_by=lambda entity: e
 
 
 def by_dictionaries(old: list[Entity], new: list[Entity]) -> Iterator[dict]:
-    before, after = (
-        {entity.concept_id: entity._asdict() for entity in each} for each in (old, new)
-    )
+    before, after = ({e.concept_id: e._asdict() for e in each} for each in (old, new))
     for id in sorted(before.keys() | after.keys()):
         one, other = before.get(id), after.get(id)
         kind = "added" if one is None else "removed" if other is None else "changed"

@@ -32,9 +32,8 @@ def test_entities_near_a_name_share_its_rarest_words(tmp_path: Path, monkeypatch
     kb = build_kb([Entity(f"E{n}", name) for n, name in enumerate(names)], tmp_path / "near")
     asked = ["diabetes of the lungs", "cancers", "Tumour", ""]
     assert kb.near(asked, 2).tolist() == [[2, 0], [0, 3], [-1, -1], [-1, -1]]
-    monkeypatch.setattr(
-        module, "_COMPARED", 2
-    )  # "lung" has more owners: it counts where it is alone
+    # "lung" has more owners: it counts where it is alone.
+    monkeypatch.setattr(module, "_COMPARED", 2)
     assert kb.near(["lung kidney", "lung"], 3).tolist() == [[4, -1, -1], [0, 1, -1]]
 
 

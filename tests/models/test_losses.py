@@ -245,17 +245,15 @@ def naive_pair_loss(vectors: np.ndarray, golds: list[tuple[int, ...]], scale: fl
 def test_the_loss_is_that_of_loops(golds, seed, scale, weight) -> None:
     vectors = np.random.default_rng(seed).normal(size=(len(golds), 3)) / 2
     gradient, loss = MentionPairLoss(scale, weight)(vectors, golds)
-    assert loss == pytest.approx(
-        weight * naive_pair_loss(vectors, golds, scale), rel=1e-6, abs=1e-8
-    )
+    expected = weight * naive_pair_loss(vectors, golds, scale)
+    assert loss == pytest.approx(expected, rel=1e-6, abs=1e-8)
     assert gradient.shape == vectors.shape and gradient.dtype == vectors.dtype
     for i in range(len(golds)):  # central differences
         step = np.zeros_like(vectors)
         step[i, 0] = 1e-5
-        slope = naive_pair_loss(vectors + step, golds, scale) - naive_pair_loss(
-            vectors - step, golds, scale
-        )
-        assert gradient[i, 0] == pytest.approx(weight * slope / 2e-5, rel=1e-4, abs=1e-6)
+        above, below = (naive_pair_loss(v, golds, scale) for v in (vectors + step, vectors - step))
+        slope = weight * (above - below) / 2e-5
+        assert gradient[i, 0] == pytest.approx(slope, rel=1e-4, abs=1e-6)
 
 
 # Tags of which several may be right

@@ -51,6 +51,7 @@ CONFIG: dict[str, Any] = {
     },
     "negatives": {"@misc": "spacy-pel.RandomNegatives.v1", "n": 7, "in_batch": True},
 }
+SCRATCH = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}
 RERANK = 4
 
 

@@ -83,10 +83,9 @@ def test_saved_loaded_and_sourced_it_is_the_same(trained: Language, tmp_path: Pa
     for name in ("tok2vec", "proxy_linker"):
         sourced.add_pipe(name, source=nlp)
     # As spaCy sends it to a process that is not forked.
-    spawned = pickle.loads(pickle.dumps(nlp.get_pipe("proxy_linker")))
-    assert spawned.model.get_ref("tok2vec") and len(spawned.kb) == len(
-        nlp.get_pipe("proxy_linker").kb
-    )
+    linker = nlp.get_pipe("proxy_linker")
+    spawned = pickle.loads(pickle.dumps(linker))
+    assert spawned.model.get_ref("tok2vec") and len(spawned.kb) == len(linker.kb)
     assert linked(nlp) == linked(sourced) == linked(trained)
 
 

@@ -30,19 +30,8 @@ from .kbs import CLUSTERED, assert_same_gradients
 from .test_gold_edges import after_deletions
 
 # The first proxy serves two mentions; each of the others is a negative, or nothing, to some.
-TARGETS = Targets(
-    np.array([0, 1, 2, 0]),
-    np.array(
-        [
-            [False, True, True, False, True],
-            [True, False, False, True, False],
-            [True, True, False, True, True],
-            [False, False, False, False, False],
-        ]
-    ),
-)
-
-
+NEGATIVES = [[0, 1, 1, 0, 1], [1, 0, 0, 1, 0], [1, 1, 0, 1, 1], [0, 0, 0, 0, 0]]
+TARGETS = Targets(np.array([0, 1, 2, 0]), np.array(NEGATIVES, dtype=bool))
 GOLD = [GoldMention(context, (i,)) for context, i in zip(MENTIONS, TARGETS.positive.tolist())]
 ROWS = [Row(entity, 0) for entity in range(len(ENTITIES))]
 

@@ -46,6 +46,5 @@ def test_quantized_is_near_and_stays_as_it_is(rows: np.ndarray) -> None:
     assert values.dtype == np.int8 and scales.dtype == np.float32
     again = values * scales[:, None]
     assert (np.abs(again - rows) <= 0.51 * scales[:, None]).all()
-    np.testing.assert_array_equal(
-        VectorMatrix(*coded(again, "int8")).take(np.arange(len(rows))), again
-    )
+    recoded = VectorMatrix(*coded(again, "int8"))
+    np.testing.assert_array_equal(recoded.take(np.arange(len(rows))), again)
