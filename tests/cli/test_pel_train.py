@@ -61,8 +61,7 @@ def test_a_run_and_one_that_was_interrupted(
 
 def test_a_name_that_is_not_installed(run, kb: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, kb)
-    config.write_text(
-        config.read_text("utf8").replace("spacy-pel.ProxyLoss.v2", "spacy-pel.New.v1")
-    )
+    text = config.read_text("utf8")
+    config.write_text(text.replace("spacy-pel.ProxyLoss.v2", "spacy-pel.New.v1"))
     said = run("train", config, "--output", tmp_path / "output", code=1)
     assert f'{config}: spaCy does not find "spacy-pel.New.v1"; check its spelling' in said

@@ -77,6 +77,10 @@ LOSSES = [
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
 @both_types
 @pytest.mark.parametrize(("loss", "naive"), LOSSES)
 @given(seed=st.integers(0, 99_999), has_edges=st.booleans())
@@ -84,10 +88,8 @@ def test_values_and_gradients(loss: ScoreLoss, naive, dtype, seed: int, has_edge
     """Some mentions have no negative. With edges, mentions are sources as well as proxies."""
     rng = np.random.default_rng(seed)
     n, n_proxies, n_others = rng.integers(1, 4), rng.integers(1, 6), rng.integers(3) * has_edges
-    mentions, proxies = rng.normal(size=(n + n_others, 4)), rng.normal(size=(n_proxies, 4))
-    mentions, proxies = (
-        (v / np.linalg.norm(v, axis=1, keepdims=True)).astype(dtype) for v in (mentions, proxies)
-    )
+    drawn = rng.normal(size=(n + n_others, 4)), rng.normal(size=(n_proxies, 4))
+    mentions, proxies = (unit(vectors).astype(dtype) for vectors in drawn)
     columns = n_proxies + (n + n_others) * has_edges
     targets = Targets(rng.integers(columns, size=n), rng.random((n, columns)) < rng.random())
     targets.negatives[np.arange(n), targets.positive] = False
@@ -131,10 +133,7 @@ def first_batch(level: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Ta
     negatives = rng.random((8, 12)) < 0.7
     negatives[np.arange(8), positive] = False
     negatives[3] = False  # a mention without negatives
-    mentions, entities = (
-        v / np.linalg.norm(v, axis=1, keepdims=True) for v in (mentions, entities)
-    )
-    return mentions, entities, Targets(positive, negatives)
+    return unit(mentions), unit(entities), Targets(positive, negatives)
 
 
 def naive_pull_and_push(

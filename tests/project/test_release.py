@@ -90,12 +90,10 @@ def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(tmp_pa
 def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(tmp_path: Path) -> None:
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
     (tmp_path / "lessons.pubtator").write_text("1|t|The MS\n1|a|\n1\t4\t6\tMS\tAcronym\tC01\n\n")
-    (tmp_path / "text.txt").write_text(
-        "Disseminated sclerosis, or multiple sclerosis.\nMy kidney.\n"
-    )
-    release_texts.learn(
-        *(tmp_path / name for name in ("kb", "lessons.pubtator", "text.txt", "made")), names=100
-    )
+    text = "Disseminated sclerosis, or multiple sclerosis.\nMy kidney.\n"
+    (tmp_path / "text.txt").write_text(text)
+    files = (tmp_path / name for name in ("kb", "lessons.pubtator", "text.txt", "made"))
+    release_texts.learn(*files, names=100)
     names, lessons = (
         list(open_corpus(tmp_path / "made" / f"{name}.pubtator").documents())
         for name in ("names", "lessons")
