@@ -14,6 +14,7 @@ from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.linking.joint import Neighbourhood
 
+from ..cli.conftest import write_entities
 from ..conftest import ENTITIES, records
 from .conftest import make_joint
 
@@ -89,9 +90,8 @@ def test_what_was_accepted_is_linked_to_and_stays_in_a_new_release(
     before = entity_of(linking, folder)
     assert before.startswith("NEW:") and entity_of(linking, folder, "kidney").startswith("NEW:")
 
-    release = tmp_path / "release.jsonl"
     entities = [ENTITIES[0]._replace(canonical_name="MS, multiple"), *ENTITIES[1:4], ENTITIES[6]]
-    release.write_text("\n".join(json.dumps(entity._asdict()) for entity in entities), "utf8")
+    release = write_entities(tmp_path / "release.jsonl", entities)
     if rebuilt:
         folder = build_kb(entities, tmp_path / "new").path
         embed_kb(folder, linking.linker)

@@ -78,6 +78,14 @@ def moved_alone(one: Trained, folder: Path) -> Language:
     return nlp
 
 
+def with_a_kb_inside(one: Trained, folder: Path) -> Language:
+    shutil.copytree(one.path, folder / "pipeline")
+    inside = shutil.copytree(one.kb, folder / "pipeline" / "proxy_linker" / "kb")
+    nlp = spacy.load(folder / "pipeline")
+    assert nlp.get_pipe("proxy_linker").kb.path == inside
+    return nlp
+
+
 def opened_and_saved_without_the_original(one: Trained, folder: Path) -> Language:
     original = shutil.copytree(one.path, folder / "original")
     opened(original).to_disk(folder / "copy")
@@ -98,6 +106,7 @@ def opened_whatever_its_name(one: Trained, folder: Path) -> Language:
         of_bytes_under_other_settings,
         saved_where_it_was_loaded_from,
         moved_alone,
+        with_a_kb_inside,
         opened_and_saved_without_the_original,
         opened_whatever_its_name,
     ],
