@@ -38,7 +38,7 @@ def assert_rows_of(kb: KnowledgeBase, entities: list[Entity], linker) -> None:
 
 
 def test_the_next_run_goes_on_where_it_broke_off(
-    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str], caplog
+    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str], caplog, monkeypatch
 ) -> None:
     before = files(bare_kb.path)
     whole = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "whole"), linker)
@@ -47,10 +47,14 @@ def test_the_next_run_goes_on_where_it_broke_off(
     assert files(bare_kb.path) == before
     encoded.clear()
     bar = Told()
-    kb = embed_kb(bare_kb.path, linker, progress=bar)
-    assert encoded == list(ENTITIES[6].names)
+    with pytest.raises(ZeroDivisionError), monkeypatch.context() as patch:
+        writing = "spacy_pel.jobs.embed.write_vectors"
+        patch.setattr(writing, lambda path, batches, **_: [*batches, 1 / 0])
+        embed_kb(bare_kb.path, linker, progress=bar)
     assert (bar.total, bar.initial, bar.updates) == (7, 6, [1])
-    assert caplog.messages == ["resuming: 2 of 3 blocks done"]
+    kb = embed_kb(bare_kb.path, linker)
+    assert encoded == list(ENTITIES[6].names)
+    assert caplog.messages == [f"resuming: {n} of 3 blocks done" for n in (2, 3)]
     assert files(kb.path) == files(whole.path)
     assert not [path for path in kb.path.iterdir() if path.is_dir()]
 
