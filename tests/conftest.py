@@ -1,6 +1,7 @@
 """A knowledge base of seven entities, and a pipeline that links to it, untrained."""
 
 import gzip
+import json
 import socket
 import subprocess
 import sys
@@ -103,6 +104,11 @@ def write_text(path: Path, text: str) -> Path:
     return path
 
 
+def records(path: Path) -> list[dict[str, Any]]:
+    """What a file of JSON lines holds."""
+    return [json.loads(line) for line in path.read_text("utf8").splitlines()]
+
+
 def run_python(script: str, *arguments: object, **options: Any) -> str:
     """What a script prints in a process of its own, which must end well."""
     command = [sys.executable, "-c", script, *map(str, arguments)]
@@ -126,6 +132,12 @@ def tiny_kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_kb(ENTITIES, tmp_path_factory.mktemp("tiny") / "kb", sources=["tiny"]).path
 
 
+@pytest.fixture(scope="module")
+def whole_kb(tiny_kb: Path) -> KnowledgeBase:
+    """``tiny_kb``, opened."""
+    return KnowledgeBase.open(tiny_kb)
+
+
 @pytest.fixture(scope="session")
 def tiny_folder(tiny_kb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a saved pipeline: an "entity_ruler" and a "proxy_linker" to ``tiny_kb``."""
@@ -144,6 +156,15 @@ def tiny_nlp(tiny_folder: Path) -> Language:
 def bare_kb(tmp_path: Path) -> KnowledgeBase:
     """A KB of ENTITIES without vectors, for one test alone."""
     return build_kb(ENTITIES, tmp_path / "bare_kb")
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a BERT of three layers with random weights, as Hugging Face stores one."""
+    from .towers import save_bert  # which imports transformers
+
+    torch.manual_seed(0)
+    return Path(save_bert(tmp_path_factory.mktemp("bert"), n_layers=3))
 
 
 @pytest.fixture

@@ -15,16 +15,6 @@ from spacy_pel.reading.text_inputs import TokenIds
 from ..towers import TEXTS, bert_states, mention, spread_weights
 from ..training.kbs import assert_same_gradients
 
-SETTINGS = {
-    "shared": True,
-    "pooling": "mean",
-    "entity_pooling": "mean",
-    "similarity": "cosine",
-    "window": 16,
-    "entity_length": 24,
-    "mixed_precision": False,
-    "mention_layers": None,
-}
 LONG = " ".join(TEXTS)
 MENTIONS = [
     mention(LONG, "Multiple sclerosis"),
@@ -43,7 +33,7 @@ def retriever(**changes) -> Retriever:
     """An initialised retriever without dropout; towers that are not shared differ."""
     torch.manual_seed(0)
     source = ScratchEncoder(2, 32, 4, vocab_size=200, max_tokens=48)
-    model = DocumentEncoder(source, **{**SETTINGS, **changes})
+    model = DocumentEncoder(source, window=16, entity_length=24, **changes)
     model.initialize(X=TEXTS)
     set_dropout(model, 0.0)
     for tower in model.layers:

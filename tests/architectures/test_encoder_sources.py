@@ -45,10 +45,9 @@ def pretrained(name: str | None) -> Model:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_the_first_layers_of_an_encoder_for_both_towers(tmp_path: Path, shared: bool) -> None:
-    torch.manual_seed(0)
-    saved = BertModel.from_pretrained(save_bert(tmp_path, n_layers=3))
-    model = BiEncoder(PretrainedEncoder(str(tmp_path), layers=2), **{**SETTINGS, "shared": shared})
+def test_the_first_layers_of_an_encoder_for_both_towers(bert: Path, shared: bool) -> None:
+    saved = BertModel.from_pretrained(bert)
+    model = BiEncoder(PretrainedEncoder(str(bert), layers=2), **{**SETTINGS, "shared": shared})
     model.initialize(X=[])
     for tower in model.layers:
         transformer = encoder_of(tower).transformer
@@ -58,7 +57,7 @@ def test_the_first_layers_of_an_encoder_for_both_towers(tmp_path: Path, shared: 
             assert all(torch.equal(a, b) for a, b in weights)
     for n in (0, 4):
         with pytest.raises(PelError, match=f"{n} layers of an encoder that has 3"):
-            BiEncoder(PretrainedEncoder(str(tmp_path), layers=n), **SETTINGS).initialize(X=[])
+            BiEncoder(PretrainedEncoder(str(bert), layers=n), **SETTINGS).initialize(X=[])
 
 
 def test_an_encoder_from_a_folder(tmp_path: Path, no_network: None) -> None:
@@ -96,9 +95,8 @@ def test_padding_and_truncation_saved_with_a_tokenizer_do_not_act(tmp_path: Path
         "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]",
     }  # fmt: skip
     path.write_text(json.dumps(saved), encoding="utf8")
-    ids = (
-        Retriever(pretrained(str(tmp_path))).entity_tokens([EntityText("a disease of the")])[0].ids
-    )
+    reader = Retriever(pretrained(str(tmp_path)))
+    ids = reader.entity_tokens([EntityText("a disease of the")])[0].ids
     assert 4 < len(ids) < 20 and 0 not in ids
 
 

@@ -64,9 +64,6 @@ def test_two_towers_start_alike_and_share_nothing_unless_told(shared: bool) -> N
     assert all(torch.equal(mention[k], v) != (shared and moved[k]) for k, v in before.items())
 
 
-# Saved
-
-
 @every_architecture
 def test_a_file_opens_with_the_same_fingerprints_and_vectors(name: str, make) -> None:
     model = initialised(make, n_numbers=8)
@@ -95,8 +92,6 @@ def test_a_file_opens_with_the_same_fingerprints_and_vectors(name: str, make) ->
         loaded.predict([])
 
 
-# Refused
-
 NOUNS = 'choose "mean", "focus", "both" or "cls"'
 
 
@@ -116,9 +111,6 @@ NOUNS = 'choose "mean", "focus", "both" or "cls"'
 def test_wrong_settings(name: str, change: dict, message: str) -> None:
     with pytest.raises(PelError, match=message):
         MAKERS[name](**change)
-
-
-# Mention towers of fewer layers than their source
 
 
 def layers(tower) -> list[dict[str, torch.Tensor]]:

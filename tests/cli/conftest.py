@@ -71,10 +71,6 @@ def twelve(tmp_path: Path, monkeypatch) -> Path:
     return path
 
 
-def records(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text("utf8").splitlines()]
-
-
 def _failing(fault: Callable[[list[Doc]], BaseException | None], monkeypatch) -> None:
     """Makes the linker fail at docs as this says."""
 

@@ -86,18 +86,15 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--column", "aliases"], "write FIELD=COLUMN"),
-        (
-            ["--column", "concept_id=Id", "--column", "canonical_name=Id"],
-            "names no column, or one a second time",
-        ),
-        (["--preset", "st22"], "unknown preset"),
-        (["--without-type", "Disaese"], "no entity has the type 'Disaese'; choose of: Anatomy, Ch"),
-        (["--format", "obo"], "source.jsonl"),
+        ("--column aliases", "write FIELD=COLUMN"),
+        ("--column concept_id=A --column aliases=A", "names no column, or one a second time"),
+        ("--preset st22", "unknown preset"),
+        ("--without-type Disaese", "no entity has the type 'Disaese'; choose of: Anatomy, Ch"),
+        ("--format obo", "source.jsonl"),
     ],
 )
 def test_build_says_what_is_wrong(run, source, tmp_path: Path, options, message: str) -> None:
-    assert message in run("kb", "build", source, tmp_path / "kb", *options, code=1)
+    assert message in run("kb", "build", source, tmp_path / "kb", *options.split(), code=1)
     assert not (tmp_path / "kb").exists()
     assert "the last path is the folder to make" in run("kb", "build", source, code=1)
 
@@ -121,10 +118,6 @@ def kb(tiny_kb: Path, tiny_folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_kb, tmp_path / "embedded"))
 
 
-def stored(kb: Path) -> dict:
-    return KnowledgeBase.open(kb).settings["vectors"]
-
-
 def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeypatch) -> None:
     output = run("kb", "embed", bare_kb.path, tiny_folder)
     KnowledgeBase.open(bare_kb.path).check_fingerprint(
@@ -144,9 +137,10 @@ def test_vectors_kept_otherwise_are_not_encoded_again(
     run, kb: Path, tiny_folder: Path, encoded: list[str]
 ) -> None:
     run("kb", "embed", kb, tiny_folder, "--index", "exact", "--dtype", "int8")
-    assert (stored(kb)["dtype"], stored(kb)["index"]) == ("int8", "exact") and not encoded
+    vectors = KnowledgeBase.open(kb).settings["vectors"]
+    assert (vectors["dtype"], vectors["index"]) == ("int8", "exact") and not encoded
     run("kb", "embed", kb, tiny_folder, "--dtype", "float32")  # not to be had of int8
-    assert len(encoded) == 17 and stored(kb)["dtype"] == "float32"
+    assert len(encoded) == 17 and KnowledgeBase.open(kb).settings["vectors"]["dtype"] == "float32"
 
 
 def test_vectors_in_fewer_numbers_and_of_shared_codes(

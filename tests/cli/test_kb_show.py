@@ -10,7 +10,7 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.store import KB_FILE
 
-from ..conftest import ENTITIES
+from ..conftest import ENTITIES, records
 from ..kb.living import edit_settings
 
 
@@ -69,8 +69,7 @@ def test_diff(run, bare_kb: KnowledgeBase, tiny_kb: Path, tmp_path: Path) -> Non
     assert "hold the same entities" in run("kb", "diff", bare_kb.path, tiny_kb)
     new = build_kb([*ENTITIES[1:6], kidney, Entity("C08", "gout")], tmp_path / "new").path
     output = run("kb", "diff", tiny_kb, new, "--output", tmp_path / "changes.jsonl")
-    lines = (tmp_path / "changes.jsonl").read_text("utf8").splitlines()
-    assert [json.loads(line)["id"] for line in lines] == ["C01", "C07", "C08"]
+    assert [change["id"] for change in records(tmp_path / "changes.jsonl")] == ["C01", "C07", "C08"]
     assert "added 1 C08 removed 1 C01 changed 1 C07 aliases 1 definition 1" in output
     assert f"kb embed {new} PIPELINE --reuse {tiny_kb}" in output
 

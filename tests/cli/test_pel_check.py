@@ -1,12 +1,13 @@
 """``pel check``: what it prints and writes, and how it ends."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
+
+from ..conftest import records
 
 
 def test_pairs_in_verdicts_out(
@@ -20,8 +21,7 @@ def test_pairs_in_verdicts_out(
     assert "Checked 2 pairs: 1 right, 1 other name" in result.stderr
     result = CliRunner().invoke(pel, ["check", str(tiny_folder), str(pairs), "-o", str(out)])
     assert result.exit_code == 3 and not result.stdout
-    lines = map(json.loads, out.read_text("utf8").splitlines())
-    assert [line["verdict"] for line in lines] == ["right", "other name"]
+    assert [line["verdict"] for line in records(out)] == ["right", "other name"]
     pairs.write_text("name\tid\nMS\tC01\n", "utf8")
     assert "Checked 1 pairs: 1 right" in run("check", tiny_kb, pairs)
 

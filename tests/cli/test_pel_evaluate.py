@@ -15,8 +15,7 @@ from spacy_pel.kb import KnowledgeBase
 from spacy_pel.reading.mention import MentionInContext
 
 from ..conftest import contents
-from ..fitting.calibration_corpus import write_corpus
-from ..fitting.evaluation_corpus import CORPUS
+from ..fitting.corpora import CORPUS, write_corpus
 
 # The mentions of CORPUS that are in the KB, with the numbers of their golds.
 IN_KB = [(0, 7, 4), (17, 25, 5), (30, 32, 2)]
@@ -72,7 +71,7 @@ def corpus(tiny_nlp: Language, tmp_path: Path) -> Path:
     return write_corpus(tiny_nlp, tmp_path / "dev.pubtator")
 
 
-def test_only_the_settings_change(run, pipeline: Path, corpus: Path, tmp_path: Path) -> None:
+def test_only_the_settings_change(run, pipeline: Path, corpus: Path) -> None:
     before = contents(pipeline)
     output = run("calibrate", pipeline, corpus)
     after = contents(pipeline)

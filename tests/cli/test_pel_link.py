@@ -3,7 +3,11 @@
 import csv
 import gzip
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,9 +21,9 @@ from spacy_pel.cli.documents import link_cli
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, build_kb
 
-from ..conftest import ENTITIES
-from ..fitting.calibration_corpus import write_repeated_corpus
-from .conftest import GIVEN, TEXT, breaking_after, failing_at, records
+from ..conftest import ENTITIES, records
+from ..fitting.corpora import write_repeated_corpus
+from .conftest import GIVEN, TEXT, breaking_after, failing_at
 
 
 def test_streams_blocks_and_formats_by_name(run, tiny_folder: Path, text: Path, out: Path) -> None:
@@ -65,10 +69,8 @@ def test_a_closed_stream_is_named(tiny_folder: Path, text: Path, monkeypatch, st
 
 def test_given_mentions_are_the_only_ones(run, tiny_folder: Path, tmp_path: Path, out) -> None:
     run("link", tiny_folder, "-", "--from", "jsonl", "-o", out, stdin=json.dumps(GIVEN).encode())
-    (record,) = records(out)
-    assert [(m["start"], m["text"], m["label"]) for m in record["mentions"]] == [
-        (3, "MS", "MENTION")
-    ]
+    ([mention],) = (record["mentions"] for record in records(out))
+    assert (mention["start"], mention["text"], mention["label"]) == (3, "MS", "MENTION")
     doc = spacy.blank("en")("MS and aspirin")
     doc.spans["mine"] = [doc[0:1], doc[0:3]]
     DocBin(docs=[doc]).to_disk(tmp_path / "docs.spacy")
@@ -175,3 +177,63 @@ def test_mentions_of_several_texts(run, tiny_kb: Path, tmp_path: Path) -> None:
     )
     said = run("mentions", tiny_kb, *inputs, tmp_path / "out.parquet")
     assert "4 mentions of 3 entities, of 4 found in 3 documents" in said
+
+
+# Part by part, in several processes: the same output, also where it was broken off
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "spacy"])
+def test_it_goes_on_where_it_was_broken_off(
+    run, tiny_folder: Path, twelve: Path, out: Path, monkeypatch, suffix: str
+) -> None:
+    out = out.with_suffix(f".{suffix}")
+    whole = out.with_name(f"whole.{suffix}")
+    arguments = ("link", tiny_folder, twelve, "--batch-size", 1, "-o")
+    run(*arguments, whole)
+    with monkeypatch.context() as patch:
+        breaking_after(5, KeyboardInterrupt(), patch)
+        out.write_text("old")
+        said = run(*arguments, out, code=130)
+        assert "interrupted; what is linked is kept beside the output, and the same" in said
+        assert out.read_text() == "old"
+    linked = breaking_after(-1, KeyboardInterrupt(), monkeypatch)
+    output = run(*arguments, out)
+    assert "Going on after 4 documents" in output
+    assert "Linked 24 mentions of 12 documents" in output
+    assert [text[5:7] for text in linked] == [*(f"{n}:" for n in range(4, 10)), "10", "11"]
+    assert out.read_bytes() == whole.read_bytes()
+    assert {path.name for path in out.parent.iterdir()} == {out.name, whole.name}
+
+
+# Where many processes share a core, to start the program and the fixtures alone takes minutes.
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("n_process", [1, 2])
+@pytest.mark.parametrize(
+    "number, code, message",
+    [(signal.SIGINT, 130, "the same command goes on from there"), (signal.SIGTERM, 143, "")],
+)
+def test_a_signal_ends_workers_and_leaves_no_output(
+    tiny_folder: Path, out: Path, n_process: int, number: int, code: int, message: str
+) -> None:
+    arguments = ("-m", "spacy", "pel", "link", tiny_folder, "-", "-o", out)
+    process = subprocess.Popen(
+        [sys.executable, *map(str, arguments), "--n-process", str(n_process), "--batch-size", "2"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        process.stdin.write(f"{TEXT}\n" * 1000)
+        process.stdin.flush()  # and no end: it goes on waiting for more
+        while not any(path.stat().st_size for path in out.parent.glob("*.parts/*.part")):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.1)
+        os.killpg(process.pid, number)
+        errors = process.stderr.read()
+        assert process.wait(60) == code
+    assert errors.splitlines()[-1].endswith(message)
+    assert "Traceback" not in errors and not out.exists()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)

@@ -15,7 +15,7 @@ from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 
 from ..conftest import ENTITIES
-from ..fitting.evaluation_corpus import CORPUS
+from ..fitting.corpora import CORPUS
 from ..rankings import ranking_by_score
 
 

@@ -1,8 +1,6 @@
 """``pel train``: the log, resuming, and errors in one line."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import spacy
@@ -10,7 +8,7 @@ import spacy
 from spacy_pel.kb import build_kb
 from spacy_pel.training.loop import TrainingRun
 
-from ..conftest import contents
+from ..conftest import contents, records
 from ..pipeline.conftest import PROBLEM
 from ..training.problem import timeless, write_config
 
@@ -18,10 +16,6 @@ from ..training.problem import timeless, write_config
 @pytest.fixture(scope="module")
 def kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_kb(PROBLEM, tmp_path_factory.mktemp("train") / "kb").path
-
-
-def log_of(output: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (output / "log.jsonl").read_text("utf8").splitlines()]
 
 
 def models(output: Path) -> dict[str, bytes]:
@@ -36,7 +30,7 @@ def test_a_run_and_one_that_was_interrupted(
     said = run("train", config, "--output", whole, "--training.max_steps", 4)
     assert f"Trained: {whole / 'model-best'}" in said and "Step 4: recall_at_1" in said
     assert " left out, 0 tokens split" in said  # told while the pipeline is initialized
-    log = log_of(whole)
+    log = records(whole / "log.jsonl")
     assert [line["step"] for line in log] == [0, 0, 1, 2, 2, 3, 4, 4]
     assert spacy.load(whole / "model-last").meta["performance"]["proxy_linker_loss"] > 0
 
@@ -60,15 +54,14 @@ def test_a_run_and_one_that_was_interrupted(
     said = run("train", *other, code=1)
     assert "the checkpoint in training.dropout, training.max_steps; give the same config" in said
     assert "Going on after step 2" in run("train", *arguments)
-    assert timeless(log_of(broken)) == timeless(log)
+    assert timeless(records(broken / "log.jsonl")) == timeless(log)
     assert models(whole) == models(broken)
     assert f"Training is finished: {broken / 'model-best'}" in run("train", *arguments)
 
 
 def test_a_name_that_is_not_installed(run, kb: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, kb)
-    config.write_text(
-        config.read_text("utf8").replace("spacy-pel.ProxyLoss.v2", "spacy-pel.New.v1")
-    )
+    text = config.read_text("utf8")
+    config.write_text(text.replace("spacy-pel.ProxyLoss.v2", "spacy-pel.New.v1"))
     said = run("train", config, "--output", tmp_path / "output", code=1)
     assert f'{config}: spaCy does not find "spacy-pel.New.v1"; check its spelling' in said

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 import spacy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Span
 from spacy.training import Example
@@ -46,7 +46,6 @@ def shuffled(examples: list[Example], size: int, spans_key=None, seed=0) -> list
     return [ids(batch, spans_key) for batch in batcher(iter(examples))]
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 9), max_size=8), st.integers(1, 12), st.sampled_from([None, "sc"]))
 def test_batches_hold_all_mentions_and_are_full(counts, size, spans_key):
     examples = [numbered(number, count, spans_key) for number, count in enumerate(counts)]
@@ -85,7 +84,6 @@ def test_some_documents_are_shuffled_at_a_time_by_the_state_of_random_at_the_beg
     assert found == expected
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=10),
     st.integers(2, 3),

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 import spacy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
@@ -52,7 +52,6 @@ def token_edges(doc):
 
 
 @given(document=documents())
-@settings(deadline=None)
 def test_every_mention_is_found_again(tmp_path_factory, document):
     path = tmp_path_factory.getbasetemp() / "one.pubtator"
     path.write_text(pubtator_text(document), "utf-8", newline="\n")

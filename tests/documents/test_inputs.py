@@ -84,6 +84,16 @@ def test_a_mention_in_pieces_is_taken_whole(tmp_path: Path) -> None:
 
 
 FLU = "1|t|Flu\n1|a|bad\n"
+# A third line behind these two, and what is said of it.
+BAD_LINES = [
+    ("1\t4\t8\tbad\tD\tC1", ".*4-8 is not in the 7 char.*; correct"),
+    ("1\t3\t6\tbad\tD\tC1", ".*'bad' but the .* has ' ba' at 3-6; co"),
+    ("1\t0\t3\tFlu\t\tC1", ".*no type; write one in the fifth column"),
+    ("1\t0\t3\tFlu\tD", "malformed line of 5 columns.*; a mention has"),
+    ("1\t0\tx\tFlu\tD\tC1", "malformed offset 'x'; columns 2 and 3"),
+    ("2\t0\t3\tFlu\tD\tC1", "line of document 2 inside document 1; m"),
+    ("1|t|Flu", r"second \|t\| line of document 1; remove it"),
+]
 BAD = [
     ("a.jsonl", "[" * 100_000, "line 1: bad JSON"),
     ("a.jsonl", b'\n{"text": "\xff"}', "line 2: not UTF-8"),
@@ -108,29 +118,7 @@ BAD = [
     ("a.xml", bioc(PASSAGE.format(0, "MS", "<annotation/>")), "annotation None has no location"),
     ("a.xml", '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "declares the entity 'a'; remove the"),
     ("a.spacy", "text", "not a DocBin"),
-    ("a.pubtator", FLU + "1\t4\t8\tbad\tD\tC1\n", "line 3: .*4-8 is not in the 7 char.*; correct"),
-    (
-        "a.pubtator",
-        FLU + "1\t3\t6\tbad\tD\tC1\n",
-        "line 3: .*'bad' but the .* has ' ba' at 3-6; co",
-    ),
-    (
-        "a.pubtator",
-        FLU + "1\t0\t3\tFlu\t\tC1\n",
-        "line 3: .*no type; write one in the fifth column",
-    ),
-    (
-        "a.pubtator",
-        FLU + "1\t0\t3\tFlu\tD\n",
-        "line 3: malformed line of 5 columns.*; a mention has",
-    ),
-    ("a.pubtator", FLU + "1\t0\tx\tFlu\tD\tC1\n", "line 3: malformed offset 'x'; columns 2 and 3"),
-    (
-        "a.pubtator",
-        FLU + "2\t0\t3\tFlu\tD\tC1\n",
-        "line 3: line of document 2 inside document 1; m",
-    ),
-    ("a.pubtator", FLU + "1|t|Flu\n", r"line 3: second \|t\| line of document 1; remove it"),
+    *(("a.pubtator", f"{FLU}{line}\n", f"line 3: {fault}") for line, fault in BAD_LINES),
     (
         "a.pubtator",
         "1\t0\t3\tFlu\tD\tC1\n" + FLU,

@@ -10,7 +10,7 @@ from spacy_pel.fitting.calibrate import calibrate
 from spacy_pel.fitting.evaluate import evaluate
 
 from ..conftest import pubtator
-from .calibration_corpus import TEXT, write_corpus
+from .corpora import TEXT, write_corpus
 
 
 @pytest.fixture

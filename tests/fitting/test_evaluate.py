@@ -7,7 +7,7 @@ from spacy.language import Language
 
 from spacy_pel.fitting.evaluate import evaluate
 
-from .evaluation_corpus import CORPUS
+from .corpora import CORPUS
 
 
 @pytest.fixture

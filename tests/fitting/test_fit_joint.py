@@ -10,7 +10,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.fitting.calibrate import calibrate, calibrate_folder
 from spacy_pel.pipeline.pipelines import load_pipeline
 
-from .calibration_corpus import write_corpus, write_repeated_corpus
+from .corpora import write_corpus, write_repeated_corpus
 
 
 @pytest.fixture

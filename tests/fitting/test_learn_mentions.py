@@ -123,8 +123,6 @@ def test_at_most_so_many_of_an_entity() -> None:
     assert [len(p.mentions) for p in kept[:3]] != [2, 2, 2]  # drawn, not the first ones
 
 
-# How much they count
-
 ENTITIES = [Entity(f"C{n:02}", f"name {n}") for n in range(12)]
 
 

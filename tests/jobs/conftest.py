@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from spacy.language import Language
 
 from spacy_pel.jobs.document_blocks import LinkedCounts, NoBar
 from spacy_pel.jobs.link import link_files
 from spacy_pel.jobs.link_docs import Linking
-from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.joint import JointSettings, Neighbourhood
 from spacy_pel.reading import entity_texts
 
@@ -100,10 +98,3 @@ def make_joint(
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of three entities: the tiny KB has three of them, and the last is not full."""
     monkeypatch.setattr(entity_texts, "CHUNK", 3)
-
-
-def rows_of(kb: KnowledgeBase) -> tuple[np.ndarray, list[str]]:
-    """All vectors of a KB in order of concept id, and the id of the entity of each."""
-    numbers = kb.numbers_by_id()
-    vectors, places = kb.rows(numbers)
-    return vectors, [id for id, _ in kb.labels(numbers[places])]

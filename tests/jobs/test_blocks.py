@@ -93,9 +93,8 @@ def test_blocks_of_other_settings_start_anew_or_are_refused(out: Path, caplog) -
     with block_folder(out, other, restart=True) as blocks:
         assert blocks.finished("0", "a") is None
         assert not list(folder.glob("*.part"))
-    assert caplog.messages == [
-        f"{folder}: was begun with another batch size, pipeline; starting again"
-    ]
+    said = f"{folder}: was begun with another batch size, pipeline; starting again"
+    assert caplog.messages == [said]
 
 
 def test_nothing_is_left_where_nothing_was_done_but_files_of_others(out: Path) -> None:

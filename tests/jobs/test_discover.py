@@ -14,7 +14,8 @@ from spacy_pel.jobs.link_docs import Linking
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.linking.joint import Neighbourhood
 
-from ..conftest import ENTITIES
+from ..cli.conftest import write_entities
+from ..conftest import ENTITIES, records
 from .conftest import make_joint
 
 
@@ -45,19 +46,14 @@ def linked(tmp_path: Path) -> Path:
 @pytest.fixture
 def linking(tiny_nlp: Language) -> Linking:
     """A linker that takes mentions for the same if their vectors nearly are."""
-    linker = make_joint(tiny_nlp, discovery=Neighbourhood(4, 0.5, False)).get_pipe("proxy_linker")
-    linker.joint = linker.joint._replace(slope=10.0, intercept=-9.0)
+    make_joint(tiny_nlp, discovery=Neighbourhood(4, 0.5, False), intercept=-9.0)
     return Linking(tiny_nlp, batch_size=1, keep_ids=True)
-
-
-def proposals_in(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text("utf8").splitlines()]
 
 
 def test_mentions_that_are_nil_become_proposals(linking: Linking, linked: Path) -> None:
     output = linked.with_name("proposals.jsonl")
     report = discover(linking, [linked], output)
-    found = proposals_in(output)
+    found = records(output)
     assert report.linked.mentions == 4 and report.proposals == len(found)
     assert sum(own["mentions"] for own in found) == 3
     names = {name for own in found for name in (own["canonical_name"], *own["aliases"])}
@@ -89,14 +85,13 @@ def test_what_was_accepted_is_linked_to_and_stays_in_a_new_release(
     linking.linker.set_kb(folder)
     discover(linking, [linked], accepted)
     added = change_from_source("add", folder, accepted, linker=linking.linker).added
-    assert added == len(proposals_in(accepted))
+    assert added == len(records(accepted))
     linking.linker.nil_threshold = 2.0  # above each score: only exact names say that it is not NIL
     before = entity_of(linking, folder)
     assert before.startswith("NEW:") and entity_of(linking, folder, "kidney").startswith("NEW:")
 
-    release = tmp_path / "release.jsonl"
     entities = [ENTITIES[0]._replace(canonical_name="MS, multiple"), *ENTITIES[1:4], ENTITIES[6]]
-    release.write_text("\n".join(json.dumps(entity._asdict()) for entity in entities), "utf8")
+    release = write_entities(tmp_path / "release.jsonl", entities)
     if rebuilt:
         folder = build_kb(entities, tmp_path / "new").path
         embed_kb(folder, linking.linker)
@@ -116,7 +111,7 @@ def test_the_page_holds_the_proposals_and_nothing_of_another_host(
     output = linked.with_name("proposals.jsonl")
     page = discover(linking, [linked], output).page.read_text("utf8")
     data = page.partition('type="application/json">')[2].partition("</script>")[0]
-    assert json.loads(data) == proposals_in(output)
+    assert json.loads(data) == records(output)
     assert "http://" not in page and "https://" not in page and "/*" + "DATA" not in page
     with pytest.raises(PelError, match="not the name of a JSONL file; end it in .jsonl"):
         discover(linking, [linked], output.with_suffix(".csv"))

@@ -1,9 +1,6 @@
 """The vectors of a KB are the retriever's, row by row; a run that breaks off is gone on with."""
 
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +14,7 @@ from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.reading import entity_texts
 
 from ..conftest import ENTITIES
-from .conftest import Told, files, rows_of
+from .conftest import Told, files
 
 pytestmark = pytest.mark.usefixtures("small_chunks")
 
@@ -31,15 +28,17 @@ def test_a_row_a_name(linker, bare_kb: KnowledgeBase) -> None:
 
 def assert_rows_of(kb: KnowledgeBase, entities: list[Entity], linker) -> None:
     """A KB has a row for each name of these entities, by the retriever."""
-    vectors, ids = rows_of(kb)
+    numbers = kb.numbers_by_id()
+    vectors, places = kb.rows(numbers)
     assert kb.row_kind == "name"
-    assert ids == [entity.concept_id for entity in entities for _ in entity.names]
+    ids = [entity.concept_id for entity in entities for _ in entity.names]
+    assert [id for id, _ in kb.labels(numbers[places])] == ids
     texts = [text for entity in entities for text in entity_texts.proxy_texts(entity, "name")]
     np.testing.assert_allclose(vectors, linker.retriever.entity_vectors(texts), atol=1e-5)
 
 
 def test_the_next_run_goes_on_where_it_broke_off(
-    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str], caplog
+    linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str], caplog, monkeypatch
 ) -> None:
     before = files(bare_kb.path)
     whole = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "whole"), linker)
@@ -48,49 +47,16 @@ def test_the_next_run_goes_on_where_it_broke_off(
     assert files(bare_kb.path) == before
     encoded.clear()
     bar = Told()
-    kb = embed_kb(bare_kb.path, linker, progress=bar)
-    assert encoded == list(ENTITIES[6].names)
+    with pytest.raises(ZeroDivisionError), monkeypatch.context() as patch:
+        writing = "spacy_pel.jobs.embed.write_vectors"
+        patch.setattr(writing, lambda path, batches, **_: [*batches, 1 / 0])
+        embed_kb(bare_kb.path, linker, progress=bar)
     assert (bar.total, bar.initial, bar.updates) == (7, 6, [1])
-    assert caplog.messages == ["resuming: 2 of 3 blocks done"]
+    kb = embed_kb(bare_kb.path, linker)
+    assert encoded == list(ENTITIES[6].names)
+    assert caplog.messages == [f"resuming: {n} of 3 blocks done" for n in (2, 3)]
     assert files(kb.path) == files(whole.path)
     assert not [path for path in kb.path.iterdir() if path.is_dir()]
-
-
-KILLED = """
-import os, signal, sys
-import spacy
-from spacy_pel.reading import entity_texts
-from spacy_pel.jobs.embed import embed_kb
-
-entity_texts.CHUNK = 3
-folder, pipeline, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
-replace = os.replace
-def counted(*paths):
-    global n
-    n -= 1
-    if n < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    replace(*paths)
-os.replace = counted
-embed_kb(folder, spacy.load(pipeline).get_pipe("proxy_linker"))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("replacements", [2, 3, 7])
-def test_a_killed_run_is_gone_on_with(
-    linker, bare_kb: KnowledgeBase, tiny_folder: Path, tmp_path: Path, replacements: int, caplog
-) -> None:
-    """Killed before a file takes its place: of a block, of what is known of it, of the vectors."""
-    whole = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "whole"), linker)
-    command = [sys.executable, "-c", KILLED, bare_kb.path, tiny_folder, replacements]
-    run = subprocess.run([str(part) for part in command])
-    assert run.returncode in (0, -signal.SIGKILL)
-    if not KnowledgeBase.open(bare_kb.path).has_vectors:
-        embed_kb(bare_kb.path, linker)
-        done = {2: [], 3: ["resuming: 1 of 3 blocks done"], 7: ["resuming: 3 of 3 blocks done"]}
-        assert caplog.messages == done[replacements]
-    assert files(bare_kb.path) == files(whole.path)
 
 
 def test_a_changed_kb(linker, bare_kb: KnowledgeBase) -> None:
@@ -116,9 +82,7 @@ def test_nobody_changes_a_kb_that_is_being_embedded(linker, bare_kb: KnowledgeBa
     assert len(bar.updates) == 3
 
 
-def test_a_change_before_embedding_begins_is_noticed(
-    linker, bare_kb: KnowledgeBase, monkeypatch, tmp_path: Path
-) -> None:
+def test_a_change_before_embedding_begins_is_noticed(linker, bare_kb, monkeypatch) -> None:
     """Between reading what there is and keeping others out."""
     from spacy_pel.jobs import embed
 

@@ -16,6 +16,7 @@ from spacy_pel.jobs.link import link_files, linking_settings
 from spacy_pel.jobs.link_docs import Linking, link_documents
 
 from ..cli.conftest import breaking_after
+from ..conftest import records
 from .conftest import TEXTS, Told, files, link_to_folder, make_joint
 
 BLOCKS = ["a.jsonl-00000001", "a.jsonl-00000003", "a.jsonl-00000005", "b.jsonl-00000001"]
@@ -27,9 +28,8 @@ def test_a_file_and_a_stream_hold_what_docs_give(
     told, note = Told(), notes / "a.jsonl"
     linking = Linking(tiny_nlp, batch_size=1)
     assert link_files(linking, note, out, progress=told) == (5, 5, ())
-    records = [json.loads(line) for line in out.read_text("utf8").splitlines()]
     docs = link_documents(tiny_nlp, map(tiny_nlp.make_doc, TEXTS), batch_size=1)
-    assert [r["mentions"] for r in records] == [r["mentions"] for r in docs]
+    assert [r["mentions"] for r in records(out)] == [r["mentions"] for r in docs]
     assert told.total == note.stat().st_size == sum(told.updates)
     stream = io.BytesIO()
     link_files(linking, str(note), stream)
@@ -71,8 +71,8 @@ def test_what_stands_there_is_left_out_unless_it_has_changed(
     lines = (notes / "a.jsonl").read_text().splitlines()
     (notes / "a.jsonl").write_text("\n".join(lines[1:]) + "\n")
     assert link_to_folder(linking, notes, out).documents == 5
-    records = [json.loads(line) for line in b"".join(files(out).values()).splitlines()]
-    assert [record["id"] for record in records] == ["a1", "a2", "a3", "a4", "c0"]
+    lines = b"".join(files(out).values()).splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["a1", "a2", "a3", "a4", "c0"]
     assert list(files(out)) == [*BLOCKS[:2], "c.jsonl-00000001"]
     with pytest.raises(PelError, match="was made with another number of candidates; give a new"):
         link_to_folder(replace(linking, candidates=2), notes, out)

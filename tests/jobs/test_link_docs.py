@@ -29,7 +29,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_docs, "TOGETHER", 250)
 
 
-@settings(deadline=None, max_examples=50)
 @given(lengths=st.lists(st.integers(0, 400), max_size=30), most=st.integers(1, 5))
 def test_batches_are_bounded_and_keep_every_doc(lengths: list[int], most: int) -> None:
     docs = [BLANK.make_doc("x" * length) for length in lengths]

@@ -27,12 +27,6 @@ def search(bare_kb: KnowledgeBase) -> MentionSearch:
 
 
 @pytest.fixture
-def anywhere(search: MentionSearch) -> MentionSearch:
-    """A search that keeps 16 mentions of an entity."""
-    return search._replace(per_entity=16)
-
-
-@pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Forty documents, three of which make a part."""
     monkeypatch.setattr(module, "DOCUMENTS_PER_BLOCK", 3)
@@ -64,9 +58,8 @@ def test_a_sample_of_all_mentions(search: MentionSearch, notes: Path) -> None:
     # A part keeps four of an entity, and all parts together the same four as one part would.
     assert mine_mentions(search, [str(notes)], few).entities == 4
     entities = list(dict.fromkeys(entity for entity, *_ in rows))
-    assert rows_in(few) == [
-        row for entity in entities for row in [r for r in rows if r[0] == entity][:4]
-    ]
+    first_four = ([row for row in rows if row[0] == entity][:4] for entity in entities)
+    assert rows_in(few) == sum(first_four, [])
 
 
 def test_mentions_are_a_corpus_made_by_any_number_of_processes(
@@ -102,19 +95,15 @@ def test_what_is_refused(search: MentionSearch, notes: Path) -> None:
         mine_mentions(search, [str(notes.parent)], notes.with_name("a.parquet"))
 
 
-def rows_of(search: MentionSearch, path: Path, text: str) -> list[dict]:
-    path.write_text(text, encoding="utf8")
-    return [json.loads(row) for row in search.mined(0, list(open_documents(str(path))))[0]]
-
-
 @pytest.mark.parametrize("at_once", [1, 10, 10**6])
 def test_a_window_stays_in_its_document(
-    anywhere: MentionSearch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+    search: MentionSearch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     monkeypatch.setattr(module, "_CHARACTERS_AT_ONCE", at_once)
-    text = "One two.\nThe first headache, 12 of 20.\nAspirin\n"
-    narrow = anywhere._replace(window=4)
-    first, second = rows_of(narrow, tmp_path / "a.txt", text)
+    path = tmp_path / "a.txt"
+    path.write_text("One two.\nThe first headache, 12 of 20.\nAspirin\n")
+    rows, _ = search._replace(window=4).mined(0, list(open_documents(str(path))))
+    first, second = map(json.loads, rows)
     expected = {"text": "The first headache, 12", "name": "headache", "offset": 10}
     expected |= {"id": "line 2", "entity": "C06"}
     expected |= {"mentions": [{"start": 10, "end": 18, "id": "C06"}]}
@@ -122,13 +111,11 @@ def test_a_window_stays_in_its_document(
     assert (second["text"], second["entity"]) == ("Aspirin", "C05")
 
 
-def test_a_bad_document_ends_the_run_or_is_left_out(
-    anywhere: MentionSearch, tmp_path: Path
-) -> None:
+def test_a_bad_document_ends_the_run_or_is_left_out(search: MentionSearch, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "kidney"}\n{"tex": 1}\n{"text": "Kidney"}')
     records = list(open_documents(str(path)))
     with pytest.raises(PelError, match="document 8: .*, or leave it out with --on-error skip"):
-        anywhere.mined(7, records)
-    _, counts = anywhere._replace(on_error=OnError.skip).mined(7, records)
+        search.mined(7, records)
+    _, counts = search._replace(on_error=OnError.skip).mined(7, records)
     assert (counts.documents, counts.mentions, len(counts.skipped)) == (2, 2, 1)

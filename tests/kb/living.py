@@ -94,12 +94,6 @@ def living_kb(folder: Path, entities: Iterable[Entity], **settings) -> Path:
     return folder
 
 
-def best(entities: Iterable[Entity], query: np.ndarray, k: int) -> list[tuple[str, float]]:
-    """The k best entities with their scores, one by one: by score, then by id."""
-    scores = scored(entities, {}, query, WEIGHT)
-    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
-
-
 def assert_holds(folder: Path, entities: Iterable[Entity]) -> None:
     """That the KB of a folder is one of just these entities, however it came to be."""
     expected = {entity.concept_id: entity for entity in entities}
@@ -126,7 +120,8 @@ def assert_holds(folder: Path, entities: Iterable[Entity]) -> None:
         k = min(4, len(expected))
         found = kb.search(queries, k, with_mentions=False)
         for query, numbers, scores in zip(queries, found.numbers, found.scores):
-            wanted = best(expected.values(), query, k)
+            scored_all = scored(expected.values(), {}, query, WEIGHT)
+            wanted = sorted(scored_all.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
             assert [id for id, _ in kb.labels(numbers)] == [id for id, _ in wanted]
             np.testing.assert_allclose(scores, [score for _, score in wanted], atol=1e-5)
 

@@ -52,9 +52,8 @@ def made(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     embed(folder, **KINDS[kind]).close()
     learn(folder, "a", [("Gout", "C1"), ("Name 5", "C2"), ("?", "C3")])
     if kind != "reduced":
-        change_entities(
-            folder, "add", [Entity("D1", "Gout", ("Podagra",), ("Disease",))], NameRows()
-        )
+        gout = Entity("D1", "Gout", ("Podagra",), ("Disease",))
+        change_entities(folder, "add", [gout], NameRows())
         remove_entities(folder, ["C7"])
     return folder
 

@@ -1,6 +1,5 @@
 """The difference of two KBs, beside one by dictionaries; the vocabularies of a KB; what scispaCy's KB has."""
 
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, SemanticType, build_kb
 from spacy_pel.kb.describe import compare_kbs
 
+from ..conftest import records
 from .living import ENTITIES
 
 RECORDS = st.builds(
@@ -27,9 +27,7 @@ CONTENTS = st.lists(RECORDS, min_size=1, max_size=15, unique_by=lambda entity: e
 
 
 def by_dictionaries(old: list[Entity], new: list[Entity]) -> Iterator[dict]:
-    before, after = (
-        {entity.concept_id: entity._asdict() for entity in each} for each in (old, new)
-    )
+    before, after = ({e.concept_id: e._asdict() for e in each} for each in (old, new))
     for id in sorted(before.keys() | after.keys()):
         one, other = before.get(id), after.get(id)
         kind = "added" if one is None else "removed" if other is None else "changed"
@@ -45,7 +43,7 @@ def test_difference(old: list[Entity], new: list[Entity]) -> None:
         first, second, output = (Path(folder) / name for name in ("old", "new", "changes"))
         build_kb(old, first), build_kb(new, second)
         kinds = compare_kbs(first, second, output).kinds
-        changes = [json.loads(line) for line in output.read_text("utf8").splitlines()]
+        changes = records(output)
         assert changes == list(by_dictionaries(old, new))
         assert kinds == Counter(change["kind"] for change in changes)
         assert not compare_kbs(first, first).kinds

@@ -62,35 +62,28 @@ def test_sources_types_and_mapped_ids_come_along(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change, fault",
+    "kind, given, encoder, fault",
     [
-        (
-            lambda kb: change_entities(kb, "add", [*NEW, ENTITIES[0]], NameRows()),
-            "'C3' is in .* already",
-        ),
-        (
-            lambda kb: change_entities(kb, "update", NEW, NameRows()),
-            "'B1' is not in .* or use kb change add",
-        ),
-        (
-            lambda kb: change_entities(kb, "update", [Entity("D1", "x")], NameRows()),
-            "alternative id of 'C1'",
-        ),
-        (lambda kb: remove_entities(kb, ["C1", "C9"]), "'C9' is not in"),
-        (lambda kb: remove_entities(kb, ["OMIM:1"]), "an alternative id of 'C1'"),
-        (lambda kb: remove_entities(kb, ["C1", "C2", "C3", "C10"]), "nothing would be left"),
-        (lambda kb: change_entities(kb, "add", NEW), "give the pipeline that made them"),
-        (lambda kb: change_entities(kb, "add", NEW, NameRows("z")), "made by another encoder"),
-        (
-            lambda kb: change_entities(kb, "add", NEW, NameRows(row_kind="entity")),
-            "one vector for each name",
-        ),
+        ("add", [*NEW, ENTITIES[0]], NameRows(), "'C3' is in .* already"),
+        ("update", NEW, NameRows(), "'B1' is not in .* or use kb change add"),
+        ("update", [Entity("D1", "x")], NameRows(), "alternative id of 'C1'"),
+        ("remove", ["C1", "C9"], None, "'C9' is not in"),
+        ("remove", ["OMIM:1"], None, "an alternative id of 'C1'"),
+        ("remove", ["C1", "C2", "C3", "C10"], None, "nothing would be left"),
+        ("add", NEW, None, "give the pipeline that made them"),
+        ("add", NEW, NameRows("z"), "made by another encoder"),
+        ("add", NEW, NameRows(row_kind="entity"), "one vector for each name"),
     ],
 )
-def test_a_refused_change_changes_nothing(folder: Path, change, fault: str) -> None:
+def test_a_refused_change_changes_nothing(
+    folder: Path, kind: str, given: list, encoder: NameRows | None, fault: str
+) -> None:
     before = contents(folder)
     with pytest.raises(PelError, match=fault):
-        change(folder)
+        if kind == "remove":
+            remove_entities(folder, given)
+        else:
+            change_entities(folder, kind, given, encoder)
     assert contents(folder) == before
 
 

@@ -14,7 +14,6 @@ from spacy_pel.kb import knowledge_base as module
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.knowledge_base import verify
 
-from ..conftest import run_python
 from .living import ENTITIES, IDS, VECTORS
 
 
@@ -33,9 +32,8 @@ def test_entities_near_a_name_share_its_rarest_words(tmp_path: Path, monkeypatch
     kb = build_kb([Entity(f"E{n}", name) for n, name in enumerate(names)], tmp_path / "near")
     asked = ["diabetes of the lungs", "cancers", "Tumour", ""]
     assert kb.near(asked, 2).tolist() == [[2, 0], [0, 3], [-1, -1], [-1, -1]]
-    monkeypatch.setattr(
-        module, "_COMPARED", 2
-    )  # "lung" has more owners: it counts where it is alone
+    # "lung" has more owners: it counts where it is alone.
+    monkeypatch.setattr(module, "_COMPARED", 2)
     assert kb.near(["lung kidney", "lung"], 3).tolist() == [[4, -1, -1], [0, 1, -1]]
 
 
@@ -86,30 +84,6 @@ def test_moved_pickled_closed(
         assert copy["C2"] == kb["C2"]
     assert kb["C2"] == copy["C2"]  # opens again
     assert kb.search(VECTORS, 2).numbers.tolist() == before
-
-
-FORKED = """
-import os, sys
-import numpy as np
-from spacy_pel.kb import KnowledgeBase
-
-kb = KnowledgeBase.open(sys.argv[1])
-expected = kb.entities([2, 0])
-for _ in range(2):
-    if not os.fork():
-        assert kb.entities([2, 0]) == expected
-        assert kb.search(np.eye(4), 1).numbers.ravel().tolist() == [0, 1, 2, 3]
-        os._exit(0)
-    assert os.wait()[1] == 0
-assert kb.entities([2, 0]) == expected
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
-def test_use_after_a_fork(kb: KnowledgeBase) -> None:
-    # In a process of its own: a search starts threads, and a fork after that may hang.
-    embedded(kb)
-    run_python(FORKED, kb.path)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs locks that others respect")

@@ -43,9 +43,8 @@ def in_any_order(text: str) -> tuple | None:
     if sum(is_word) < 2 or not (is_phrase and is_word[0] and is_word[-1]):
         return None
     stemmer = Stemmer("english")
-    return str.split, tuple(
-        sorted(stemmer.stemWord(p.casefold()) for p, w in zip(pieces, is_word) if w)
-    )
+    stems = [stemmer.stemWord(p.casefold()) for p, w in zip(pieces, is_word) if w]
+    return str.split, tuple(sorted(stems))
 
 
 def naive(entities: list[Entity], text: str, min_length: int, any_order: bool) -> list[tuple]:
@@ -62,12 +61,8 @@ def naive(entities: list[Entity], text: str, min_length: int, any_order: bool) -
             owners.setdefault((fold, pieces(name, fold)), set()).add(number)
             if is_acronym(name) or len(name) >= min_length:
                 wanted.add((fold, pieces(name, fold)))
-            words = re.sub(
-                r"^((a|of)\b|[^\w\s]|\s)+|(\b(a|of)|[^\w\s]|\s)+$",
-                "",
-                re.sub("[,(]", " ", name),
-                flags=re.I,
-            )
+            edges = r"^((a|of)\b|[^\w\s]|\s)+|(\b(a|of)|[^\w\s]|\s)+$"
+            words = re.sub(edges, "", re.sub("[,(]", " ", name), flags=re.I)
             if any_order and not is_acronym(name) and (key := in_any_order(words)):
                 owners.setdefault(key, set()).add(number)
                 if len(name) >= min_length:
@@ -186,8 +181,6 @@ def test_words_have_one_form(name: str, text: str) -> None:
     assert not finder_of([Entity("1", name)], any_order=True).found(text.rsplit(maxsplit=1)[0])
 
 
-# Words that mean the same
-
 ORGANS = "agenesis cyst stone pain failure".split()
 
 
@@ -212,17 +205,14 @@ def test_words_mean_the_same_if_names_of_enough_entities_use_them_so(
 def test_its_own_words_come_before_those_that_mean_the_same(tmp_path: Path) -> None:
     seen = [Entity(o, f"{o} of the kidney", (f"Renal {o}",)) for o in ORGANS]
     pair = [Entity("X", "tumor of kidney"), Entity("Y", "renal tumor")]
-    build_kb([*seen, *pair], tmp_path / "kb", in_any_order=True)
-    kb = KnowledgeBase.open(tmp_path / "kb")
+    kb = build_kb([*seen, *pair], tmp_path / "kb", in_any_order=True)
     assert [e.concept_id for e in kb.named("kidney tumor")] == ["X"]
     assert [e.concept_id for e in kb.named("the tumor, renal")] == ["Y"]
 
 
 def test_names_of_some_entities(tmp_path: Path) -> None:
-    build_kb(
-        [Entity("A", "head pain"), Entity("B", "foot pain")], tmp_path / "kb", in_any_order=True
-    )
-    kb = KnowledgeBase.open(tmp_path / "kb")
+    pains = [Entity("A", "head pain"), Entity("B", "foot pain")]
+    kb = build_kb(pains, tmp_path / "kb", in_any_order=True)
     text = "pain of a head; pain in the foot; Head Pain"
     for entities, expected in ((None, [0, 1, 0]), (kb.numbers()[:1], [0, 0])):
         finder = kb.name_finder(entities=entities)

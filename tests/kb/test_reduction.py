@@ -60,9 +60,8 @@ def test_search_is_that_of_the_lifted_rows(tmp_path: Path, dtype: str) -> None:
 
 def test_what_joins_later_is_in_the_same_axes(folder: Path) -> None:
     axes = axes_of(embed(folder, stored_dim=WIDTH))
-    change_entities(
-        folder, "add", [Entity("X1", "Gout", ("Podagra",)), Entity("X2", "Rest")], NameRows()
-    )
+    new = [Entity("X1", "Gout", ("Podagra",)), Entity("X2", "Rest")]
+    change_entities(folder, "add", new, NameRows())
     remove_entities(folder, ["C10"])
     changed = KnowledgeBase.open(folder)
     assert changed.stored_dim == WIDTH and verify(folder) == []

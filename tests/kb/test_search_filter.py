@@ -30,9 +30,8 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
     build_kb(entities, folder, types=TYPES)
     angles = np.linspace(0, np.pi / 2, N)
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    return write_vectors(
-        folder, [(vectors, np.arange(N))], dim=2, fingerprint="f", row_kind="entity"
-    )
+    about = {"dim": 2, "fingerprint": "f", "row_kind": "entity"}
+    return write_vectors(folder, [(vectors, np.arange(N))], **about)
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,8 @@ def random_graph(rng: np.random.Generator) -> MentionGraph:
     entities = rng.integers(0, rng.integers(1, 6), size=n) * 10
     entities[rng.random(n) < rng.choice([0, 0.3, 0.8])] = -1
     scores = rng.integers(0, levels, size=(n, k)).astype(np.float32)
-    return MentionGraph(
-        neighbours, scores, entities, rng.integers(0, levels, size=n).astype(np.float32)
-    )
+    entity_scores = rng.integers(0, levels, size=n).astype(np.float32)
+    return MentionGraph(neighbours, scores, entities, entity_scores)
 
 
 def edges_of(graph: MentionGraph) -> list[Edge]:

@@ -2,14 +2,13 @@
 
 import math
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.kb import KnowledgeBase, SearchFilter
+from spacy_pel.kb import SearchFilter
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.linking.link import link
@@ -61,8 +60,6 @@ class Labels:
         return [(f"C{99 - n if self.descend else n:02}", "name") for n in numbers]
 
 
-# NIL and probabilities
-
 NIL_SCORES = st.lists(st.floats(-2, 2, width=32) | st.sampled_from([-math.inf, math.inf]))
 
 
@@ -74,15 +71,8 @@ def test_below_the_threshold_is_nil(scores, threshold, kind) -> None:
     assert decided.tolist() == [score < threshold for score in scores]
 
 
-# Names and filters
-
 SURFACES = ["ms", "RA", "Head-pain", "multiple  sclerosis", "nothing"]
 MENTIONS = [MentionInContext(f"a {s} b", 2, 2 + len(s)) for s in SURFACES]
-
-
-@pytest.fixture(scope="module")
-def kb(tiny_kb: Path) -> KnowledgeBase:
-    return KnowledgeBase.open(tiny_kb)
 
 
 def index(scores) -> VectorIndex:
@@ -103,10 +93,10 @@ tables = st.lists(
 
 
 @given(tables, st.integers(1, 7))
-def test_a_sole_owner_comes_first_and_all_else_stays(kb, scores, k) -> None:
+def test_a_sole_owner_comes_first_and_all_else_stays(whole_kb, scores, k) -> None:
     links = link(
         Encoder(), index(scores), MENTIONS, k,
-        nil_threshold=0.3, ordering=partial(sole_owners_first, kb),
+        nil_threshold=0.3, ordering=partial(sole_owners_first, whole_kb),
     )  # fmt: skip
     for i, (surface, row) in enumerate(zip(SURFACES, scores)):
         owners = [n for n in range(7) if is_named(n, surface)]
@@ -133,7 +123,7 @@ def backwards(chance: float):
 
 
 @given(tables)
-def test_an_ordering_decides_on_order_probability_and_nil(kb, scores) -> None:
+def test_an_ordering_decides_on_order_probability_and_nil(scores) -> None:
     plain = link(Encoder(), index(scores), MENTIONS, 7)
     for threshold in (0.4, 0.6):
         links = link(
@@ -146,11 +136,11 @@ def test_an_ordering_decides_on_order_probability_and_nil(kb, scores) -> None:
 
 
 @given(tables, st.sampled_from([None, 0.3, 0.7, 0.8]), st.sampled_from([None, 0.75]))
-def test_what_is_sure_is_never_nil_and_what_is_not_always(kb, scores, chance, least) -> None:
-    ordering = partial(sole_owners_first, kb) if chance is None else backwards(chance)
+def test_what_is_sure_is_never_nil_and_what_is_not_always(whole_kb, scores, chance, least) -> None:
+    ordering = partial(sole_owners_first, whole_kb) if chance is None else backwards(chance)
     links = link(
         Encoder(), index(scores), MENTIONS, 3,
-        nil_threshold=0.6, sure=Sure(kb, 0.69, least), ordering=ordering,
+        nil_threshold=0.6, sure=Sure(whole_kb, 0.69, least), ordering=ordering,
     )  # fmt: skip
     for i, surface in enumerate(SURFACES):
         owners = [n for n in range(7) if is_named(n, surface)]
@@ -187,8 +177,6 @@ def test_what_an_acronym_is() -> None:
     assert all(map(is_acronym, ["MS", "CsA", "IL-6", "COPD", "NaCl"]))
     assert not any(map(is_acronym, ["Ms", "ms", "Na", "ASPIRIN", "M S", "Aspirin", "", "6"]))
 
-
-# Reranking
 
 WIDTH = 6
 
@@ -240,8 +228,6 @@ def test_the_order_of_reranking_is_that_of_a_naive_sort(problem):
         # The retriever decides on NIL, whatever comes first.
         assert links.nil[i] == (not scores or scores[0] < 0.3)
 
-
-# Groups
 
 N_ENTITIES, DIM = 6, 3
 # Binary fractions, whose means of up to four are exact: ties are ties in any arithmetic.

@@ -24,11 +24,6 @@ SURFACES = ["ms", "RA", "Head-pain", "multiple  sclerosis", "nothing"]
 N = len(ENTITIES)
 
 
-@pytest.fixture(scope="module")
-def kb(tiny_kb: Path) -> KnowledgeBase:
-    return KnowledgeBase.open(tiny_kb)
-
-
 def mentions_in(document: DocumentContext | None) -> list[MentionInContext]:
     return [MentionInContext(f"a {s} b", 2, 2 + len(s), document) for s in SURFACES]
 
@@ -50,9 +45,9 @@ def dice(a: str, b: str) -> float:
     return 2 * shared / (len(trigrams(a)) + len(trigrams(b)))
 
 
-def test_features_against_plain_python(kb: KnowledgeBase) -> None:
+def test_features_against_plain_python(whole_kb: KnowledgeBase) -> None:
     candidates = found()
-    looked = features_of(kb, LABELS, Found(mentions_in(DocumentContext()), candidates))
+    looked = features_of(whole_kb, LABELS, Found(mentions_in(DocumentContext()), candidates))
     assert looked.candidates.shape == (5, N, N_CANDIDATE - 1)
     assert looked.mentions.shape == (5, N_MENTION - 1) and looked.there.all()
     for i, surface in enumerate(SURFACES):
@@ -88,22 +83,22 @@ def test_senses_are_told_by_counts_and_by_canonical_names(
     assert looked.mentions[:, 8].tolist() == pytest.approx([np.log(3), 0, 0, 0, 0])
 
 
-def test_what_others_of_the_document_mean_counts(kb: KnowledgeBase) -> None:
+def test_what_others_of_the_document_mean_counts(whole_kb: KnowledgeBase) -> None:
     numbers = np.array([[0, 1, 2]] * 3)
     candidates = Candidates(numbers, np.tile(np.float32([0.9, 0.8, 0.7]), (3, 1)))
     one, other = DocumentContext(), DocumentContext()
     surfaces = [("x", one), ("y", one), ("x", other)]
     mentions = [MentionInContext(text, 0, 1, document) for text, document in surfaces]
-    elsewhere = features_of(kb, "AAA", Found(mentions, candidates)).candidates[..., 10:12]
+    elsewhere = features_of(whole_kb, "AAA", Found(mentions, candidates)).candidates[..., 10:12]
     assert elsewhere[:, :, 0].tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 0]]
 
 
-def test_missing_candidates_have_no_chance(kb: KnowledgeBase) -> None:
+def test_missing_candidates_have_no_chance(whole_kb: KnowledgeBase) -> None:
     numbers, scores = np.full((2, 20), -1), np.full((2, 20), -np.inf, np.float32)
     numbers[0, 0], scores[0, 0] = 3, 0.5
     given = Candidates(numbers, scores)
     found = Found(mentions_in(None)[:2], given)
-    order, chances, in_kb = ranking_by_score(4.0, 2.0).ordered(kb, "AA", found)
+    order, chances, in_kb = ranking_by_score(4.0, 2.0).ordered(whole_kb, "AA", found)
     assert order[0, 0] == 0 and np.nansum(chances[1]) == 0
     assert in_kb.tolist() == pytest.approx([0.5, 0.0])  # 4 * 0.5 against 2
 
@@ -144,12 +139,12 @@ def test_a_label_says_which_types_fit_and_how_often_the_kb_lacks_it() -> None:
     assert none[0] < none[5] < none[2]
 
 
-def test_a_ranking_is_plain_data(kb: KnowledgeBase) -> None:
+def test_a_ranking_is_plain_data(whole_kb: KnowledgeBase) -> None:
     ranking = ranking_by_score(labels={"A": 3})
     again = Ranking.of(ranking.as_data())
     assert again.as_data() == ranking.as_data() and again.by_words
     older = {key: own for key, own in ranking.as_data().items() if key != "by_words"}
     assert not Ranking.of(older).by_words
     found_by = Found(mentions_in(None), found())
-    widths = [features_of(kb, LABELS, found_by, w).candidates.shape[2] for w in (False, True)]
+    widths = [features_of(whole_kb, LABELS, found_by, w).candidates.shape[2] for w in (False, True)]
     assert widths == [N_CANDIDATE - 9, N_CANDIDATE - 1]

@@ -1,12 +1,10 @@
 """Our BERT computes what Hugging Face's does, for the tokens that are wanted, and needs nothing of it."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertConfig, BertModel
 
@@ -22,6 +20,7 @@ from spacy_pel.models.encoders import TextEncoder
 from spacy_pel.models.packed_weights import pack
 from spacy_pel.reading.text_inputs import train_tokenizer
 
+from ..conftest import run_python
 from ..towers import spread_weights
 
 WIDTH, LENGTH = 16, 7
@@ -92,7 +91,6 @@ BERTS = {layers: both(num_hidden_layers=layers) for layers in (1, 3)}
         max_size=4,
     ),
 )
-@settings(max_examples=60, deadline=None)
 def test_states_are_those_of_hugging_face(layers: int, rows: list[tuple[int, set[int]]]) -> None:
     theirs, ours = BERTS[layers]
     ids = torch.arange(len(rows) * LENGTH).reshape(len(rows), LENGTH) * 7 % 30
@@ -148,8 +146,6 @@ def test_the_number_of_threads_does_not_matter(length: int, n_wanted: int | None
     assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
 
 
-# Alone
-
 RESTORE = """
 import sys
 from pathlib import Path
@@ -167,6 +163,4 @@ def test_a_stored_encoder_needs_no_transformers_and_no_compiler(tmp_path: Path) 
     tokenizer = train_tokenizer(["a text"], 30)
     encoder.load(build_transformer(**{**SIZES, "vocab_size": 40}), tokenizer)
     (tmp_path / "model").write_bytes(pack([encoder], {}))
-    command = [sys.executable, "-c", RESTORE, str(tmp_path / "model")]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+    assert run_python(RESTORE, tmp_path / "model") == "[]\n"

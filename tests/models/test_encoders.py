@@ -1,4 +1,4 @@
-"""The encoders against BERT computed one input at a time, and FGSM's perturbations of their inputs."""
+"""The vectors of texts, against BERT computed one input at a time."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,10 @@ import torch
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.models.bert import has_fast_bfloat16
-from spacy_pel.models.encoders import PairScorer, TextEncoder
+from spacy_pel.models.encoders import TextEncoder
 from spacy_pel.reading.text_inputs import TokenIds, text_inputs
 
-from ..towers import bert_states, biencoder, pair_score, reranker  # fmt: skip
+from ..towers import bert_states, biencoder
 
 TOKENS = [
     TokenIds(np.array([2, 9, 11, 30, 3], dtype=np.int32), 1, 3),
@@ -73,28 +73,3 @@ def test_bfloat16_needs_a_processor_that_has_it(monkeypatch, instructions, diffe
         b = encoder(mixed_precision=True)(*batch(TOKENS), NO_PERTURBATION)
     has_fast_bfloat16.cache_clear()
     assert torch.equal(a, b) != differs
-
-
-# Pairs
-
-PAIRS = [
-    TokenIds(np.array([2, 9, 11, 30, 3, 17, 3, 21, 3], dtype=np.int32), 5, 9),
-    TokenIds(np.array([2, 17, 3, 12, 3], dtype=np.int32), 3, 5),
-]
-
-
-def scorer() -> PairScorer:
-    return encoder_of(reranker(layers=2).model).eval()
-
-
-def scored(encoder: PairScorer, pairs, perturbation=NO_PERTURBATION) -> torch.Tensor:
-    return encoder(*batch(pairs), perturbation)
-
-
-def test_scores_are_those_of_plain_bert_with_two_segments() -> None:
-    """And a perturbation is added to the composite embeddings."""
-    encoder, added = scorer(), torch.randn(2, 9, 32)
-    added[1, 5:] = 0
-    expected = [pair_score(encoder, p, a[: len(p.ids)]) for p, a in zip(PAIRS, added)]
-    scores = scored(encoder, PAIRS, added)
-    torch.testing.assert_close(scores, torch.stack(expected)[:, None], atol=1e-5, rtol=1e-4)

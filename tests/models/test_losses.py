@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -77,18 +77,19 @@ LOSSES = [
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
 @both_types
 @pytest.mark.parametrize(("loss", "naive"), LOSSES)
-@settings(deadline=None)
 @given(seed=st.integers(0, 99_999), has_edges=st.booleans())
 def test_values_and_gradients(loss: ScoreLoss, naive, dtype, seed: int, has_edges: bool) -> None:
     """Some mentions have no negative. With edges, mentions are sources as well as proxies."""
     rng = np.random.default_rng(seed)
     n, n_proxies, n_others = rng.integers(1, 4), rng.integers(1, 6), rng.integers(3) * has_edges
-    mentions, proxies = rng.normal(size=(n + n_others, 4)), rng.normal(size=(n_proxies, 4))
-    mentions, proxies = (
-        (v / np.linalg.norm(v, axis=1, keepdims=True)).astype(dtype) for v in (mentions, proxies)
-    )
+    drawn = rng.normal(size=(n + n_others, 4)), rng.normal(size=(n_proxies, 4))
+    mentions, proxies = (unit(vectors).astype(dtype) for vectors in drawn)
     columns = n_proxies + (n + n_others) * has_edges
     targets = Targets(rng.integers(columns, size=n), rng.random((n, columns)) < rng.random())
     targets.negatives[np.arange(n), targets.positive] = False
@@ -132,10 +133,7 @@ def first_batch(level: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Ta
     negatives = rng.random((8, 12)) < 0.7
     negatives[np.arange(8), positive] = False
     negatives[3] = False  # a mention without negatives
-    mentions, entities = (
-        v / np.linalg.norm(v, axis=1, keepdims=True) for v in (mentions, entities)
-    )
-    return mentions, entities, Targets(positive, negatives)
+    return unit(mentions), unit(entities), Targets(positive, negatives)
 
 
 def naive_pull_and_push(
@@ -242,22 +240,19 @@ def naive_pair_loss(vectors: np.ndarray, golds: list[tuple[int, ...]], scale: fl
     return sum(losses) / len(losses) if losses else 0.0
 
 
-@settings(deadline=None)
 @given(GOLDS, st.integers(0, 99), st.sampled_from([1.0, 8.0]), st.sampled_from([1.0, 0.5]))
 def test_the_loss_is_that_of_loops(golds, seed, scale, weight) -> None:
     vectors = np.random.default_rng(seed).normal(size=(len(golds), 3)) / 2
     gradient, loss = MentionPairLoss(scale, weight)(vectors, golds)
-    assert loss == pytest.approx(
-        weight * naive_pair_loss(vectors, golds, scale), rel=1e-6, abs=1e-8
-    )
+    expected = weight * naive_pair_loss(vectors, golds, scale)
+    assert loss == pytest.approx(expected, rel=1e-6, abs=1e-8)
     assert gradient.shape == vectors.shape and gradient.dtype == vectors.dtype
     for i in range(len(golds)):  # central differences
         step = np.zeros_like(vectors)
         step[i, 0] = 1e-5
-        slope = naive_pair_loss(vectors + step, golds, scale) - naive_pair_loss(
-            vectors - step, golds, scale
-        )
-        assert gradient[i, 0] == pytest.approx(weight * slope / 2e-5, rel=1e-4, abs=1e-6)
+        above, below = (naive_pair_loss(v, golds, scale) for v in (vectors + step, vectors - step))
+        slope = weight * (above - below) / 2e-5
+        assert gradient[i, 0] == pytest.approx(slope, rel=1e-4, abs=1e-6)
 
 
 # Tags of which several may be right
@@ -268,7 +263,7 @@ def test_the_loss_is_minus_the_log_of_the_summed_probability() -> None:
     scores = rng.normal(size=(6, 5)).astype(np.float32)
     allowed = rng.random((6, 5)) < 0.5
     allowed[:, 0] = True
-    p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    allowed[5] = True  # a word of which nothing is known
 
     def naive(scores: np.ndarray) -> float:
         p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
@@ -281,11 +276,4 @@ def test_the_loss_is_minus_the_log_of_the_summed_probability() -> None:
         moved[place] += 1e-5
         slope = (naive(moved) - naive(scores.astype(np.float64))) / 1e-5
         assert gradient[place] == pytest.approx(slope, abs=1e-4)
-    assert np.allclose(
-        gradient, (p - p * allowed / (p * allowed).sum(1, keepdims=True)) / 6, atol=1e-6
-    )
-
-
-def test_a_word_of_which_nothing_is_known_teaches_nothing() -> None:
-    loss, gradient = summed_loss(np.ones((2, 3), np.float32), np.ones((2, 3), dtype=bool))
-    assert loss == pytest.approx(0, abs=1e-6) and np.allclose(gradient, 0, atol=1e-7)
+    assert np.allclose(gradient[5], 0, atol=1e-7)  # it teaches nothing

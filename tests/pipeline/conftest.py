@@ -51,6 +51,7 @@ CONFIG: dict[str, Any] = {
     },
     "negatives": {"@misc": "spacy-pel.RandomNegatives.v1", "n": 7, "in_batch": True},
 }
+SCRATCH = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}
 RERANK = 4
 
 
@@ -115,13 +116,18 @@ def train(nlp: Language, steps: int, drop: float = 0.0, rate: float = 0.005) -> 
     return [loss["proxy_linker"] for loss in losses]
 
 
-def saved(nlp: Language, kb: Path, folder: Path) -> Trained:
-    """The trained linker, its KB with its vectors, and the pipeline as saved in the folder."""
+def embedded(nlp: Language, kb: Path) -> Language:
+    """The pipeline, whose linker has learnt, with the vectors of its KB."""
     linker = nlp.get_pipe("proxy_linker")
     linker.finish_training()
     embed_kb(kb, linker)
     linker.set_kb(kb)
-    nlp.to_disk(folder / "pipeline")
+    return nlp
+
+
+def saved(nlp: Language, kb: Path, folder: Path) -> Trained:
+    """The trained linker, its KB with its vectors, and the pipeline as saved in the folder."""
+    embedded(nlp, kb).to_disk(folder / "pipeline")
     return Trained(nlp, folder / "pipeline", kb)
 
 

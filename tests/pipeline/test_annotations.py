@@ -49,11 +49,6 @@ def test_types_and_codes_are_those_of_the_entity_that_is_named(tmp_path: Path) -
 # kb_ents, against scispaCy's loop in plain Python
 
 
-@pytest.fixture(scope="module")
-def whole_kb(tiny_kb: Path) -> KnowledgeBase:
-    return KnowledgeBase.open(tiny_kb)
-
-
 @st.composite
 def some_links(draw) -> Links:
     """Links to the entities of ``tiny_kb``, of which two have definitions."""
@@ -118,9 +113,6 @@ def test_a_threshold_that_empties_most_mentions_warns(whole_kb: KnowledgeBase) -
 def test_scispacys_settings_without_meaning_name_the_remedy(config, message) -> None:
     with pytest.raises(PelError, match=message):
         spacy.blank("en").add_pipe("proxy_linker", config=config)
-
-
-# The attributes of spans
 
 
 def test_spans_share_no_attribute_and_candidates_are_kept_in_columns() -> None:

@@ -7,9 +7,8 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_pel.kb import SearchFilter
-from spacy_pel.pipeline.doc_mentions import long_forms, mentions_in_context, search_filters
-from spacy_pel.reading.mention import DocumentContext, MentionInContext
+from spacy_pel.pipeline.doc_mentions import long_forms, mentions_in_context
+from spacy_pel.reading.mention import DocumentContext
 
 TEXT = "Multiple sclerosis (MS) is rare. Lesions of MS were seen."
 
@@ -57,13 +56,3 @@ def test_what_scispacys_detector_has_found_goes_first(doc: Doc) -> None:
     serializable = {"short_text": "MS", "short_start": 9, "short_end": 10, "long_text": "one"}
     doc._.abbreviations = [serializable, {**serializable, "long_text": "two"}]
     assert long_forms(doc, doc.text) == {"MS": "one"}
-
-
-def test_a_label_has_types_of_its_own_within_the_sources_of_all() -> None:
-    mentions = [MentionInContext("A b", 0, 1), MentionInContext("A b", 2, 3)]
-    labels = ["TERM", "OTHER"]
-    found = search_filters(mentions, labels, ["Gene"], ["MSH"], {"TERM": ["Disease"]})
-    assert found == [SearchFilter((kind,), ("MSH",)) for kind in ("Disease", "Gene")]
-    assert search_filters(mentions, labels, None, None, None) is None
-    blank = MentionInContext("A b", 1, 2)  # finds nothing
-    assert search_filters([blank], labels, None, None, None) == [SearchFilter(ids=("",))]

@@ -12,7 +12,7 @@ from spacy_pel.errors import PelError
 
 from ..conftest import contents
 from ..training.problem import same, weights
-from .conftest import CONFIG, TRAIN, Trained, examples, mentions_of, train, untrained
+from .conftest import CONFIG, SCRATCH, TRAIN, Trained, examples, mentions_of, train, untrained
 
 SENTENCES = {
     "@architectures": "spacy-pel.BiEncoder.v1",
@@ -72,9 +72,6 @@ def test_the_mention_tower_learns_and_the_kb_stays_as_it_is(
     again.update(examples(again), sgd=again.resume_training())
     assert same(towers(again)[1], teacher) and not same(towers(again)[0], mentions)
     assert n_right(again) > 0  # the KB fits
-
-
-SCRATCH = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from .conftest import (
     CONFIG,
     PLAIN,
     PROBLEM,
+    SCRATCH,
     TRAIN,
     Trained,
     linked,
@@ -75,8 +76,7 @@ def BareEncoder(encoder: EncoderSource, entity_length: int = 32) -> Model:
 def trained_with(tmp_path_factory, steps: int, **model: Any) -> Trained:
     folder = tmp_path_factory.mktemp("kinds")
     kb = build_kb(PROBLEM, folder / "kb").path
-    scratch = {"@misc": "spacy-pel.ScratchEncoder.v1", **CONFIG["model"]["encoder"]}
-    nlp = untrained(kb, {**CONFIG, "model": {"encoder": scratch, **model}})
+    nlp = untrained(kb, {**CONFIG, "model": {"encoder": SCRATCH, **model}})
     train(nlp, steps)
     return saved(nlp, kb, folder)
 

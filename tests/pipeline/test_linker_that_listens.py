@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.language import Language
+from spacy.pipeline.tok2vec import DEFAULT_TOK2VEC_MODEL
 from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.errors import PelError
@@ -19,19 +20,11 @@ from spacy_pel.pipeline.doc_mentions import read_documents
 from spacy_pel.reading.mention import MentionInContext
 
 from ..towers import save_bert
-from .conftest import CONFIG, PROBLEM, TRAIN, examples, linked, mentions_of
+from .conftest import CONFIG, PROBLEM, TRAIN, embedded, examples, linked, mentions_of, train
 
 WIDTH = 24
-TOK2VEC = {
-    "@architectures": "spacy.HashEmbedCNN.v2",
-    "width": WIDTH,
-    "depth": 1,
-    "embed_size": 300,
-    "window_size": 2,
-    "maxout_pieces": 2,
-    "subword_features": True,
-    "pretrained_vectors": None,
-}
+OWN = {"width": WIDTH, "depth": 1, "embed_size": 300, "window_size": 2}
+TOK2VEC = {**DEFAULT_TOK2VEC_MODEL, **OWN}
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "tok2vec"}
 
 
@@ -69,19 +62,8 @@ def weights(nlp: Language, name: str) -> np.ndarray:
 @pytest.fixture(scope="module")
 def trained(kb: Path) -> Language:
     nlp = pipeline(kb, "tok2vec", TOK2VEC, LISTENER)
-    optimizer = Adam(0.005)
-    for _ in range(60):
-        nlp.update(examples(nlp), sgd=optimizer, drop=0.0)
+    train(nlp, 60)
     return embedded(nlp, kb)
-
-
-def embedded(nlp: Language, kb: Path) -> Language:
-    """The pipeline, whose linker has learnt, with the vectors of its KB."""
-    linker = nlp.get_pipe("proxy_linker")
-    linker.finish_training()
-    embed_kb(kb, linker)
-    linker.set_kb(kb)
-    return nlp
 
 
 def test_it_learns_and_batches_do_not_matter(trained: Language) -> None:
@@ -101,10 +83,9 @@ def test_saved_loaded_and_sourced_it_is_the_same(trained: Language, tmp_path: Pa
     for name in ("tok2vec", "proxy_linker"):
         sourced.add_pipe(name, source=nlp)
     # As spaCy sends it to a process that is not forked.
-    spawned = pickle.loads(pickle.dumps(nlp.get_pipe("proxy_linker")))
-    assert spawned.model.get_ref("tok2vec") and len(spawned.kb) == len(
-        nlp.get_pipe("proxy_linker").kb
-    )
+    linker = nlp.get_pipe("proxy_linker")
+    spawned = pickle.loads(pickle.dumps(linker))
+    assert spawned.model.get_ref("tok2vec") and len(spawned.kb) == len(linker.kb)
     assert linked(nlp) == linked(sourced) == linked(trained)
 
 
@@ -177,9 +158,7 @@ def test_the_code_of_the_page_shares_a_transformer(
     nlp = made["nlp"]
     nlp.initialize(lambda: examples(nlp))
     before = weights(nlp, "transformer")
-    optimizer = Adam(0.005)
-    for _ in range(2):
-        nlp.update(examples(nlp), sgd=optimizer)
+    train(nlp, 2)
     assert (weights(nlp, "transformer") != before).any()
     embedded(nlp, build_kb(PROBLEM, tmp_path / "kb").path)
     blank, empty, _ = nlp.pipe([nlp.make_doc("  "), nlp.make_doc(""), *mentions_of(nlp, TRAIN[:1])])

@@ -23,9 +23,6 @@ def expected(reranked: Trained) -> list[list[Any]]:
     return linked(reranked.nlp)
 
 
-# In use
-
-
 def test_it_learns(trained: Trained, expected) -> None:
     golds = [id for _, mentions in TRAIN for id in mentions.values()]
     right = [id == gold for (id, *_), gold in zip(expected, golds) if gold != "NIL"]
@@ -60,9 +57,6 @@ def test_a_ranking_is_of_so_many_candidates(reranked: Trained) -> None:
     assert None not in {probability for *_, probability, _ in linked(nlp)}
     linker.rerank = 3
     assert {probability for *_, probability, _ in linked(nlp)} == {None}
-
-
-# Training
 
 
 def test_the_reranker_alone_is_trained(trained: Trained) -> None:
@@ -101,9 +95,6 @@ def test_training_needs_a_retriever_a_choice_and_vectors(trained: Trained, tmp_p
         with pytest.raises(PelError, match=message):
             nlp = with_reranker(trained, **changes)
             nlp.initialize(lambda nlp=nlp: examples(nlp))
-
-
-# Saving and loading
 
 
 def test_saved_opened_and_sourced_it_is_the_same(reranked, expected, tmp_path: Path) -> None:

@@ -89,9 +89,6 @@ def test_new_weights_drop_what_was_fitted_and_keep_the_configs_threshold(
     assert (linker.nil_threshold, linker.ranking) == (named, None)
 
 
-# Labels
-
-
 def linked(nlp: Language, *labels: str) -> Doc:
     """A doc with a mention of each label, linked."""
     doc = Doc(nlp.vocab, words=["MS"] * len(labels))

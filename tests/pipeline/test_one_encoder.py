@@ -14,8 +14,8 @@ from spacy_pel.pipeline.pipelines import read_by_upstream
 from spacy_pel.reading.entity_texts import EntityText
 from spacy_pel.training.optimizer import AdamW
 
-from .conftest import CONFIG, TRAIN, examples, mentions_of, results
-from .test_linker_that_listens import embedded, pipeline, weights
+from .conftest import CONFIG, TRAIN, embedded, examples, mentions_of, results
+from .test_linker_that_listens import pipeline, weights
 
 RECOGNISER = {"length": 32, "encoder": CONFIG["model"]["encoder"]}
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "kb_ner"}

@@ -3,14 +3,13 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import spacy
 from spacy.tokens import DocBin
 
+from ..conftest import run_python
 from ..rankings import ranking_by_score
 from .conftest import TRAIN, Trained, linked, mentions_of
 
@@ -20,25 +19,21 @@ import json, sys
 import spacy
 from spacy.tokens import DocBin
 
-def found(nlp, docs, n_process):
-    docs = DocBin().from_disk(docs).get_docs(nlp.vocab)
-    return [
-        [e.kb_id_, e._.kb_score, e._.kb_probability, list(e._.kb_candidates)]
-        for doc in nlp.pipe(docs, n_process=n_process, batch_size=7)
-        for e in doc.ents
-    ]
-
-if __name__ == "__main__":
-    assert "spacy_pel" not in sys.modules  # the name is found without an import
-    linker = spacy.blank("en").add_pipe("proxy_linker", config={"candidates": 7})
-    assert linker.candidates == 7 and linker.overwrite
-    assert "faiss" not in sys.modules
-    docs, *folders = sys.argv[1:]
-    linked = []
-    for folder in folders:
-        nlp = spacy.load(folder)
-        linked.append([found(nlp, docs, n_process) for n_process in (1, 2)])
-    print(json.dumps(linked))
+assert "spacy_pel" not in sys.modules  # the name is found without an import
+linker = spacy.blank("en").add_pipe("proxy_linker", config={"candidates": 7})
+assert linker.candidates == 7 and linker.overwrite
+assert "faiss" not in sys.modules
+docs, *folders = sys.argv[1:]
+linked = []
+for nlp in map(spacy.load, folders):
+    for n_process in (1, 2):
+        given = DocBin().from_disk(docs).get_docs(nlp.vocab)
+        linked.append([
+            [e.kb_id_, e._.kb_score, e._.kb_probability, list(e._.kb_candidates)]
+            for doc in nlp.pipe(given, n_process=n_process, batch_size=7)
+            for e in doc.ents
+        ])
+print(json.dumps(linked))
 """
 
 
@@ -60,19 +55,11 @@ def test_they_give_the_same(trained: Trained, reranked: Trained, tmp_path: Path)
     before.rename(after)  # the pipeline and its KB are moved together
 
     DocBin(docs=mentions_of(spacy.blank("en"), TRAIN)).to_disk(tmp_path / "docs.spacy")
-    (tmp_path / "script.py").write_text(SCRIPT)
     folders = [after / "linker", tmp_path / "onnx", reranked.path]
     # With threads in the parent: a fork inherits the pools but not their threads.
-    run = subprocess.run(
-        [sys.executable, "script.py", "docs.spacy", *map(str, folders)],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "2"},
-    )
-    assert run.returncode == 0, run.stderr
-    for (alone, shared), own in zip(json.loads(run.stdout), expected, strict=True):
+    own = {**os.environ, "OMP_NUM_THREADS": "2"}
+    found = json.loads(run_python(SCRIPT, tmp_path / "docs.spacy", *folders, env=own))
+    for alone, shared, own in zip(found[::2], found[1::2], expected, strict=True):
         assert shared == alone
         assert [id for id, *_ in alone] == [id for id, *_ in own]
         assert [score for _, score, *_ in alone] == pytest.approx([s for _, s, *_ in own], abs=1e-5)

@@ -20,9 +20,6 @@ def linker(trained: Trained):
     return trained.nlp.get_pipe("proxy_linker")
 
 
-# Config
-
-
 def test_the_config_of_a_pipeline_is_complete() -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("proxy_linker")
@@ -60,9 +57,6 @@ def test_a_wrong_type_or_an_unknown_key_or_choice_is_refused(config) -> None:
         spacy.blank("en").add_pipe("proxy_linker", config=config)
 
 
-# What it needs
-
-
 def test_without_weights_or_a_kb_it_says_what_to_do(linker, tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     bare = nlp.add_pipe("proxy_linker")
@@ -88,9 +82,6 @@ def test_a_kb_without_the_vectors_of_this_encoder_is_refused(tiny_nlp, bare_kb, 
     embed_kb(bare_kb.path, linker)
     linker.set_kb(bare_kb.path)
     assert linker(mentions_of(tiny_nlp)[0]).ents[0].kb_id_ in bare_kb
-
-
-# Linking
 
 
 def test_what_is_written_are_the_candidates_of_an_exhaustive_search(

@@ -63,9 +63,6 @@ def test_training_reads_acronyms_as_linking_does(trained: Trained, resolve: bool
     assert [mention.surface for mention in seen] == [read]
 
 
-# Which entities are searched
-
-
 def found_ids(nlp: Language) -> set[str]:
     doc = with_mentions(nlp, "The peptide was counted with MS.", {"MS": ""})
     return {candidate["id"] for candidate in candidates(nlp, doc)}
@@ -82,6 +79,9 @@ def test_a_pipeline_is_confined_to_types_and_a_label_to_its_own(nlp: Language) -
     assert found_ids(nlp) == {"C02"}
     linker.label_types, linker.types = None, ["Gene"]
     with pytest.raises(PelError, match="no semantic type 'Gene'"):
+        found_ids(nlp)
+    linker.label_types, linker.sources = {"TERM": ["Procedure"]}, ["MSH"]
+    with pytest.raises(PelError, match="no entity comes from 'MSH'"):  # also of a label's types
         found_ids(nlp)
 
 

@@ -95,9 +95,6 @@ def test_nothing_to_score(bare_kb: KnowledgeBase) -> None:
         assert scores["mentions"] == 0 and scores["nel_recall_at_1"] is None
 
 
-# NIL and probabilities
-
-
 def nil_example(rows: Sequence[tuple[str, str, float, float | None]]) -> Example:
     """A doc whose mentions have gold id, predicted id, score and probability; the best is C01."""
     made = example([gold for gold, *_ in rows], [["C01", "C02"]] * len(rows))

@@ -135,9 +135,6 @@ def test_opened_by_the_name_of_a_package(
     assert taken.to_str() == encoder_of(own).tokenizer.to_str()
 
 
-# What is saved
-
-
 def test_a_part_may_be_left_out_if_loading_is_told(trained: Trained, tmp_path: Path) -> None:
     linker = trained.nlp.get_pipe("proxy_linker")
     linker.to_disk(tmp_path / "linker", exclude=["model", "kb"])
@@ -159,9 +156,6 @@ def test_nothing_is_pickled_and_no_kb_is_copied(trained: Trained) -> None:
         (facts,) = map(json.loads, model.metadata().values())
     (tower,) = facts["encoders"]
     assert json.loads(tower["config"]) and json.loads(tower["tokenizer"])
-
-
-# What the config names
 
 
 def test_a_threshold_named_at_loading_goes_before_the_saved_one(
@@ -211,9 +205,6 @@ def test_a_relative_kb_is_found_from_any_working_directory(
     linker.from_bytes(spacy.load("pipeline").get_pipe("proxy_linker").to_bytes())
     monkeypatch.chdir("/")
     assert linked(nlp) == expected
-
-
-# What is not there
 
 
 def test_a_kb_that_is_gone_is_named_when_it_is_needed(trained: Trained, tmp_path: Path) -> None:

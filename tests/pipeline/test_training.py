@@ -56,9 +56,6 @@ def searched(nlp: Language) -> set[str]:
     return {candidate["id"] for candidate in doc.ents[0]._.kb_candidates}
 
 
-# update
-
-
 def test_losses_and_without_sgd_gradients_add_up(nlp: Language, linker) -> None:
     before, losses = weights(linker), {"other": 1.0}
     assert linker.update(examples(nlp), sgd=None, losses=losses) is losses
@@ -107,9 +104,6 @@ def test_gold_mentions_teach_wherever_they_are(kb: Path) -> None:
     assert losses[0] == losses[1] == losses[2] > 0
 
 
-# Training sessions
-
-
 def test_a_session_searches_the_proxies_as_they_are_and_then_the_kb(tmp_path: Path) -> None:
     kb = build_kb(PROBLEM, tmp_path / "kb").path
     nlp = untrained(kb)
@@ -141,9 +135,6 @@ def test_training_goes_on_from_a_saved_pipeline(trained: Trained) -> None:
     assert max(losses) < 5  # where it began, at first, the loss was ten times that
     assert linker.loss.bias == linker.cfg["loss"]["bias"] == bias
     assert searched(nlp) == {entity.concept_id for entity in PROBLEM}
-
-
-# initialize
 
 
 def test_a_corpus_of_other_identifiers_is_an_error(kb: Path) -> None:
@@ -182,9 +173,6 @@ def test_hard_negatives_are_mined_among_entities_that_dev_has_no_say_in(kb: Path
         assert len(pool.searched.numbers) == count
     assert set(pool_of(dev, mined_entities=1, searched_entities=2).mined.numbers) == trained
     assert set(pool_of(dev).mined.numbers) == everything  # 20,000 by default
-
-
-# spaCy's own training
 
 
 def test_without_examples_the_encoder_is_made_and_nothing_is_trained(tiny_kb: Path) -> None:

@@ -1,6 +1,5 @@
 """Each config that is not the demo's: table 6 of the paper, and its first steps on small data."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.readers import open_source
 from spacy_pel.training.loop import run_training, start_training
 
-from ..conftest import ENTITIES, write_text
+from ..conftest import ENTITIES, records, write_text
 from ..towers import save_bert
 from .downloads import document
 from .papers.test_zeshel import write_zeshel
@@ -63,7 +62,7 @@ def train(config: str, output: Path, changes: dict[str, Any], tower: str = "mode
     }
     loaded = load_config(f"configs/{config}.cfg", overrides=overrides, interpolate=False)
     run_training(start_training(loaded, output))
-    return [json.loads(line) for line in (output / "log.jsonl").read_text("utf8").splitlines()]
+    return records(output / "log.jsonl")
 
 
 def steps_of(log: list[dict]) -> list[dict]:

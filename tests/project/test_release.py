@@ -13,7 +13,6 @@ import texts as release_texts
 import torch
 from safetensors import safe_open
 from spacy.tokens import Span
-from spacy.training import Example
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, BertModel
 
@@ -28,14 +27,8 @@ from spacy_pel.reading.entity_texts import proxy_texts
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
 
 from ..conftest import ENTITIES
-from ..towers import save_bert
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT of three layers."""
-    torch.manual_seed(0)
-    return Path(save_bert(tmp_path_factory.mktemp("bert"), n_layers=3))
+from ..pipeline.conftest import PROBLEM
+from ..pipeline.test_one_encoder import LISTENER, RECOGNISER, pipeline
 
 
 def make_small(bert: Path, folder: Path, **options: object) -> None:
@@ -68,29 +61,17 @@ def test_a_small_encoder_reads_the_texts_as_the_large_one_does(bert: Path, tmp_p
 
 
 def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(tmp_path: Path) -> None:
-    build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
-    both = spacy.blank("en")
-    both.add_pipe("kb_ner", config={"kb": str(tmp_path / "kb")})
-    encoder = {"layers": 1, "width": 32, "heads": 2, "vocab_size": 400, "max_tokens": 64}
-    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 128, "upstream": "kb_ner"}
-    model = {
-        "@architectures": "spacy-pel.SharedEncoder.v1",
-        "tok2vec": listener,
-        "encoder": {"@misc": "spacy-pel.ScratchEncoder.v1", **encoder},
-    }
-    both.add_pipe("proxy_linker", config={"kb": str(tmp_path / "kb"), "model": model})
-    secret = both.make_doc("Xyzzyish headache")
-    gold = Example.from_dict(secret, {"entities": [(9, 17, "Disease")]})
-    gold.reference.ents = [Span(gold.reference, 1, 2, "Disease", kb_id="C05")]
-    both.initialize(lambda: [gold])
+    build_kb(PROBLEM, tmp_path / "kb", sources=["tiny"])
+    both = pipeline(tmp_path / "kb", "kb_ner", RECOGNISER, LISTENER, {"kb": str(tmp_path / "kb")})
+    both.vocab.strings.add("Xyzzyish")
     both.get_pipe("proxy_linker").finish_training()
     both.to_disk(tmp_path / "both")
     release_pipeline.main(tmp_path / "both", tmp_path / "kb", tmp_path / "out")
 
     nlp = spacy.load(tmp_path / "out")
     assert nlp.pipe_names == ["kb_ner", "proxy_linker"]
-    assert "Xyzzyish" in both.vocab.strings and "Xyzzyish" not in nlp.vocab.strings
-    assert nlp.get_pipe("kb_ner").labels == ("Disease",)
+    assert "Xyzzyish" not in nlp.vocab.strings
+    assert nlp.get_pipe("kb_ner").labels == both.get_pipe("kb_ner").labels == ("TERM",)
     embed_kb(tmp_path / "kb", nlp.get_pipe("proxy_linker"))
     assert [token.text for token in nlp.make_doc("MS-induced(")] == ["MS", "-", "induced", "("]
     for name in nlp.pipe_names:
@@ -102,19 +83,17 @@ def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(tmp_pa
             for tensor in tensors
         )
     doc = nlp.make_doc("aspirin")
-    doc.set_ents([Span(doc, 0, 1, "Disease")])
+    doc.set_ents([Span(doc, 0, 1, "TERM")])
     assert nlp(doc).ents[0]._.kb_candidates
 
 
 def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(tmp_path: Path) -> None:
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
     (tmp_path / "lessons.pubtator").write_text("1|t|The MS\n1|a|\n1\t4\t6\tMS\tAcronym\tC01\n\n")
-    (tmp_path / "text.txt").write_text(
-        "Disseminated sclerosis, or multiple sclerosis.\nMy kidney.\n"
-    )
-    release_texts.learn(
-        *(tmp_path / name for name in ("kb", "lessons.pubtator", "text.txt", "made")), names=100
-    )
+    text = "Disseminated sclerosis, or multiple sclerosis.\nMy kidney.\n"
+    (tmp_path / "text.txt").write_text(text)
+    files = (tmp_path / name for name in ("kb", "lessons.pubtator", "text.txt", "made"))
+    release_texts.learn(*files, names=100)
     names, lessons = (
         list(open_corpus(tmp_path / "made" / f"{name}.pubtator").documents())
         for name in ("names", "lessons")

@@ -78,17 +78,13 @@ def walk(text: str, long_forms: dict[str, str], mentions: list[tuple[int, int]])
             short
             for short in sorted(long_forms, key=len, reverse=True)
             if text.startswith(short, i)
-            and not is_word(text[max(i - 1, 0) : i])
-            and not is_word(text[i + len(short) : i + len(short) + 1])
+            and not text[max(i - 1, 0) : i].isalnum()
+            and not text[i + len(short) : i + len(short) + 1].isalnum()
         ]
         end = i + len(here[0]) if here else i + 1
         read_here = here and any(start <= i and end <= last for start, last in mentions)
         yield i, end, long_forms[here[0]] if read_here else text[i:end]
         i = end
-
-
-def is_word(letter: str) -> bool:
-    return letter.isalnum()
 
 
 def test_in_a_text_that_stays_an_acronym_stands_where_its_long_form_does() -> None:

@@ -40,14 +40,7 @@ def test_a_mention_has_the_tokens_that_it_touches(tokens, data) -> None:
         assert 0 <= first < last <= len(offsets)
 
 
-def test_mentions_are_gathered_by_document() -> None:
-    (text, one), (_, other) = document([(0, 2), (1, 2)]), document([(0, 2), (1, 2)])
-    places = [(0, 2, one), (3, 5, other), (3, 5, one)]
-    mentions = [MentionInContext(text, *place) for place in places]
-    found = SharedStatesReader().inputs(mentions)
-    assert [each.mentions.tolist() for each in found] == [[0, 2], [1]]
-    assert [each.spans.tolist() for each in found] == [[[0, 1], [1, 2]], [[1, 2]]]
-    assert [each.document for each in found] == [one, other]
-    for context in (None, DocumentContext()):
-        with pytest.raises(PelError, match="load the whole pipeline"):
-            SharedStatesReader().inputs([MentionInContext("a text", 0, 1, context)])
+@pytest.mark.parametrize("context", [None, DocumentContext()])
+def test_what_was_not_read_is_refused(context: DocumentContext | None) -> None:
+    with pytest.raises(PelError, match="load the whole pipeline"):
+        SharedStatesReader().inputs([MentionInContext("a text", 0, 1, context)])

@@ -4,7 +4,8 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import spacy
 from spacy.language import Language
@@ -15,23 +16,6 @@ from spacy_pel.kb import SemanticType
 UMLS = Path(__file__).parents[2] / "project" / "assets" / "demo" / "umls"
 # What scispaCy's linker calls the demo's knowledge base.
 NAME = "demo"
-
-
-class Index(NamedTuple):
-    """Stands for files that scispaCy would download: those of its index of names."""
-
-    aliases: list[str]
-    vectorizer: Any
-    index: Any
-
-    def get_concept_aliases(self) -> list[str]:
-        return self.aliases
-
-    def get_tfidf_vectorizer(self) -> Any:
-        return self.vectorizer
-
-    def get_ann_index(self, *, ef_search: int = 200) -> Any:
-        return self.index
 
 
 def offer_to_scispacy(kb: KnowledgeBase, folder: Path) -> None:
@@ -47,8 +31,13 @@ def offer_to_scispacy(kb: KnowledgeBase, folder: Path) -> None:
     theirs = UmlsKnowledgeBase(str(folder / "kb.jsonl"), str(folder / "types.tsv"))
     # It refuses to build an index beside a scipy of today, for the sake of saving it alone.
     candidate_generation.scipy_supports_sparse_float16 = lambda: True
-    index = Index(*candidate_generation.create_tfidf_ann_index(None, theirs))
-    candidate_generation.DEFAULT_PATHS[NAME] = index
+    aliases, vectorizer, index = candidate_generation.create_tfidf_ann_index(None, theirs)
+    # In place of files that scispaCy would download.
+    candidate_generation.DEFAULT_PATHS[NAME] = SimpleNamespace(
+        get_concept_aliases=lambda: aliases,
+        get_tfidf_vectorizer=lambda: vectorizer,
+        get_ann_index=lambda *, ef_search=200: index,
+    )
     candidate_generation.DEFAULT_KNOWLEDGE_BASES[NAME] = lambda: theirs
 
 

@@ -1,6 +1,7 @@
 """``resolve_abbreviations`` with scispaCy's own AbbreviationDetector."""
 
 import pytest
+import spacy
 
 from spacy_pel.pipeline.doc_mentions import mentions_in_context
 
@@ -12,26 +13,15 @@ TEXT = (
 )
 
 
-@pytest.fixture
-def marked(pipeline):
-    """A pipeline that marks the abbreviations of TEXT as mentions; ``True``: serializably."""
-
-    def build(make_serializable: bool, *linkers: str, **settings):
-        nlp = pipeline(*linkers, **settings)
-        nlp.remove_pipe("abbreviation_detector")
-        config = {"make_serializable": make_serializable}
-        nlp.add_pipe("abbreviation_detector", config=config, first=True)
-        ruler = nlp.get_pipe("entity_ruler")
-        ruler.clear()
-        ruler.add_patterns([{"label": "ENTITY", "pattern": short} for short in ("SBMA", "AR")])
-        return nlp
-
-    return build
-
-
 @pytest.mark.parametrize("make_serializable", [False, True])
-def test_a_short_form_is_encoded_as_its_long_form(marked, make_serializable) -> None:
-    doc = marked(make_serializable)(TEXT)
+def test_a_short_form_is_encoded_as_its_long_form(make_serializable: bool) -> None:
+    import scispacy.abbreviation  # noqa: F401  (it registers the component)
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("abbreviation_detector", config={"make_serializable": make_serializable})
+    patterns = [{"label": "ENTITY", "pattern": short} for short in ("SBMA", "AR")]
+    nlp.add_pipe("entity_ruler").add_patterns(patterns)
+    doc = nlp(TEXT)
     assert [ent.text for ent in doc.ents] == ["SBMA", "AR", "SBMA", "AR"]
     mentions = mentions_in_context(doc, doc.ents, None, True)
     long = "Spinal and bulbar muscular atrophy"

@@ -35,15 +35,10 @@ def test_a_program_checks_and_grounds(tiny_folder: Path) -> None:
     for tool in listed.tools:
         arguments = tool.input_schema["properties"].values()
         assert tool.description and all(argument["description"] for argument in arguments)
-    verdicts = checked.structured_content["result"]
-    assert [(v["verdict"], v["proposed"]) for v in verdicts] == [
-        ("other name", "C05"),
-        ("right", "C01"),
-    ]
-    assert [[m["id"] for m in own] for own in grounded.structured_content["result"]] == [
-        ["C05"],
-        ["C01"],
-    ]
+    verdicts = [(v["verdict"], v["proposed"]) for v in checked.structured_content["result"]]
+    assert verdicts == [("other name", "C05"), ("right", "C01")]
+    meanings = [[m["id"] for m in own] for own in grounded.structured_content["result"]]
+    assert meanings == [["C05"], ["C01"]]
     for answer in wrong:
         assert answer.is_error and "validation error" in answer.content[0].text
 

@@ -155,9 +155,8 @@ def test_what_is_corrected_is_gold_also_from_the_whole_kb(
     page.locator(".mention", has_text="MS").click()
     assert page.locator("#candidates b").count() == 1
     page.fill("#search", "no such thing")
-    playwright.expect(page.locator("#found-status")).to_contain_text(
-        "No name in the knowledge base"
-    )
+    status = page.locator("#found-status")
+    playwright.expect(status).to_contain_text("No name in the knowledge base")
     page.fill("#search", "rheumatoid ARTHRITIS")
     page.locator("#found b", has_text="rheumatoid arthritis").click()
     assert "Of the joints." in page.locator("#found dd").first.text_content()
@@ -210,6 +209,5 @@ def test_errors_in_plain_words(make_app, serve, visit) -> None:
     assert page.text_content("#error") == "301 characters of text; at most 300 are taken."
     page.route("**/link", lambda route: route.abort())
     page.get_by_role("button", name="Link", exact=True).click()
-    playwright.expect(page.locator("#error")).to_have_text(
-        "The server cannot be reached. Is it still running?"
-    )
+    said = "The server cannot be reached. Is it still running?"
+    playwright.expect(page.locator("#error")).to_have_text(said)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import httpx
 import pytest
 from fastapi.testclient import TestClient
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
@@ -194,7 +194,6 @@ def taken(items: Sequence[tuple[str, int]], together: int = 0) -> tuple[list[lis
     return calls, asyncio.run(ask())
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.integers(0, 9000),
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9000)), max_size=12),

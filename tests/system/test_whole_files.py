@@ -60,7 +60,9 @@ def state(out: Path) -> str:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
 @pytest.mark.parametrize("has_exchange", [True, False])
 def test_killed_at_each_step(tmp_path: Path, has_exchange: bool) -> None:
-    if has_exchange and not exchanges(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir(), second.mkdir()
+    if has_exchange and not whole_files._exchanged(first, second):
         pytest.skip("the system cannot exchange two names")
     run_python(KILLER, tmp_path, has_exchange, cwd=Path(__file__).parents[2])
     steps = sorted(tmp_path.glob("step*"), key=lambda path: int(path.name.removeprefix("step")))
@@ -73,13 +75,6 @@ def test_killed_at_each_step(tmp_path: Path, has_exchange: bool) -> None:
     states = [state(out) for out in outs]
     assert len(states) > 5 and states == sorted(states, reverse=True)  # the old ones, the new ones
     assert set(states) == {"old", "new"}
-
-
-def exchanges(folder: Path) -> bool:
-    first, second = folder / "first", folder / "second"
-    first.mkdir()
-    second.mkdir()
-    return whole_files._exchanged(first, second)
 
 
 def test_all_is_on_the_disk_before_it_is_in_its_place(

@@ -1,5 +1,6 @@
 """A training so small that it takes a second: texts of a KB of 37 entities, and a config."""
 
+import copy
 import json
 import sys
 from io import StringIO
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import spacy
 from spacy.language import Language
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as spacy_train
@@ -19,43 +21,28 @@ from spacy_pel.training.loop import TrainingRun, start_training
 from ..conftest import pubtator
 from ..pipeline.conftest import TRAIN
 
-CONFIG: dict[str, Any] = {
-    "nlp": {"lang": "en", "pipeline": ["proxy_linker"]},
-    "components": {
-        "proxy_linker": {
-            "factory": "proxy_linker",
-            "candidates": 10,
-            "regularizer": None,
-            "model": {
-                "@architectures": "spacy-pel.BiEncoder.v1",
-                "mention_length": 24,
-                "entity_length": 24,
-                "encoder": {
-                    "@misc": "spacy-pel.ScratchEncoder.v1",
-                    **{"layers": 1, "width": 16, "heads": 2, "vocab_size": 300, "max_tokens": 32},
-                },
-            },
-            "negatives": {
-                "@misc": "spacy-pel.MixedNegatives.v1",
-                **{"n": 6, "p": 0.5, "refresh": 2, "in_batch": True},
-            },
-        }
+LINKER: dict[str, Any] = {
+    "candidates": 10,
+    "regularizer": None,
+    "model": {
+        "mention_length": 24,
+        "entity_length": 24,
+        "encoder": {"layers": 1, "width": 16, "heads": 2, "vocab_size": 300, "max_tokens": 32},
     },
-    "training": {
-        **{
-            "seed": 3,
-            "dropout": 0.1,
-            "accumulate_gradient": 2,
-            "max_steps": 5,
-            "eval_frequency": 2,
-        },
-        "batcher": {"@batchers": "spacy.batch_by_sequence.v1", "size": 4},
-        "optimizer": {
-            "@optimizers": "spacy-pel.AdamW.v1",
-            "learn_rate": {
-                "@schedules": "warmup_linear.v1",
-                **{"warmup_steps": 2, "total_steps": 8, "initial_rate": 0.01},
-            },
+    "negatives": {
+        "@misc": "spacy-pel.MixedNegatives.v1",
+        **{"n": 6, "p": 0.5, "refresh": 2, "in_batch": True},
+    },
+}
+TRAINING: dict[str, Any] = {
+    **{"seed": 3, "dropout": 0.1, "accumulate_gradient": 2, "max_steps": 5},
+    "eval_frequency": 2,
+    "batcher": {"@batchers": "spacy.batch_by_sequence.v1", "size": 4},
+    "optimizer": {
+        "@optimizers": "spacy-pel.AdamW.v1",
+        "learn_rate": {
+            "@schedules": "warmup_linear.v1",
+            **{"warmup_steps": 2, "total_steps": 8, "initial_rate": 0.01},
         },
     },
 }
@@ -63,8 +50,10 @@ CONFIG: dict[str, Any] = {
 
 def write_config(folder: Path, kb: Path, train=TRAIN, dev=TRAIN[3:8], **changes: Any) -> Path:
     """A config and its corpora in the folder; changes: by the settings' full names."""
-    config = Config(CONFIG).copy()
-    config["components"]["proxy_linker"]["kb"] = str(kb)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", config={**LINKER, "kb": str(kb)})
+    config = Config(nlp.config).copy()
+    config["training"].update(copy.deepcopy(TRAINING))
     config["corpora"] = {}
     for name, texts in (("train", train), ("dev", dev)):
         path = folder / f"{name}.pubtator"
@@ -81,10 +70,6 @@ def write_config(folder: Path, kb: Path, train=TRAIN, dev=TRAIN[3:8], **changes:
     return folder / "config.cfg"
 
 
-def initialized(config: Path) -> Language:
-    return init_nlp(load_config(config, interpolate=False))
-
-
 def training_run(config: Path, output: Path) -> TrainingRun:
     """A run at its beginning, or at the checkpoint in the folder if there is one."""
     return start_training(load_config(config, interpolate=False), output, resume=True)
@@ -93,7 +78,8 @@ def training_run(config: Path, output: Path) -> TrainingRun:
 def train_by_spacy(config: Path, output: Path) -> Language:
     """What ``spacy train`` does."""
     output.mkdir()
-    return spacy_train(initialized(config), output, stdout=StringIO(), stderr=sys.stderr)[0]
+    nlp = init_nlp(load_config(config, interpolate=False))
+    return spacy_train(nlp, output, stdout=StringIO(), stderr=sys.stderr)[0]
 
 
 def weights(tower: Tower) -> dict[str, np.ndarray]:

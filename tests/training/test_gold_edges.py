@@ -136,8 +136,9 @@ def expected(number: int, members: list[int]) -> int:
 def test_positives_are_the_sources_of_edges() -> None:
     numbers = [*range(6), 0]
     clusters = [CLUSTERS[MENTIONS[n].golds[0]] for n in numbers]
-    found = sources(Arborescence(), numbers)
+    found = sources(Arborescence(refresh=9), numbers)
     assert found == [expected(n, cluster) for n, cluster in zip(numbers, clusters)]
+    assert POOL.ages == [9]
     assert found[5] == ENTITY and len(set(found)) > 2  # mentions as well as the entity
     random = {tuple(sources(Arborescence("random"), numbers, seed)) for seed in range(40)}
     for place, (number, cluster) in enumerate(zip(numbers, clusters)):
@@ -147,11 +148,3 @@ def test_positives_are_the_sources_of_edges() -> None:
         pairs = [expected(number, sorted([number, other])) for other in others] or [ENTITY]
         assert sources(Arborescence("nearest"), numbers)[place] == pairs[0]
         assert {one[place] for one in random} == set(pairs)
-
-
-def test_negatives_are_the_nearest_mentions_of_others() -> None:
-    edges = Arborescence(negatives=2, refresh=9)([1, 5, 0], POOL, np.random.default_rng(0))
-    read = np.array([1, 5, 0, *edges.others])
-    for number, row in zip([1, 5, 0], edges.negatives, strict=True):
-        assert set(read[row]) == set(others_of(number, POOL.mentions.vectors)[:2])
-    assert POOL.ages[-1] == 9

@@ -8,7 +8,7 @@ import torch
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.kb import KnowledgeBase, build_kb
+from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.entity_texts import SINGLE_ROWS, EntityText, proxy_texts
 from spacy_pel.training.pool import Pool, Row, StoredRows
@@ -19,17 +19,10 @@ from .kbs import ENTITIES, embedded_kb, encoded_pool, ranking
 N_ROWS = [len(entity.names) for entity in ENTITIES]
 
 
-@pytest.fixture(scope="module")
-def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
-    return build_kb(ENTITIES, tmp_path_factory.mktemp("pool") / "kb")
-
-
 @pytest.fixture
 def linker() -> Retriever:
     return retriever(shared=False)
 
-
-# Found
 
 GOLDS = [frozenset({0}), frozenset({1, 0, 3}), frozenset({2}), frozenset({99})]
 
@@ -110,9 +103,6 @@ def test_rows_are_encoded_when_they_are_old_enough(kb: KnowledgeBase, linker: Re
     for _ in range(2):  # a search wants the weights as they are
         pool.search(vectors, 1)
         assert pool.encoded == 4 * sum(N_ROWS)
-
-
-# Drawn
 
 
 def naive_positive_row(row_kind: str, dropout: float, surface: str, number: int, rng) -> Row:

@@ -4,13 +4,13 @@ import logging
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking.reranker import Reranker
 from spacy_pel.models.adversarial import FGSM
@@ -21,21 +21,11 @@ from spacy_pel.training.reranker_trainer import RerankerTrainer, with_gold
 from spacy_pel.training.trainer import StepLoss
 
 from ..towers import MENTIONS, pair_score, reranker
-from .kbs import assert_same_gradients
+from . import kbs
+from .kbs import ENTITIES, assert_same_gradients
 
-ENTITIES = [
-    Entity("C0", "Multiple sclerosis", ("MS",), ("Disease",), "Of the nerves."),
-    Entity("C1", "Mass spectrometry", ("MS",), ("Procedure",)),
-    Entity("C2", "Mitral stenosis", (), ("Disease",)),
-    Entity("C3", "Aspirin"),
-    Entity("C4", "murmur of the heart"),
-]
-GOLD = [
-    GoldMention(MENTIONS[0], (0,)),
-    GoldMention(MENTIONS[1], (1, 4)),
-    GoldMention(MENTIONS[2], (2,)),
-    GoldMention(MENTIONS[3], (3,)),
-]
+GOLD = [*kbs.GOLD]
+GOLD[1] = GoldMention(MENTIONS[1], (1, 4))
 # What the retriever finds for each; the last mention's gold is not among it, the third's is alone.
 FOUND = np.array([[1, 0, 2], [4, 1, 3], [2, -1, -1], [4, 0, 1]])
 SCORES = np.where(FOUND < 0, -np.inf, [[0.9, 0.6, 0.2]]).astype(np.float32)
@@ -65,11 +55,6 @@ class FixedSearch:
         self.searched.append(len(vectors))
         places = vectors[:, 0].astype(int)
         return Candidates(FOUND[places][:, :k], SCORES[places][:, :k])
-
-
-@pytest.fixture(scope="module")
-def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
-    return build_kb(ENTITIES, tmp_path_factory.mktemp("reranker_trainer") / "kb")
 
 
 def trainer(kb: KnowledgeBase, fgsm: FGSM | None = None, seed: int = 0, views=None, **changes):
@@ -173,7 +158,6 @@ def test_where_there_is_nothing_to_learn_it_says_so(kb) -> None:
         trainer(kb).retrieve(GOLD[3:])
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

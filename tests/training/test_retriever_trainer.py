@@ -6,7 +6,7 @@ from thinc.api import Adam
 
 from spacy_pel.architectures import DocumentEncoder, ScratchEncoder, encoder_of
 from spacy_pel.errors import PelError
-from spacy_pel.kb import KnowledgeBase, build_kb
+from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.link import link
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.adversarial import FGSM
@@ -25,12 +25,7 @@ from spacy_pel.training.pool import GoldMentions
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
 from ..towers import MENTIONS, TEXTS, mention, retriever
-from .kbs import CLUSTERED, ENTITIES, GOLD, encoded_pool
-
-
-@pytest.fixture(scope="module")
-def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
-    return build_kb(ENTITIES, tmp_path_factory.mktemp("trainer") / "kb")
+from .kbs import CLUSTERED, GOLD, encoded_pool
 
 
 def make_trainer(
@@ -106,9 +101,6 @@ def read_in_a_step(trainer: RetrieverTrainer, mentions: list[GoldMention]) -> in
     return sum(counts)
 
 
-# What cannot be trained
-
-
 def documents() -> Retriever:
     model = DocumentEncoder(ScratchEncoder(1, 32, 4, vocab_size=200, max_tokens=48), window=48)
     model.initialize(X=TEXTS)
@@ -131,9 +123,6 @@ def test_what_contradicts_itself_is_refused(kb: KnowledgeBase, given: dict, mess
     make = given.get("linker", lambda: None)
     with pytest.raises(PelError, match=message):
         make_trainer(kb, **{**given, "linker": make()})
-
-
-# Views and pairs
 
 
 def named(name: str, number: int) -> GoldMention:

@@ -14,9 +14,9 @@ from spacy_pel.system import xml_elements
 
 from ...conftest import write_text
 from ...growth import assert_linear
-from .ontologies import OWL
 from .test_mesh import descriptor
-from .umls import conso, sty, write
+from .test_ontologies import OWL
+from .test_rrf import conso, sty, write
 
 FLIPS = 16
 LIMIT = 2**16

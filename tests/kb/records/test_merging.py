@@ -6,7 +6,7 @@ from functools import reduce
 from itertools import chain
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
@@ -63,7 +63,6 @@ names = st.lists(st.text("xyz", min_size=1, max_size=3), max_size=3).map(tuple)
 entities = st.tuples(ids, st.text("xyz", min_size=1), names).map(lambda fields: Entity(*fields))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(entities, max_size=20), st.dictionaries(ids, ids, max_size=8))
 def test_like_a_merge_in_memory(records: list[Entity], mapping: dict[str, str]) -> None:
     groups = defaultdict(list)

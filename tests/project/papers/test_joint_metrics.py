@@ -17,7 +17,7 @@ from spacy_pel.linking.clusters import Clusters
 from spacy_pel.pipeline.annotations import CorpusMention
 
 from ...conftest import ENTITIES
-from ...fitting.calibration_corpus import write_repeated_corpus
+from ...fitting.corpora import write_repeated_corpus
 
 
 @pytest.fixture

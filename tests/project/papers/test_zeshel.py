@@ -10,6 +10,8 @@ from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, open_source
 
+from ...conftest import records
+
 WORLDS = {
     "garden": [
         ("G1", "Rose", "Rose The rose is a plant . A Tulip ( flower ) is not ."),
@@ -92,7 +94,7 @@ def test_a_document_is_cut_around_its_mentions(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_fault_is_named(tmp_path: Path, change: dict, message: str) -> None:
     path = write_zeshel(tmp_path) / "mentions" / "test.json"
-    first, *others = [json.loads(line) for line in path.read_text("utf8").splitlines()]
+    first, *others = records(path)
     write_lines(path, [{**first, **change}, *others])
     with pytest.raises(PelError, match=message):
         zeshel.main(tmp_path, tmp_path / "out")

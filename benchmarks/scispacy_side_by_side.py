@@ -1,6 +1,6 @@
 """What both linkers answer, side by side, as the first table of docs/migration.md.
 
-    python -m tests.scispacy.side_by_side PIPELINE
+    python -m benchmarks.scispacy_side_by_side PIPELINE
 
 PIPELINE: a trained "proxy_linker" whose knowledge base is the demo's, such as
 project/training/demo/model-best.
@@ -14,7 +14,7 @@ import typer
 from spacy.language import Language
 from spacy.tokens import Span
 
-from .demo import named_pipeline, offer_to_scispacy
+from tests.scispacy.demo import named_pipeline, offer_to_scispacy
 
 TEXTS = (
     "Plaques on MRI and growing fatigue in a woman with multiple sclerosis (MS). MS is treated.",
