@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import distil
+import fill_types
 import numpy as np
 import pretrain
 import pytest
@@ -21,7 +22,7 @@ from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.documents.document import Document, mention_at
 from spacy_pel.documents.pubtator import pubtator_text
 from spacy_pel.jobs.embed import embed_kb
-from spacy_pel.kb import Entity, build_kb
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.reading.entity_texts import proxy_texts
 from spacy_pel.reading.mention import DocumentContext, MentionInContext
@@ -85,6 +86,15 @@ def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(tmp_pa
     doc = nlp.make_doc("aspirin")
     doc.set_ents([Span(doc, 0, 1, "TERM")])
     assert nlp(doc).ents[0]._.kb_candidates
+
+    for last, given in ("Diseases", ("Diseases",)), ("Anatomy", ()):
+        typed = [Entity(f"D{n}", f"pain {n}", types=("Diseases",)) for n in range(6)]
+        typed.append(Entity("D6", "pain 6", types=(last,)))
+        build_kb([*typed, Entity("D7", "pain 7"), Entity("C8", "pain 8")], tmp_path / last)
+        embed_kb(tmp_path / last, nlp.get_pipe("proxy_linker"))
+        fill_types.main(tmp_path / last, tmp_path / "out")
+        kb = KnowledgeBase.open(tmp_path / last)
+        assert (kb["D7"].types, kb["C8"].types) == (given, ())
 
 
 def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(tmp_path: Path) -> None:
