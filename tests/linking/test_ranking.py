@@ -115,7 +115,7 @@ def test_a_ranker_learns_what_tells_and_keeps_it(monkeypatch: pytest.MonkeyPatch
     mentions = np.column_stack([known, rng.random(600)]).astype(np.float32)
     ranker = fitted_ranker(candidates, mentions, there, right)
     chances = ranker.probabilities(candidates, mentions, there)
-    assert (chances[:, :-1].argmax(axis=1)[known] == best[known]).mean() > 0.97
+    assert (chances[:, :-1].argmax(axis=1)[known] == best[known]).mean() > 0.95
     assert ((chances[:, -1] < 0.5) == known).mean() > 0.97
     np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-5)
     assert (chances[:, :-1][~there] == 0).all()
