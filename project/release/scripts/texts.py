@@ -48,6 +48,7 @@ SHORT, MOST_WORDS = 50, 5  # characters and words
 DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
 # Of notes: how many, sentences of each, and the shares of acronyms, mentions and names.
 NOTES, FRAMES_OF_NOTE = 2_500, 5
+CALIBRATED = 60  # notes that the ranking is fitted to
 SOURCES = {"Disease": (3, 4, 3), "Chemical": (1, 7, 2)}
 # What teachers mark: lessons, and sentences, so many to a text.
 TAUGHT, VOTED, SENTENCES = 1_200, 50_000, 10
@@ -154,21 +155,25 @@ def has_label(entity: Entity, label: str) -> bool:
     return any(LABEL_OF.get(type) == label for type in entity.types)
 
 
-def names_of(kb: KnowledgeBase, label: str) -> list[list[str]]:
-    """The names of each entity of a KB with this label, without those that are turned round.
+def names_of(kb: KnowledgeBase, label: str) -> list[list[tuple[str, tuple[str, ...]]]]:
+    """The names of each entity of a KB with this label, without those that are turned round, and its id.
 
     Entities that corpora may not annotate are left out.
     """
     entities = (e for e in kb if has_label(e, label) and not UNSURE & set(e.types))
     fitting = (
-        [n for n in e.names if ", " not in n and len(n) < SHORT and len(n.split()) <= MOST_WORDS]
+        [
+            (n, (e.concept_id,))
+            for n in e.names
+            if ", " not in n and len(n) < SHORT and len(n.split()) <= MOST_WORDS
+        ]
         for e in entities
     )
     return list(filter(None, fitting))
 
 
 def with_other_names(
-    document: Document, names: dict[str, list[list[str]]], rng: random.Random
+    document: Document, names: dict[str, list[list[tuple]]], rng: random.Random
 ) -> Document:
     """A document with other names; its mentions have no ids. Of mentions that overlap the first counts."""
     places, at, chosen = [], 0, {}
@@ -178,7 +183,9 @@ def with_other_names(
             continue
         old, at = mention.text.casefold(), mention.end
         if (old, label) not in chosen:
-            new = rng.choice(rng.choice(names[label])) if rng.random() < MENTIONS else mention.text
+            new = mention.text
+            if rng.random() < MENTIONS:
+                new, _ = rng.choice(rng.choice(names[label]))
             is_lower = mention.text[:1].islower() and not any(map(str.isupper, new[1:]))
             chosen[old, label] = new.lower() if is_lower else new
         places.append((mention.start, at, chosen[old, label], label, ()))
@@ -201,16 +208,26 @@ def notes(
     mentions = [m for path in texts for d in open_corpus(path).documents() for m in d.mentions]
     names = {}
     for label in LABELS:
-        short = [a for long, a in pairs if any(has_label(e, label) for e in meant[long])]
-        said = {m.text for m in mentions if LABEL_OF.get(m.label) == label and len(m.text) < SHORT}
-        names[label] = sorted(short), sorted(said), sum(names_of(base, label), [])
+        short = [
+            (a, tuple(e.concept_id for e in meant[long]))
+            for long, a in pairs
+            if any(has_label(e, label) for e in meant[long])
+        ]
+        said = {
+            m.text: m.ids
+            for m in mentions
+            if LABEL_OF.get(m.label) == label and len(m.text) < SHORT
+        }
+        names[label] = sorted(short), sorted(said.items()), sum(names_of(base, label), [])
 
     def filling(place: re.Match) -> tuple[int, int, str, str, tuple]:
         label = {"D": "Disease", "C": "Chemical"}[place[1]]
-        words = place[2] or rng.choice(rng.choices(names[label], SOURCES[label])[0])
+        words, ids = place[2], ()
+        if not words:
+            words, ids = rng.choice(rng.choices(names[label], SOURCES[label])[0])
         if place.start() and rng.random() < DOCUMENTS and not any(map(str.isupper, words[1:])):
             words = words.lower()
-        return place.start(), place.end(), words, label, ()
+        return place.start(), place.end(), words, label, ids
 
     lines = frames.read_text().splitlines()
     texts_with_places = (" ".join(rng.sample(lines, FRAMES_OF_NOTE)) for _ in range(NOTES))
@@ -279,15 +296,18 @@ def marked(document: Document, *mentions: Iterable[Mention]) -> Document:
 
 
 @app.command()
-def calibrate(data: Path, kb: Path, lessons: Path, out: Path) -> None:
-    """Write the dev split of each corpus of DATA, and LESSONS, with the package's labels to the folder OUT.
+def calibrate(data: Path, kb: Path, lessons: Path, notes: Path, out: Path) -> None:
+    """Write the dev split of each corpus of DATA, LESSONS and some NOTES, with the package's labels to the folder OUT.
 
     LESSONS are of texts that KB did not learn acronyms from: its counts would know the answers.
     """
     base = KnowledgeBase.open(kb)
     files = {name: data / "corpora" / name / "dev.pubtator.txt.gz" for name in CORPORA}
-    for name, path in (files | {"acronyms": lessons}).items():
-        documents = (labelled(document, base) for document in open_corpus(path).documents())
+    for name, path in (files | {"acronyms": lessons, "notes": notes}).items():
+        documents = open_corpus(path, limit=CALIBRATED * (path == notes)).documents()
+        if path == notes:  # a word that stands in a frame has no id
+            documents = (marked(d, (m for m in d.mentions if m.ids)) for d in documents)
+        documents = (labelled(document, base) for document in documents)
         write(out, name, filter(lambda document: document.mentions, documents))
 
 
