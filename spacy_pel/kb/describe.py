@@ -104,8 +104,14 @@ def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     KnowledgeBase.open(kb.path, verify=True).close()
     with closing(connected(kb.path / KB_FILE)) as old:
-        with closing(sqlite3.connect(folder / KB_FILE)) as new:
+        with closing(sqlite3.connect(folder / KB_FILE, isolation_level=None)) as new:
             old.backup(new)
+            # Vectors that were replaced are kept for those who have the KB open: nobody has the copy.
+            used = json.dumps([file["name"] for file in vector_files(kb.settings)])
+            for table, column in ("vectors", "name"), ("row", "vectors"):
+                unused = f"{column} NOT IN (SELECT value FROM json_each(?))"
+                new.execute(f"DELETE FROM {table} WHERE {unused}", (used,))
+            new.execute("VACUUM")
     for file in vector_files(kb.settings):
         shutil.copyfile(kb.path / file["name"], folder / file["name"])
         if sha256(folder / file["name"]) != file["sha256"]:

@@ -1,8 +1,10 @@
 """The difference of two KBs, beside one by dictionaries; the vocabularies of a KB; what scispaCy's KB has."""
 
+import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, SemanticType, build_kb
-from spacy_pel.kb.describe import compare_kbs
+from spacy_pel.kb import Entity, KnowledgeBase, SemanticType, build_kb
+from spacy_pel.kb.describe import compare_kbs, copy_kb
+from spacy_pel.kb.store import KB_FILE
 
 from ..conftest import records
-from .living import ENTITIES
+from .living import ENTITIES, assert_holds, embed, living_kb
 
 RECORDS = st.builds(
     lambda id, name, aliases, definition: Entity(id, name, aliases, definition=definition),
@@ -85,3 +88,14 @@ def test_views_are_mappings(tmp_path: Path) -> None:
             view[missing]
     names = [kb.semantic_type_tree.get_canonical_name(code) for code in ("T047", "Finding")]
     assert names == ["Disease", "Finding"]
+
+
+def test_a_copy_has_no_vectors_that_were_replaced(tmp_path: Path) -> None:
+    folder, copy = living_kb(tmp_path / "kb", ENTITIES, dtype="float16"), tmp_path / "copy"
+    embed(folder).close()
+    with KnowledgeBase.open(folder) as kb:
+        copy_kb(kb, copy)
+    assert_holds(copy, ENTITIES)
+    for path, n_kept in (folder, 2), (copy, 1):
+        with closing(sqlite3.connect(path / KB_FILE)) as database:
+            assert database.execute("SELECT count(*) FROM vectors").fetchone() == (n_kept,)
