@@ -303,10 +303,15 @@ def calibrate(data: Path, kb: Path, lessons: Path, notes: Path, out: Path) -> No
     """
     base = KnowledgeBase.open(kb)
     files = {name: data / "corpora" / name / "dev.pubtator.txt.gz" for name in CORPORA}
-    for name, path in (files | {"acronyms": lessons, "notes": notes}).items():
-        documents = open_corpus(path, limit=CALIBRATED * (path == notes)).documents()
-        if path == notes:  # a word that stands in a frame has no id
-            documents = (marked(d, (m for m in d.mentions if m.ids)) for d in documents)
+    given = {
+        name: open_corpus(path).documents() for name, path in {**files, "acronyms": lessons}.items()
+    }
+    # A word that stands in a frame has no id.
+    given["notes"] = (
+        marked(document, (m for m in document.mentions if m.ids))
+        for document in open_corpus(notes, limit=CALIBRATED).documents()
+    )
+    for name, documents in given.items():
         documents = (labelled(document, base) for document in documents)
         write(out, name, filter(lambda document: document.mentions, documents))
 
