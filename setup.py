@@ -47,7 +47,7 @@ URLS = {
 
 
 class BuildWithProject(build_py):
-    """Puts the configs and the demo into the wheel: spacy_pel/packaging/shipped_files.py finds them."""
+    """Puts the configs and the demo into the wheel: spacy_pel/package/shipped_files.py finds them."""
 
     def run(self):
         super().run()
@@ -100,7 +100,7 @@ setup(
     # in the working folder hides the package: Python takes the clone for a namespace package.
     package_dir={"": "."},
     packages=find_packages(include=["spacy_pel", "spacy_pel.*"]),
-    package_data={"spacy_pel": ["py.typed", "serve/page/*", "jobs/page/*"]},
+    package_data={"spacy_pel": ["py.typed", "serve/page/*", "batch/page/*"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         "spacy>=3.8.2,<3.9",

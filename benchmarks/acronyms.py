@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 import typer
 
-from spacy_pel.evaluation.linking_metrics import markdown_table
-from spacy_pel.fitting.evaluate import gold_examples, link_examples
+from spacy_pel.evaluation.evaluate import gold_examples, link_examples
+from spacy_pel.metrics.linking import markdown_table
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.spans import gold_ids, mention_spans
 

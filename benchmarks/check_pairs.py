@@ -22,12 +22,12 @@ from pathlib import Path
 import typer
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.evaluation.linking_metrics import markdown_table
-from spacy_pel.jobs.check import RETIRED, RIGHT, Source, check, opened
-from spacy_pel.jobs.kb_rows import LinkerRows
+from spacy_pel.curation.check_ids import RETIRED, RIGHT, Source, check, opened
+from spacy_pel.curation.kb_encoder import LinkerRows
 from spacy_pel.kb import Entity
 from spacy_pel.kb.change import change_entities
 from spacy_pel.kb.records.names import normalised
+from spacy_pel.metrics.linking import markdown_table
 
 OUT = "taken out"
 STEPS = ("parent", "child", "sibling")

@@ -20,7 +20,7 @@ from time import process_time
 import spacy
 import typer
 
-from spacy_pel.evaluation.linking_metrics import markdown_table
+from spacy_pel.metrics.linking import markdown_table
 
 Found = tuple[int, int, str]  # start, end, id
 

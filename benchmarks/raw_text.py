@@ -43,9 +43,9 @@ from spacy.util import minibatch
 from speed.run import write_entities
 
 from spacy_pel import KnowledgeBase
+from spacy_pel.corpora.document import Document
 from spacy_pel.corpora.document_corpus import open_corpus
-from spacy_pel.documents.document import Document
-from spacy_pel.evaluation.linking_metrics import concept_scores, markdown_table
+from spacy_pel.metrics.linking import concept_scores, markdown_table
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 
 HERE = Path(__file__).parent

@@ -23,10 +23,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from spacy_pel import KnowledgeBase
 from spacy_pel.corpora.document_corpus import open_corpus
-from spacy_pel.evaluation.linking_metrics import markdown_table
-from spacy_pel.fitting.evaluate import evaluate
+from spacy_pel.evaluation.evaluate import evaluate
+from spacy_pel.metrics.linking import markdown_table
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
-from spacy_pel.reading.acronyms import defined_acronyms, expanded
+from spacy_pel.text.abbreviations import defined_acronyms, expanded
 
 KS = (1, 5, 16, 64)
 CHUNK = 200

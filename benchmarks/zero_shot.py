@@ -24,11 +24,11 @@ from scispacy_recall import KS, Dictionary
 from spacy.tokens import Span
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.evaluation.linking_metrics import markdown_table
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers.build_from_sources import build_from_sources
 from spacy_pel.kb.records.names import normalised
-from spacy_pel.packaging.start import RELEASED, start
+from spacy_pel.metrics.linking import markdown_table
+from spacy_pel.package.start import RELEASED, start
 
 
 def main(

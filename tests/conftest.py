@@ -17,7 +17,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_pel.jobs.embed import embed_kb
+from spacy_pel.batch.embed import embed_kb
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models import ranker

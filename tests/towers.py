@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
-from spacy_pel.architectures import BiEncoder, ScratchEncoder, encoder_of, set_dropout
-from spacy_pel.architectures.crossencoder import CrossEncoder
 from spacy_pel.linking.reranker import Reranker
 from spacy_pel.linking.retriever import Retriever
+from spacy_pel.models.architectures import BiEncoder, ScratchEncoder, encoder_of, set_dropout
+from spacy_pel.models.architectures.crossencoder import CrossEncoder
 from spacy_pel.models.bert import Bert
-from spacy_pel.reading.entity_texts import EntityText
-from spacy_pel.reading.mention import MentionInContext
-from spacy_pel.reading.text_inputs import TokenIds, train_tokenizer
+from spacy_pel.text.entity_texts import EntityText
+from spacy_pel.text.mention_inputs import MentionInContext
+from spacy_pel.text.token_inputs import TokenIds, train_tokenizer
 
 TEXTS = [
     "Multiple sclerosis (MS) is a disease of the nerves; the patient has lesions of myelin.",

@@ -15,21 +15,21 @@ from sklearn.metrics import adjusted_rand_score
 from spacy.language import Language
 from spacy.training import Example
 
-from spacy_pel.fitting.calibrate import fit
-from spacy_pel.fitting.evaluate import gold_examples, link_examples
-from spacy_pel.fitting.fit_joint import (
+from spacy_pel.batch.discover import proposals
+from spacy_pel.batch.joint_linking import clusters_of, with_settings
+from spacy_pel.calibration.calibrate import fit
+from spacy_pel.calibration.fit_joint import (
     GoldMentions,
     JointReport,
     fitted_joint,
     gold_mentions,
     right_answers,
 )
-from spacy_pel.jobs.discover import proposals
-from spacy_pel.jobs.joint_linking import clusters_of, with_settings
+from spacy_pel.coreference.clusters import Clusters
+from spacy_pel.coreference.joint import Neighbourhood
+from spacy_pel.evaluation.evaluate import gold_examples, link_examples
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.vectors.matrix import VectorMatrix
-from spacy_pel.linking.clusters import Clusters
-from spacy_pel.linking.joint import Neighbourhood
 from spacy_pel.pipeline.pipelines import linker_of
 from spacy_pel.spans import gold_ids, mention_spans
 

@@ -9,8 +9,8 @@ import numpy as np
 from spacy.language import Language
 from spacy.training import Example
 
-from spacy_pel.evaluation.linking_metrics import average_precision
-from spacy_pel.fitting.evaluate import gold_examples, link_examples
+from spacy_pel.evaluation.evaluate import gold_examples, link_examples
+from spacy_pel.metrics.linking import average_precision
 from spacy_pel.pipeline.pipelines import linker_of
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 from spacy_pel.spans import gold_ids, mention_spans

@@ -17,7 +17,7 @@ import numpy as np
 import srsly
 from run import HERE, RESULTS, read_table, variants_of
 
-from spacy_pel.evaluation.linking_metrics import average_precision
+from spacy_pel.metrics.linking import average_precision
 
 COLUMNS = {
     "@1": ("recall@1",),

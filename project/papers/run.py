@@ -27,13 +27,13 @@ from spacy.training.initialize import init_nlp
 from spacy.util import load_config
 from thinc.api import Config
 
+from spacy_pel.batch.embed import embed_kb
 from spacy_pel.corpora.document_corpus import open_corpus
+from spacy_pel.curation.learn_mentions import learn_mentions_of
 from spacy_pel.errors import PelError
-from spacy_pel.fitting.learn_mentions import learn_mentions_of
-from spacy_pel.jobs.embed import embed_kb
+from spacy_pel.io.lines import numbered_lines
+from spacy_pel.io.whole_files import whole_file, whole_folder
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
-from spacy_pel.system.lines import numbered_lines
-from spacy_pel.system.whole_files import whole_file, whole_folder
 from spacy_pel.training.loop import run_training, start_training
 
 LINKER = "components.proxy_linker"

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from spacy_pel.errors import PelError
-from spacy_pel.system.lines import json_object, numbered_lines
-from spacy_pel.system.whole_files import whole_file
+from spacy_pel.io.lines import json_object, numbered_lines
+from spacy_pel.io.whole_files import whole_file
 
 WORDS = 512  # kept before the first and after the last mention, and of a definition: no encoder reads more
 

@@ -9,10 +9,10 @@ from typing import Annotated
 
 from typer import Argument, Exit, Option
 
-from ..documents.formats import suffixes
+from ..batch.document_blocks import OnError
+from ..corpora.formats.lookup import suffixes
 from ..errors import PelError
-from ..jobs.document_blocks import OnError
-from ..system.whole_files import whole_file
+from ..io.whole_files import whole_file
 from .apps import (
     KB,
     Address,
@@ -99,8 +99,8 @@ def link_cli(
       python -m spacy pel link training/model-best pubmed/ -o linked/ --to parquet --engine ray --address auto
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
-    from ..jobs.link import link_files
-    from ..jobs.link_docs import Linking
+    from ..batch.link import link_files
+    from ..batch.link_docs import Linking
 
     if engine == "local" and address:
         raise PelError("--address is for a Ray cluster", "add --engine ray")
@@ -155,8 +155,8 @@ def discover_cli(
       python -m spacy pel discover training/model-best linked.jsonl proposals.jsonl --linked
       python -m spacy pel kb change add kb accepted.jsonl --pipeline training/model-best
     """
-    from ..jobs.discover import discover
-    from ..jobs.link_docs import Linking
+    from ..batch.discover import discover
+    from ..batch.link_docs import Linking
 
     work = {"batch_size": batch_size, "n_process": n_process, "on_error": on_error}
     linking = Linking(pipeline, component, kb, spans_key, **work, keep_ids=linked)
@@ -194,7 +194,7 @@ def mentions_cli(
     """
     from spacy.lang.en.stop_words import STOP_WORDS
 
-    from ..jobs.mine import MentionSearch, mine_mentions
+    from ..batch.mine import MentionSearch, mine_mentions
     from ..kb import KnowledgeBase
 
     given = {"input_format": from_, "n_process": n_process}
@@ -241,7 +241,7 @@ def check_cli(
       python -m spacy pel check kb curated.tsv
       python -m spacy pel check training/model-best curated.tsv --output checked.jsonl
     """
-    from ..jobs.check import RIGHT, check_table, opened
+    from ..curation.check_ids import RIGHT, check_table, opened
 
     suffix = output.suffix.lower() if output else ".tsv"
     if suffix not in (".tsv", ".csv", ".jsonl"):

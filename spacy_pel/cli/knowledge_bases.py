@@ -169,7 +169,7 @@ def embed_cli(
       python -m spacy pel kb embed kb training/model-best --dim 128 --alike 0.95
       python -m spacy pel kb embed umls-2025AA training/model-best --reuse umls-2024AB
     """
-    from ..jobs.embed import embed_kb
+    from ..batch.embed import embed_kb
     from ..kb import KnowledgeBase
     from ..pipeline.pipelines import linker_of, load_pipeline
 
@@ -232,7 +232,7 @@ def _add_change(kind: str, help: str) -> None:
         component: Component = "proxy_linker",
         format: Annotated[Text, Option(help='Format of SOURCE, as for "kb build"')] = None,
     ) -> None:
-        from ..jobs.kb_rows import change_from_source
+        from ..curation.kb_encoder import change_from_source
         from ..kb import KnowledgeBase
         from ..pipeline.pipelines import linker_of, load_pipeline
 
@@ -264,8 +264,8 @@ def remove_cli(
       python -m spacy pel kb change remove kb C0000005 C0000039
       python -m spacy pel kb change remove kb --file ids.txt
     """
+    from ..io.lines import numbered_lines
     from ..kb.change import remove_entities
-    from ..system.lines import numbered_lines
 
     lines = [line.strip() for _, line in numbered_lines(file)] if file else []
     given = [*(ids or ()), *filter(None, lines)]
@@ -304,8 +304,8 @@ def learn_cli(
       python -m spacy pel kb learn kb train.pubtator --mentions --pipeline training/model-best
       python -m spacy pel kb learn kb abstracts.txt.gz --acronyms --pipeline training/model-best
     """
-    from ..fitting.learn_mentions import learn_mentions_of
-    from ..fitting.learn_names import learn_acronyms, learn_names
+    from ..curation.learn_mentions import learn_mentions_of
+    from ..curation.learn_names import learn_acronyms, learn_names
     from ..kb import KnowledgeBase
     from ..pipeline.pipelines import load_pipeline
 

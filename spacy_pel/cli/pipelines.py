@@ -62,7 +62,7 @@ def start_cli(
       python -m spacy pel start hp.obo linker --below HP:0000118
       python -m spacy pel start mondo.obo hp.obo linker --encoder models/sapbert
     """
-    from ..packaging.start import start
+    from ..package.start import start
 
     sources, out = sources_and_folder(paths)
     shown = {"reading": reading, "encoding": encoding}
@@ -101,7 +101,7 @@ def assemble_cli(
       python -m spacy package release packages --build wheel
       pip install packages/en_umls_linker-1.0.0/dist/en_umls_linker-1.0.0-py3-none-any.whl
     """
-    from ..packaging.assemble import PackageInfo, assemble, check_replaceable
+    from ..package.assemble import PackageInfo, assemble, check_replaceable
     from ..pipeline.pipelines import load_pipeline
 
     check_replaceable(out, force=force)
@@ -135,10 +135,10 @@ def average_cli(
       python -m spacy pel average training/model-last sentence-transformers/all-MiniLM-L6-v2 linker
       python -m spacy pel kb embed kb linker
     """
-    from ..packaging.assemble import check_replaceable
-    from ..packaging.average_weights import average_weights
+    from ..io.whole_files import whole_folder
+    from ..package.assemble import check_replaceable
+    from ..package.average_weights import average_weights
     from ..pipeline.pipelines import load_pipeline
-    from ..system.whole_files import whole_folder
 
     check_replaceable(out, force=force)
     nlp = load_pipeline(pipeline)
@@ -164,7 +164,7 @@ def doctor_cli(
       python -m spacy pel doctor
       python -m spacy pel doctor training/model-best --kb kb/other --json
     """
-    from ..packaging.diagnose import BROKEN, diagnose
+    from ..package.diagnose import BROKEN, diagnose
 
     findings = list(diagnose(pipeline, kb, component))
     if as_json:
@@ -208,7 +208,7 @@ def train_cli(
     from spacy.cli._util import parse_config_overrides, setup_gpu, show_validation_error
     from spacy.util import load_config
 
-    from ..packaging.shipped_files import config_file
+    from ..package.shipped_files import config_file
     from ..pipeline.pipelines import unknown_names_explained
     from ..training.loop import run_training, start_training
 
@@ -297,10 +297,10 @@ def evaluate_cli(
       python -m spacy pel evaluate training/model-best dev.pubtator.gz
       python -m spacy pel evaluate training/model-best test.pubtator.gz --output test.json
     """
-    from ..evaluation.linking_metrics import metrics_table, nil_summary
-    from ..fitting.evaluate import evaluate
+    from ..evaluation.evaluate import evaluate
+    from ..io.whole_files import whole_file
+    from ..metrics.linking import metrics_table, nil_summary
     from ..pipeline.pipelines import linker_of, load_pipeline
-    from ..system.whole_files import whole_file
 
     # The file is opened first: a path that cannot be written to is told before the work.
     with whole_file(output) if output else nullcontext() as file:
@@ -349,8 +349,8 @@ def calibrate_cli(
     Example:
       python -m spacy pel calibrate training/model-best dev.pubtator.gz
     """
-    from ..evaluation.linking_metrics import nil_summary
-    from ..fitting.calibrate import calibrate_folder
+    from ..calibration.calibrate import calibrate_folder
+    from ..metrics.linking import nil_summary
 
     where = {"component": component, "kb": kb, "spans_key": spans_key}
     fitted = {"limit": limit, "jointly": jointly, "progress": _bars}
@@ -419,7 +419,7 @@ def serve_cli(
             remedy = f'install its extra: pip install "spacy-pel[{"mcp" if mcp else "serve"}]"'
             raise PelError(f"the server needs {package}", remedy)
     if mcp:  # stdout is for its messages alone
-        from ..jobs.check import opened
+        from ..curation.check_ids import opened
         from ..serve.mcp_tools import serve_tools
 
         serve_tools(opened(pipeline, component, kb))
@@ -437,7 +437,7 @@ def serve_cli(
             msg.warn("Whoever reaches this computer can use the server: there is no login")
         say(f"Loading the pipeline {pipeline}")
         # Imported here, as it takes seconds: the address is said before.
-        from ..jobs.link_docs import Linking
+        from ..batch.link_docs import Linking
         from ..serve import server
         from ..serve.app import create_app
 

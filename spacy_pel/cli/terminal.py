@@ -15,7 +15,7 @@ import typer
 from tqdm import tqdm
 from wasabi import Printer
 
-from ..system.printable import PrintableFormatter, printable
+from ..io.printable import PrintableFormatter, printable
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ def log_on_stderr() -> Iterator[None]:
     logger, handler = logging.getLogger("spacy_pel"), _BesideBars()
     handler.setFormatter(PrintableFormatter())
     logger.addHandler(handler)
-    of_work = [logging.getLogger(f"spacy_pel.{room}") for room in ("jobs", "packaging")]
+    of_work = [logging.getLogger(f"spacy_pel.{room}") for room in ("batch", "package")]
     for each in of_work:
         each.setLevel(logging.INFO)
     try:

@@ -10,9 +10,9 @@ from itertools import islice
 from spacy.tokens import Span
 from spacy.training import Example
 
-from ..documents.docs import set_mentions
 from ..errors import PelError
 from ..spans import mention_spans
+from .doc_conversion import set_mentions
 
 Batcher = Callable[[Iterable[Example]], Iterator[list[Example]]]
 

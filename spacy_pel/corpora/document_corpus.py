@@ -15,11 +15,11 @@ from spacy.tokens import Span
 from spacy.training import Example
 from spacy.util import filter_spans
 
-from ..documents.docs import set_mentions, span_of, tokenized
-from ..documents.document import Document
-from ..documents.open_documents import RawDocument, open_documents
 from ..errors import PelError
 from ..spans import NIL
+from .doc_conversion import set_mentions, span_of, tokenized
+from .document import Document
+from .open_documents import RawDocument, open_documents
 
 logger = logging.getLogger(__name__)
 

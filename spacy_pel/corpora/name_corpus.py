@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..documents.document import Document, mention_at
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.names import name_hash, normalised
+from .document import Document, mention_at
 from .document_corpus import Corpus
 
 # Entities whose names are held and shuffled at a time: many batches of them.

@@ -1,0 +1,1 @@
+"""Measure a linker on annotated documents."""

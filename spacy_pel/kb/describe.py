@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import PelError
-from ..system.duckdb_session import duckdb_connection
-from ..system.whole_files import sha256, whole_file, whole_folder
+from ..io.duckdb_session import duckdb_connection
+from ..io.whole_files import sha256, whole_file, whole_folder
 from .knowledge_base import KnowledgeBase
 from .records.entity import LISTS, Entity
 from .records.semantic_types import SemanticType

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import PelError
-from ..system.whole_files import lock_for_reading, sha256, whole_file
+from ..io.whole_files import lock_for_reading, sha256, whole_file
 from .mentions import KnownMentions
 from .name_finder import NameFinder, name_table
 from .names_by_words import stems_of
@@ -27,10 +27,10 @@ from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType, types_meant
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .store import KB_FILE, POSTING, Settings, Store, plain_file_size, stored_text, vector_files
-from .stored_vectors import StoredVectors
 from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings
 from .vectors.index import Candidates
 from .vectors.matrix import mapped
+from .vectors.stored import StoredVectors
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
 _KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
@@ -428,7 +428,7 @@ class KnowledgeBase:
 
     @property
     def row_kind(self) -> str:
-        """What one row stands for, for example "entity" or "name" (see ``reading.entity_texts``)."""
+        """What one row stands for, for example "entity" or "name" (see ``text.entity_texts``)."""
         return self.vectors.settings["row_kind"]
 
     @property

@@ -7,7 +7,7 @@ any name: in one index, names would no longer count. So the two kinds of rows ar
     closeness = log(sum of exp(SHARPNESS * s) over its mentions among the NEAREST) / SHARPNESS
 
 So many mentions that are near count for more than one: what a word mostly means is more probable.
-``weight`` and ``level`` are fitted to mentions (``fitting.learn_mentions``).
+``weight`` and ``level`` are fitted to mentions (``curation.learn_mentions``).
 """
 
 import json
@@ -21,8 +21,8 @@ import numpy as np
 
 from ..errors import PelError
 from .store import Settings, Store, stored_text
-from .stored_vectors import StoredVectors
 from .vectors.index import Candidates, VectorIndex
+from .vectors.stored import StoredVectors
 
 NEAREST = 256  # mentions of a query that count
 SHARPNESS = 20.0  # 1: all mentions count alike; very high: only the nearest one counts

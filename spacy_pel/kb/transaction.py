@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PelError
-from ..system.whole_files import LOCK, remove_unless_locked, sha256, to_disk, writer_lock
+from ..io.whole_files import LOCK, remove_unless_locked, sha256, to_disk, writer_lock
 from .store import JOURNAL, KB_FILE, VECTOR_FILE, Settings, Store, connected, vector_files
 
 CHECKSUMS = "checksums.json"  # of a KB that has not been changed since they were written

@@ -8,7 +8,7 @@ import numpy as np
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.mentions import KnownMentions
 from ..kb.vectors.index import Candidates
-from ..reading.mention import MentionInContext
+from ..text.mention_inputs import MentionInContext
 from .nil import Sure, is_nil
 from .ordering import Found, Ordered, Reranking, group_means, reranked_candidates
 from .retriever import Retriever

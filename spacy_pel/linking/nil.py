@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..reading.mention import MentionInContext
+from ..text.mention_inputs import MentionInContext
 from .ordering import sole_owners
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.vectors.index import Candidates
-from ..reading.mention import MentionInContext
+from ..text.mention_inputs import MentionInContext
 
 if TYPE_CHECKING:
     from .reranker import Reranker

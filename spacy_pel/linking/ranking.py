@@ -11,9 +11,9 @@ import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.names import american, normalised
-from ..reading.mention import MentionInContext
-from .likeness import trigram_likeness, word_likeness
+from ..text.mention_inputs import MentionInContext
 from .ordering import Found, Ordered, group_means, is_acronym
+from .similarity import trigram_likeness, word_likeness
 
 if TYPE_CHECKING:
     from ..models.ranker import Ranker

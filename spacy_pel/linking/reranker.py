@@ -5,19 +5,19 @@ from collections.abc import Sequence
 import numpy as np
 from thinc.api import Model
 
-from ..architectures import encoder_of
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..reading.entity_texts import EntityText, proxy_texts
-from ..reading.mention import MentionInContext, PairReader
-from ..reading.text_inputs import TokenIds, text_inputs
+from ..models.architectures import encoder_of
+from ..text.entity_texts import EntityText, proxy_texts
+from ..text.mention_inputs import MentionInContext, PairReader
+from ..text.token_inputs import TokenIds, text_inputs
 
 # The number of mentions whose pairs are made and held at a time: enough to sort pairs by length.
 CHUNK = 256
 
 
 class Reranker:
-    """An initialised cross-encoder (``architectures.crossencoder``) with its tokenizer."""
+    """An initialised cross-encoder (``models.architectures.crossencoder``) with its tokenizer."""
 
     def __init__(self, model: Model):
         self.model = model

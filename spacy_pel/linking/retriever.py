@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from thinc.api import Model
 
-from ..architectures import Architecture, Tower, encoder_of
-from ..reading.entity_texts import EntityReader, EntityText
-from ..reading.mention import MentionInContext
-from ..reading.text_inputs import text_inputs
+from ..models.architectures import Architecture, Tower, encoder_of
+from ..text.entity_texts import EntityReader, EntityText
+from ..text.mention_inputs import MentionInContext
+from ..text.token_inputs import text_inputs
 
 
 class Retriever:

@@ -12,10 +12,10 @@ from thinc.api import Model
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
-from ..reading.acronyms import at_long_forms, defined_acronyms, expanded
-from ..reading.coordination import coordinated
-from ..reading.mention import DocumentContext, GoldMention, MentionInContext
 from ..spans import gold_ids, mention_spans
+from ..text.abbreviations import at_long_forms, defined_acronyms, expanded
+from ..text.coordination import coordinated
+from ..text.mention_inputs import DocumentContext, GoldMention, MentionInContext
 
 # What a blank mention finds: no name of an entity is blank.
 _NOTHING = SearchFilter(ids=("",))

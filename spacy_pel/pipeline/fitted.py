@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from ..linking.joint import JointSettings, Neighbourhood
+from ..coreference.joint import JointSettings, Neighbourhood
 from ..linking.ranking import Ranking
 
 # What holds only while as many candidates are reranked as when it was fitted.

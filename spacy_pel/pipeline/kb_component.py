@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 import srsly
 
 from ..errors import PelError
+from ..io.whole_files import whole_file
 from ..kb.knowledge_base import KnowledgeBase
-from ..system.whole_files import whole_file
 from .annotations import install_extensions
 
 # The folder of a KB inside the pipeline, and the file that points to one outside of it.

@@ -28,7 +28,7 @@ class KBMatcher(KBComponent, Pipe):
     It says where a name is, and ``proxy_linker`` says which entity is meant: "MS" is marked once. A
     name that only one entity has gets its id at once (``linking.ordering.sole_owner``). A name
     begins and ends at the edge of a token. Of "palmar and plantar pits" both names are marked
-    (``reading.coordination``). If names overlap, only one is marked; see
+    (``text.coordination``). If names overlap, only one is marked; see
     ``kb.name_finder.NameFinder``, which also says what a name is. It is its own factory, and opens
     nothing yet.
 

@@ -15,7 +15,15 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples
 from thinc.api import Model, Optimizer
 
-from ..architectures import (
+from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
+from ..linking.link import Links, link
+from ..linking.nil import Sure
+from ..linking.ordering import Reranking, sole_owners_first
+from ..linking.reranker import Reranker
+from ..linking.retriever import Retriever
+from ..models.adversarial import FGSM
+from ..models.architectures import (
     Tower,
     check_choice,
     is_initialized,
@@ -28,31 +36,23 @@ from ..architectures import (
     unpack_model,
     unpack_retriever,
 )
-from ..architectures.crossencoder import CrossEncoder
-from ..errors import PelError
-from ..kb.knowledge_base import KnowledgeBase
-from ..linking.link import Links, link
-from ..linking.nil import Sure
-from ..linking.ordering import Reranking, sole_owners_first
-from ..linking.reranker import Reranker
-from ..linking.retriever import Retriever
-from ..models.adversarial import FGSM
+from ..models.architectures.crossencoder import CrossEncoder
 from ..models.losses import MentionPairLoss, ScoreLoss
-from ..reading.entity_texts import ROW_KINDS
 from ..spans import mention_spans
-from ..training.gold_edges import Arborescence
+from ..text.entity_texts import ROW_KINDS
+from ..training.arborescence import Arborescence
 from ..training.mention_views import MaskAndReplace
 from ..training.negatives import Sampler
 from ..training.optimizer import apply_gradients
 from ..training.pool import Pool
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
-from . import learning
+from . import training_session as learning
 from .annotations import answers, write_answers
 from .doc_mentions import mentions_in_context, read_documents, search_filters
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
-from .recogniser import OwnReader, packed_reader, reader_beside, unpacked_reader
+from .kb_ner import OwnReader, packed_reader, reader_beside, unpacked_reader
 from .runtime import Runtime
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from ..architectures import Tower, check_choice, encoder_of
 from ..errors import PelError
+from ..models.architectures import Tower, check_choice, encoder_of
 from ..models.encoders import BertEncoder
 
 if TYPE_CHECKING:

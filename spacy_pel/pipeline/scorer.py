@@ -10,14 +10,9 @@ from spacy.scorer import Scorer
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from ..evaluation.calibration import expected_calibration_error
-from ..evaluation.linking_metrics import (
-    concept_scores,
-    first_hit_ranks,
-    linking_metrics,
-    nil_metrics,
-)
 from ..kb.knowledge_base import KnowledgeBase
+from ..metrics.calibration import expected_calibration_error
+from ..metrics.linking import concept_scores, first_hit_ranks, linking_metrics, nil_metrics
 from ..spans import NIL, gold_ids, mention_spans
 
 
@@ -52,11 +47,11 @@ def linking_scores(
         The scores by their names:
 
         - ``mentions``, ``in_kb``, ``recall@k``, ``mrr``: of the candidates, whether or not these were
-          rejected (``evaluation.linking_metrics``).
+          rejected (``metrics.linking``).
         - ``nel_recall_at_1``, ``nel_recall_at_64``, ``nel_mrr``: the same over the mentions whose
           entity the KB has, as plain numbers, which ``[training.score_weights]`` needs.
         - ``nil``: how well NIL mentions were found, and recall with NIL as a class
-          (``evaluation.linking_metrics``).
+          (``metrics.linking``).
         - ``nel_nil_f``, ``nel_accuracy``: F1 of NIL, and recall@1 with NIL as a class, as plain
           numbers, which ``spacy find-threshold`` needs.
         - ``concepts``: precision, recall and F1 of the distinct entities of documents.

@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 
-from ..jobs.link_docs import Linking
+from ..batch.link_docs import Linking
 from ..kb import Entity
 from .messages import (
     EntityRecord,

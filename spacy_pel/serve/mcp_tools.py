@@ -7,8 +7,8 @@ from typing import Annotated
 from mcp.server import MCPServer
 from pydantic import BaseModel, Field
 
-from ..jobs import check as checking
-from ..jobs.check import Meaning, Source, Verdict, kb_of
+from ..curation import check_ids as checking
+from ..curation.check_ids import Meaning, Source, Verdict, kb_of
 
 _MOST = 1000  # names or pairs of a call
 _INSTRUCTIONS = (

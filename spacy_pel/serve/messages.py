@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from starlette.exceptions import HTTPException
 
-from ..documents.document import Document, mention_at
+from ..corpora.document import Document, mention_at
 from ..errors import PelError
 from .served import Limits
 

@@ -27,7 +27,7 @@ _SIGN_OF_LIFE = 60
 _LOG = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"printable": {"()": "spacy_pel.system.printable.PrintableFormatter"}},
+    "formatters": {"printable": {"()": "spacy_pel.io.printable.PrintableFormatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "printable"}},
     "loggers": {"uvicorn": {"handlers": ["stderr"], "propagate": False}},
 }

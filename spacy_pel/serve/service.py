@@ -18,10 +18,10 @@ from typing import Any
 from spacy.tokens import Doc
 from starlette.exceptions import HTTPException
 
-from ..documents import make_doc
-from ..documents.docs import linked_document
-from ..documents.document import Document, Mention
-from ..jobs.link_docs import Linking
+from ..batch.link_docs import Linking
+from ..corpora import make_doc
+from ..corpora.doc_conversion import linked_document
+from ..corpora.document import Document, Mention
 from ..kb import Entity, KnowledgeBase
 from .served import Limits
 

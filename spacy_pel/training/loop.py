@@ -34,8 +34,8 @@ from thinc.api import Config, Model, constant, fix_random_seed
 from torch import Tensor
 
 from ..errors import PelError
+from ..io.whole_files import whole_file, whole_folder
 from ..models.packed_weights import DAMAGE, read_signed, signed, under
-from ..system.whole_files import whole_file, whole_folder
 from .optimizer import AdamW
 from .trainer import NO_LOSS, Trainer
 

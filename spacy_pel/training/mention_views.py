@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.names import normalised
-from ..reading.mention import GoldMention, MentionInContext
+from ..text.mention_inputs import GoldMention, MentionInContext
 
 
 class MaskAndReplace:

@@ -13,8 +13,8 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.vectors.index import Candidates, VectorIndex
 from ..linking.retriever import Retriever
-from ..reading.entity_texts import CHUNK, SINGLE_ROWS, EntityText, encode_rows, proxy_texts
-from ..reading.mention import GoldMention
+from ..text.entity_texts import CHUNK, SINGLE_ROWS, EntityText, encode_rows, proxy_texts
+from ..text.mention_inputs import GoldMention
 
 logger = logging.getLogger(__name__)
 
@@ -226,7 +226,7 @@ class Pool:
 
     Args:
         kb: the knowledge base.
-        row_kind: what a row stands for; see ``reading.entity_texts``.
+        row_kind: what a row stands for; see ``text.entity_texts``.
         name_dropout: the probability that an alias is hidden when a positive is chosen, or a text
             is made. It keeps the encoder from learning nothing but to match strings.
         mined: what hard negatives are mined among.

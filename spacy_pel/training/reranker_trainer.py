@@ -11,7 +11,7 @@ from ..linking.reranker import Reranker
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import CrossEntropyLoss, Targets
-from ..reading.mention import GoldMention
+from ..text.mention_inputs import GoldMention
 from .mention_views import MaskAndReplace
 from .trainer import NO_LOSS, StepLoss, Trainer
 

@@ -9,9 +9,9 @@ from ..errors import PelError
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import MentionPairLoss, ScoreLoss, Targets
-from ..reading.mention import GoldMention
-from ..reading.text_inputs import TokenIds
-from .gold_edges import Arborescence
+from ..text.mention_inputs import GoldMention
+from ..text.token_inputs import TokenIds
+from .arborescence import Arborescence
 from .mention_views import MaskAndReplace
 from .negatives import Batch, Sampler
 from .pool import Pool, Row, StoredRows

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from thinc.api import Model
 
-from ..architectures import Tower, encoder_of
 from ..errors import PelError
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
+from ..models.architectures import Tower, encoder_of
 from ..models.losses import ScoreLoss, Targets
-from ..reading.mention import GoldMention
-from ..reading.text_inputs import TokenIds, text_inputs
+from ..text.mention_inputs import GoldMention
+from ..text.token_inputs import TokenIds, text_inputs
 from .mention_views import MaskAndReplace
 
 # The number of tokens that go through the encoder together. Memory grows with it.

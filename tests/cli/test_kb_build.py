@@ -128,7 +128,7 @@ def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeyp
     left = bare_kb.path / ".partial-vectors"
     left.mkdir()
     (left / "chunk-000000.npz").touch()
-    monkeypatch.setattr("spacy_pel.jobs.embed.write_vectors", None)
+    monkeypatch.setattr("spacy_pel.batch.embed.write_vectors", None)
     said = run("kb", "embed", bare_kb.path, tiny_folder)
     assert "has the vectors of this encoder already" in said and not left.exists()
 

@@ -9,13 +9,13 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_pel.fitting.calibrate import calibrate
-from spacy_pel.fitting.evaluate import evaluate
+from spacy_pel.calibration.calibrate import calibrate
+from spacy_pel.evaluation.evaluate import evaluate
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.text.mention_inputs import MentionInContext
 
+from ..calibration.corpora import CORPUS, write_corpus
 from ..conftest import contents
-from ..fitting.corpora import CORPUS, write_corpus
 
 # The mentions of CORPUS that are in the KB, with the numbers of their golds.
 IN_KB = [(0, 7, 4), (17, 25, 5), (30, 32, 2)]

@@ -10,12 +10,12 @@ import spacy
 from spacy.language import Language
 from typer.testing import CliRunner
 
+from spacy_pel.batch.embed import embed_kb
 from spacy_pel.cli import pel
-from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 
+from ..calibration.corpora import CORPUS
 from ..conftest import ENTITIES
-from ..fitting.corpora import CORPUS
 from ..rankings import ranking_by_score
 
 

@@ -7,14 +7,15 @@ import duckdb
 import pytest
 from spacy.tokens import Doc
 
+from spacy_pel.corpora import Document, open_documents
+from spacy_pel.corpora.document import mention_at
 from spacy_pel.corpora.document_corpus import make_document_corpus, open_corpus
-from spacy_pel.documents import Document, formats, open_documents
-from spacy_pel.documents.document import mention_at
-from spacy_pel.documents.format import Format, Input, filled_lines
+from spacy_pel.corpora.formats import lookup as formats
+from spacy_pel.corpora.formats.base import Format, Input, filled_lines
 from spacy_pel.errors import PelError
 from spacy_pel.spans import gold_ids, mention_spans
 
-from ..documents.examples import KEY, NLP, linked, read, written
+from .formats.examples import KEY, NLP, linked, read, written
 
 TEXT = "MS hurts"
 JSONL = {"text": TEXT, "id": "d", "mentions": [{"start": 0, "end": 2, "label": "D", "id": "A|B"}]}

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
+from spacy_pel.corpora.document import Document, mention_at
 from spacy_pel.corpora.document_corpus import make_document_corpus, open_corpus
-from spacy_pel.documents.document import Document, mention_at
-from spacy_pel.documents.pubtator import pubtator_text
+from spacy_pel.corpora.formats.pubtator import pubtator_text
 from spacy_pel.errors import PelError
 from spacy_pel.spans import gold_ids, mention_spans
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
+from spacy_pel.io.whole_files import LOCK, writer_lock
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.transaction import CHECKSUMS, writing
-from spacy_pel.system.whole_files import LOCK, writer_lock
 
 from ..conftest import run_python
 from .living import ENTITIES, learn, living_kb, names_of
@@ -99,7 +99,7 @@ def test_killed_at_each_step(tmp_path: Path, writer: str) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from spacy_pel.system.whole_files import writer_lock
+from spacy_pel.io.whole_files import writer_lock
 with writer_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

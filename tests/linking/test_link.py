@@ -14,7 +14,7 @@ from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.linking.link import link
 from spacy_pel.linking.nil import Sure, is_nil
 from spacy_pel.linking.ordering import Ordered, Reranking, is_acronym, sole_owners_first
-from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.text.mention_inputs import MentionInContext
 
 from ..conftest import ENTITIES
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from spacy_pel import models
-from spacy_pel.fitting.learn_names import learn_acronyms
+from spacy_pel.curation.learn_names import learn_acronyms
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.kb.vector_writing import write_vectors
 from spacy_pel.kb.vectors.index import Candidates
+from spacy_pel.kb.vectors.writing import write_vectors
 from spacy_pel.linking.ordering import Found
 from spacy_pel.linking.ranking import Features, Ranking, features_of, learnt_priors
 from spacy_pel.models.ranker import fitted_ranker
-from spacy_pel.reading.mention import DocumentContext, MentionInContext
+from spacy_pel.text.mention_inputs import DocumentContext, MentionInContext
 
 from ..conftest import ENTITIES
 from ..rankings import N_CANDIDATE, N_MENTION, ranking_by_score

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking import reranker as module
-from spacy_pel.reading.entity_texts import proxy_texts
+from spacy_pel.models.architectures import encoder_of
+from spacy_pel.text.entity_texts import proxy_texts
 
 from ..towers import MENTIONS, pair_score, reranker
 

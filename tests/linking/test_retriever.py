@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from spacy_pel.architectures import (
+from spacy_pel.linking.retriever import Retriever
+from spacy_pel.models.architectures import (
     BiEncoder,
     DocumentEncoder,
     ScratchEncoder,
@@ -10,7 +11,6 @@ from spacy_pel.architectures import (
     pack_retriever,
     unpack_retriever,
 )
-from spacy_pel.linking.retriever import Retriever
 
 from ..towers import ENTITIES, TEXTS, retriever
 

@@ -18,7 +18,7 @@ from spacy_pel.models.bert import (
 )
 from spacy_pel.models.encoders import TextEncoder
 from spacy_pel.models.packed_weights import pack
-from spacy_pel.reading.text_inputs import train_tokenizer
+from spacy_pel.text.token_inputs import train_tokenizer
 
 from ..conftest import run_python
 from ..towers import spread_weights

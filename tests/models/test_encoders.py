@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
+from spacy_pel.models.architectures import encoder_of
 from spacy_pel.models.bert import has_fast_bfloat16
 from spacy_pel.models.encoders import TextEncoder
-from spacy_pel.reading.text_inputs import TokenIds, text_inputs
+from spacy_pel.text.token_inputs import TokenIds, text_inputs
 
 from ..towers import bert_states, biencoder
 

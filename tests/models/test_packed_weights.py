@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import load, load_file, save_file
 
-from spacy_pel.architectures import encoder_of
-from spacy_pel.architectures.towers import set_training
 from spacy_pel.errors import PelError
+from spacy_pel.models.architectures import encoder_of
+from spacy_pel.models.architectures.towers import set_training
 from spacy_pel.models.encoders import TextEncoder
 from spacy_pel.models.packed_weights import pack, unpack
 

@@ -10,10 +10,10 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
-from spacy_pel.jobs.embed import embed_kb
+from spacy_pel.batch.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
-from spacy_pel.reading.entity_texts import proxy_texts
-from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.text.entity_texts import proxy_texts
+from spacy_pel.text.mention_inputs import MentionInContext
 
 from ..conftest import ENTITIES, with_mentions
 

@@ -8,7 +8,7 @@ import spacy
 from spacy.tokens import Doc, Span
 
 from spacy_pel.pipeline.doc_mentions import long_forms, mentions_in_context
-from spacy_pel.reading.mention import DocumentContext
+from spacy_pel.text.mention_inputs import DocumentContext
 
 TEXT = "Multiple sclerosis (MS) is rare. Lesions of MS were seen."
 

@@ -11,19 +11,19 @@ import pytest
 import spacy
 from thinc.api import Model
 
-from spacy_pel.architectures import (
+from spacy_pel.errors import PelError
+from spacy_pel.kb import build_kb
+from spacy_pel.models.architectures import (
     Architecture,
     EncoderSource,
     TrainedEncoder,
     encoder_of,
     make_retriever,
 )
-from spacy_pel.errors import PelError
-from spacy_pel.kb import build_kb
 from spacy_pel.models.encoders import BertEncoder, TextEncoder
-from spacy_pel.reading.entity_texts import EntityReader, EntityText
-from spacy_pel.reading.mention import MentionInContext
-from spacy_pel.reading.text_inputs import EncoderInputs, text_inputs
+from spacy_pel.text.entity_texts import EntityReader, EntityText
+from spacy_pel.text.mention_inputs import MentionInContext
+from spacy_pel.text.token_inputs import EncoderInputs, text_inputs
 
 from .conftest import (
     CONFIG,

@@ -12,12 +12,12 @@ from spacy.language import Language
 from spacy.pipeline.tok2vec import DEFAULT_TOK2VEC_MODEL
 from thinc.api import Adam, fix_random_seed
 
+from spacy_pel.batch.embed import embed_kb
+from spacy_pel.curation.learn_mentions import learn_mentions_of
 from spacy_pel.errors import PelError
-from spacy_pel.fitting.learn_mentions import learn_mentions_of
-from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import build_kb
 from spacy_pel.pipeline.doc_mentions import read_documents
-from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.text.mention_inputs import MentionInContext
 
 from ..towers import save_bert
 from .conftest import CONFIG, PROBLEM, TRAIN, embedded, examples, linked, mentions_of, train

@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 
 from spacy_pel.pipeline.doc_mentions import mentions_in_context, read_documents
 from spacy_pel.pipeline.pipelines import read_by_upstream
-from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.text.entity_texts import EntityText
 from spacy_pel.training.optimizer import AdamW
 
 from .conftest import CONFIG, TRAIN, embedded, examples, mentions_of, results

@@ -8,8 +8,8 @@ from confection import ConfigValidationError
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span, SpanGroup
 
+from spacy_pel.batch.embed import embed_kb
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.pipeline.factory import DEFAULTS
 
 from .conftest import TEST, TRAIN, Trained, brute_force, mentions_of, results, with_mentions

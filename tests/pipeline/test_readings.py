@@ -8,7 +8,7 @@ from spacy.training import Example
 
 from spacy_pel.errors import PelError
 from spacy_pel.linking.ordering import is_acronym
-from spacy_pel.reading.mention import MentionInContext
+from spacy_pel.text.mention_inputs import MentionInContext
 
 from ..rankings import ranking_by_score
 from .conftest import Trained, untrained, with_mentions

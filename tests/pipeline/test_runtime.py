@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy_pel.errors import PelError
 from spacy_pel.models.onnx_states import OnnxStates
 from spacy_pel.pipeline.runtime import Runtime
-from spacy_pel.reading.entity_texts import EntityText
+from spacy_pel.text.entity_texts import EntityText
 
 from .conftest import Trained, linked, mentions_of, train
 

@@ -8,8 +8,8 @@ import spacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_pel.evaluation.linking_metrics import linking_metrics
 from spacy_pel.kb import KnowledgeBase
+from spacy_pel.metrics.linking import linking_metrics
 from spacy_pel.pipeline.annotations import install_extensions
 from spacy_pel.pipeline.scorer import linking_scores
 

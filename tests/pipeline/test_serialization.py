@@ -12,10 +12,10 @@ import srsly
 from safetensors import safe_open
 from spacy.language import Language
 
-from spacy_pel.architectures import TrainedEncoder, encoder_of
+from spacy_pel.batch.embed import embed_kb
 from spacy_pel.errors import PelError
-from spacy_pel.jobs.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
+from spacy_pel.models.architectures import TrainedEncoder, encoder_of
 
 from .conftest import CONFIG, Trained, examples, linked
 

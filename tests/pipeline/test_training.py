@@ -9,9 +9,9 @@ from spacy.language import Language
 from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
-from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
+from spacy_pel.models.architectures import encoder_of
 
 from ..training import problem
 from ..training.problem import same

@@ -8,9 +8,9 @@ import spacy
 from papers import zeshel
 from spacy.util import load_config
 
+from spacy_pel.batch.embed import embed_kb
+from spacy_pel.batch.mine import MentionSearch, mine_mentions
 from spacy_pel.cli import pel
-from spacy_pel.jobs.embed import embed_kb
-from spacy_pel.jobs.mine import MentionSearch, mine_mentions
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.readers import open_source
 from spacy_pel.training.loop import run_training, start_training

@@ -8,7 +8,7 @@ from pathlib import Path
 import spacy
 from spacy.cli.package import package
 
-from spacy_pel.packaging.assemble import PackageInfo, assemble
+from spacy_pel.package.assemble import PackageInfo, assemble
 
 from ..conftest import run_python
 

@@ -17,15 +17,15 @@ from spacy.tokens import Span
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, BertModel
 
-from spacy_pel.architectures import encoder_of
+from spacy_pel.batch.embed import embed_kb
+from spacy_pel.corpora.document import Document, mention_at
 from spacy_pel.corpora.document_corpus import open_corpus
-from spacy_pel.documents.document import Document, mention_at
-from spacy_pel.documents.pubtator import pubtator_text
-from spacy_pel.jobs.embed import embed_kb
+from spacy_pel.corpora.formats.pubtator import pubtator_text
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.reading.entity_texts import proxy_texts
-from spacy_pel.reading.mention import DocumentContext, MentionInContext
+from spacy_pel.models.architectures import encoder_of
+from spacy_pel.text.entity_texts import proxy_texts
+from spacy_pel.text.mention_inputs import DocumentContext, MentionInContext
 
 from ..conftest import ENTITIES
 from ..pipeline.conftest import PROBLEM

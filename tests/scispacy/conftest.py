@@ -10,7 +10,7 @@ import torch
 from spacy.language import Language
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.jobs.embed import embed_kb
+from spacy_pel.batch.embed import embed_kb
 from spacy_pel.kb import build_kb, open_source
 
 from ..conftest import CONFIG

@@ -11,7 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from spacy_pel.jobs.link_docs import Linking
+from spacy_pel.batch.link_docs import Linking
 from spacy_pel.serve import server
 from spacy_pel.serve.app import create_app
 from spacy_pel.serve.served import Limits, address, listen

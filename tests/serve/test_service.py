@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
-from spacy_pel.documents.document import Document, Mention
+from spacy_pel.corpora.document import Document, Mention
 from spacy_pel.serve import service as service_module
 from spacy_pel.serve.service import LinkingService, Turns, client_at
 

@@ -9,11 +9,11 @@ import torch
 from thinc.api import Model
 from torch import Tensor
 
-from spacy_pel.architectures import encoder_of, towers_of
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.reading.entity_texts import encode_rows, proxy_texts
-from spacy_pel.reading.mention import GoldMention
+from spacy_pel.models.architectures import encoder_of, towers_of
+from spacy_pel.text.entity_texts import encode_rows, proxy_texts
+from spacy_pel.text.mention_inputs import GoldMention
 from spacy_pel.training.pool import Encode, Pool, Row, entity_index
 
 from ..towers import MENTIONS, TEXTS, mention

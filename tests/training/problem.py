@@ -15,7 +15,7 @@ from spacy.training.loop import train as spacy_train
 from spacy.util import load_config, load_model_from_config, set_dot_to_object
 from thinc.api import Config
 
-from spacy_pel.architectures import Tower, encoder_of
+from spacy_pel.models.architectures import Tower, encoder_of
 from spacy_pel.training.loop import TrainingRun, start_training
 
 from ..conftest import pubtator

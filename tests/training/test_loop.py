@@ -12,9 +12,9 @@ from spacy.util import load_config
 
 from spacy_pel.corpora import batchers
 from spacy_pel.errors import PelError
+from spacy_pel.io import whole_files
 from spacy_pel.kb import build_kb
 from spacy_pel.models.losses import ProxyLoss
-from spacy_pel.system import whole_files
 from spacy_pel.training import loop
 from spacy_pel.training.loop import CHECKPOINT, RunProgress, load_checkpoint, save_checkpoint
 from spacy_pel.training.pool import Pool

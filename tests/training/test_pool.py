@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.reading.entity_texts import SINGLE_ROWS, EntityText, proxy_texts
+from spacy_pel.models.architectures import encoder_of
+from spacy_pel.text.entity_texts import SINGLE_ROWS, EntityText, proxy_texts
 from spacy_pel.training.pool import Pool, Row, StoredRows
 
 from ..towers import MENTIONS, retriever, spread_weights

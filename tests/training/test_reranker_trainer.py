@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from spacy_pel.architectures import encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.linking.reranker import Reranker
 from spacy_pel.models.adversarial import FGSM
-from spacy_pel.reading.entity_texts import proxy_texts
-from spacy_pel.reading.mention import GoldMention
+from spacy_pel.models.architectures import encoder_of
+from spacy_pel.text.entity_texts import proxy_texts
+from spacy_pel.text.mention_inputs import GoldMention
 from spacy_pel.training import trainer as trainers
 from spacy_pel.training.reranker_trainer import RerankerTrainer, with_gold
 from spacy_pel.training.trainer import StepLoss

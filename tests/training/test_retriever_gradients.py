@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from spacy_pel.architectures import encoder_of
 from spacy_pel.kb import build_kb
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.adversarial import FGSM
+from spacy_pel.models.architectures import encoder_of
 from spacy_pel.models.losses import CrossEntropyLoss, PositiveNegativeLoss, ProxyLoss, Targets
-from spacy_pel.reading.entity_texts import EntityText, proxy_texts
-from spacy_pel.reading.mention import GoldMention
+from spacy_pel.text.entity_texts import EntityText, proxy_texts
+from spacy_pel.text.mention_inputs import GoldMention
 from spacy_pel.training import trainer as trainers
-from spacy_pel.training.gold_edges import ENTITY, Arborescence
+from spacy_pel.training.arborescence import ENTITY, Arborescence
 from spacy_pel.training.negatives import Batch, MixedNegatives, Row
 from spacy_pel.training.pool import GoldMentions, Pool, StoredRows
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
@@ -27,7 +27,7 @@ from ..models.test_losses import naive_cross_entropy, naive_positive_negative, n
 from ..towers import ENTITIES, MENTIONS, bert_vector, retriever
 from . import kbs
 from .kbs import CLUSTERED, assert_same_gradients
-from .test_gold_edges import after_deletions
+from .test_arborescence import after_deletions
 
 # The first proxy serves two mentions; each of the others is a negative, or nothing, to some.
 NEGATIVES = [[0, 1, 1, 0, 1], [1, 0, 0, 1, 0], [1, 1, 0, 1, 1], [0, 0, 0, 0, 0]]

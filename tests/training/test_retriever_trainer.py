@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from thinc.api import Adam
 
-from spacy_pel.architectures import DocumentEncoder, ScratchEncoder, encoder_of
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.link import link
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.adversarial import FGSM
+from spacy_pel.models.architectures import DocumentEncoder, ScratchEncoder, encoder_of
 from spacy_pel.models.losses import (
     CrossEntropyLoss,
     MentionPairLoss,
     PositiveNegativeLoss,
     ProxyLoss,
 )
-from spacy_pel.reading.mention import GoldMention, MentionInContext
-from spacy_pel.training.gold_edges import Arborescence
+from spacy_pel.text.mention_inputs import GoldMention, MentionInContext
+from spacy_pel.training.arborescence import Arborescence
 from spacy_pel.training.mention_views import MaskAndReplace
 from spacy_pel.training.negatives import MixedNegatives, in_batch_negatives, random_negatives
 from spacy_pel.training.optimizer import apply_gradients

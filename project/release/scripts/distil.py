@@ -16,13 +16,18 @@ from thinc.api import warmup_linear
 from tqdm import tqdm
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.architectures import DocumentEncoder, PretrainedEncoder, encoder_of, set_dropout
+from spacy_pel.corpora.document import Document
 from spacy_pel.corpora.document_corpus import open_corpus
-from spacy_pel.documents.document import Document
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.reading.entity_texts import EntityText, proxy_texts
-from spacy_pel.reading.mention import DocumentContext, MentionInContext
-from spacy_pel.reading.text_inputs import text_inputs
+from spacy_pel.models.architectures import (
+    DocumentEncoder,
+    PretrainedEncoder,
+    encoder_of,
+    set_dropout,
+)
+from spacy_pel.text.entity_texts import EntityText, proxy_texts
+from spacy_pel.text.mention_inputs import DocumentContext, MentionInContext
+from spacy_pel.text.token_inputs import text_inputs
 from spacy_pel.training.optimizer import AdamW, apply_gradients
 
 BATCH = 256  # names of a step

@@ -11,7 +11,7 @@ import numpy as np
 import spacy
 import typer
 
-from spacy_pel.jobs.kb_rows import LinkerRows
+from spacy_pel.curation.kb_encoder import LinkerRows
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.change import change_entities
 from spacy_pel.pipeline.pipelines import linker_of

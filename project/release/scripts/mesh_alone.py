@@ -17,9 +17,9 @@ import typer
 from prepare import write_entities
 from wasabi import msg
 
+from spacy_pel.io.lines import numbered_lines
 from spacy_pel.kb import Entity, open_source
 from spacy_pel.kb.readers.mesh import PARTS
-from spacy_pel.system.lines import numbered_lines
 
 MADE = "kb/mesh_only.jsonl.gz"  # by "prepare", of MeSH's own files
 JOINED = "kb/mesh.jsonl.gz"

@@ -9,7 +9,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import typer
 
-from spacy_pel.system.whole_files import sha256
+from spacy_pel.io.whole_files import sha256
 
 
 def main(pipeline: Path, models: Path) -> None:

@@ -13,16 +13,16 @@ import typer
 from tqdm import tqdm
 from wasabi import msg
 
+from spacy_pel.corpora import Document
 from spacy_pel.corpora.document_corpus import open_corpus
-from spacy_pel.documents import Document
-from spacy_pel.documents.pubtator import pubtator_text
+from spacy_pel.corpora.formats.pubtator import pubtator_text
 from spacy_pel.errors import PelError
+from spacy_pel.io.whole_files import whole_file
 from spacy_pel.kb import Entity
-from spacy_pel.kb.change import united
+from spacy_pel.kb.build import united
 from spacy_pel.kb.readers import open_source
 from spacy_pel.kb.readers.tables import read_mapping
 from spacy_pel.kb.records.entity import plain_id
-from spacy_pel.system.whole_files import whole_file
 
 app = typer.Typer()
 

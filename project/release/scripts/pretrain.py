@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from tqdm import trange
 from transformers import AutoTokenizer, BertForMaskedLM, PreTrainedTokenizerFast, get_scheduler
 
-from spacy_pel.documents.open_documents import open_documents
+from spacy_pel.corpora.open_documents import open_documents
+from spacy_pel.io.whole_files import whole_folder
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.system.whole_files import whole_folder
 
 LENGTH, BATCH = 256, 128  # tokens of a block, blocks of a step
 HIDDEN = 0.2  # of all words; 8 of 10 are masked, one is another word piece, and one stays

@@ -9,7 +9,7 @@ import spacy
 import typer
 from spacy.util import compile_infix_regex
 
-from spacy_pel.architectures import encoder_of, towers_of
+from spacy_pel.models.architectures import encoder_of, towers_of
 
 # A mention may begin or end at any hyphen or bracket, so a token does.
 SPLITS = [r"[^\w\s]"]

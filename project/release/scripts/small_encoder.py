@@ -16,7 +16,7 @@ import typer
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
-from spacy_pel.documents.open_documents import open_documents
+from spacy_pel.corpora.open_documents import open_documents
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.models.bert import with_layers
 

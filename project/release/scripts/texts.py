@@ -18,14 +18,14 @@ from spacy.language import Language
 from spacy.util import compile_infix_regex
 from tqdm import tqdm
 
+from spacy_pel.corpora.document import Document, Mention, mention_at
 from spacy_pel.corpora.document_corpus import open_corpus
-from spacy_pel.documents.document import Document, Mention, mention_at
-from spacy_pel.documents.open_documents import open_documents
-from spacy_pel.documents.pubtator import pubtator_text
+from spacy_pel.corpora.formats.pubtator import pubtator_text
+from spacy_pel.corpora.open_documents import open_documents
+from spacy_pel.io.whole_files import whole_file
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.readers.mesh import PARTS
 from spacy_pel.linking.ordering import is_acronym
-from spacy_pel.system.whole_files import whole_file
 
 app = typer.Typer()
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ...errors import PelError
-from ...kb import Entity, KnowledgeBase, build_kb
-from ...system.lines import numbered_lines
-from ..change import united
+from ...io.lines import numbered_lines
+from .. import Entity, KnowledgeBase, build_kb
+from ..build import united
 from ..records.entity import renamed
 from ..records.semantic_types import SemanticType, types_meant
 from .entity_source import ReadOptions

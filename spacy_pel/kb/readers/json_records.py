@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import PelError
-from ...system.lines import json_object, numbered_lines
+from ...io.lines import json_object, numbered_lines
 from ..records.entity import Entity, cleaned_at
 from .entity_source import Source, SourceFormat
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from ...errors import PelError
-from ...system.xml_elements import file_elements
+from ...io.xml_elements import file_elements
 from ..records.entity import Entity, cleaned_at
 from ..records.semantic_types import SemanticType
 from .entity_source import ReadOptions, Source, SourceFormat

@@ -10,8 +10,8 @@ from itertools import chain
 from pathlib import Path
 
 from ...errors import PelError
-from ...system.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
-from ...system.xml_elements import file_elements
+from ...io.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
+from ...io.xml_elements import file_elements
 from ..records.entity import Entity, cleaned_at, ends_of
 from .entity_source import ReadOptions, Source, SourceFormat
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import PelError
-from ...system.duckdb_session import duckdb_that_sorts, sql_identifier, sql_literal, sql_path
-from ...system.lines import check_gzip, numbered_lines
+from ...io.duckdb_session import duckdb_that_sorts, sql_identifier, sql_literal, sql_path
+from ...io.lines import check_gzip, numbered_lines
 from ..records.entity import Entity
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import PelError
-from ...system.lines import opened_bytes
+from ...io.lines import opened_bytes
 from ..records.entity import Entity
 from ..records.semantic_types import SemanticType, types_meant
 from .entity_source import ReadOptions, Source, SourceFormat

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
-from ...system.duckdb_session import duckdb_connection, sql_identifier, sql_path
-from ...system.lines import check_gzip, numbered_lines
+from ...io.duckdb_session import duckdb_connection, sql_identifier, sql_path
+from ...io.lines import check_gzip, numbered_lines
 from ..records.entity import Entity, cleaned_at, plain_id
 from .entity_source import ReadOptions, Source, SourceFormat
 from .mesh import BRANCHES, VOCABULARY

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
+from spacy_pel.io import xml_elements
 from spacy_pel.kb.readers import ontologies, open_source, tables
 from spacy_pel.kb.readers.tables import read_mapping
-from spacy_pel.system import xml_elements
 
 from ...conftest import write_text
 from ...growth import assert_linear
@@ -124,7 +124,7 @@ def test_a_record_that_does_not_end(
 ) -> None:
     monkeypatch.setattr(ontologies, "LONGEST_LINE", LIMIT)
     monkeypatch.setattr(xml_elements.xml_elements, "__kwdefaults__", {"longest": LIMIT})
-    monkeypatch.setattr("spacy_pel.system.lines.LONGEST_LINE", LIMIT)
+    monkeypatch.setattr("spacy_pel.io.lines.LONGEST_LINE", LIMIT)
     monkeypatch.setattr(tables, "_LONGEST_ROW", LIMIT)
     (tmp_path / name).write_bytes(gzip.compress((head + rest * 40_000).encode()))
     with pytest.raises(PelError, match=f"{name}.*({message})"):

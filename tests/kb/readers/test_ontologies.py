@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.kb import Entity
-from spacy_pel.kb.change import united
+from spacy_pel.kb.build import united
 from spacy_pel.kb.readers import detected_format, open_source
 from spacy_pel.kb.readers.ontologies import curie
 

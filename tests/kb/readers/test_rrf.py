@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
+from spacy_pel.io import duckdb_session
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import ReadOptions, UmlsRecipe, detected_format, open_source
 from spacy_pel.kb.readers.release_files import LONGEST_ROW, among, opened_release
 from spacy_pel.kb.readers.rrf import COLUMNS
 from spacy_pel.kb.records.semantic_types import SemanticType
-from spacy_pel.system import duckdb_session
 
 from ...conftest import write_text
 

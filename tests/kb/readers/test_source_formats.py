@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
+from spacy_pel.io.lines import numbered_lines
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.readers import ReadOptions, Source, SourceFormat, open_source, source_formats
 from spacy_pel.kb.readers.build_from_sources import of_types
 from spacy_pel.kb.records.semantic_types import SemanticType
-from spacy_pel.system.lines import numbered_lines
 
 from ..living import ENTITIES
 

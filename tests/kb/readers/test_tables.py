@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase
-from spacy_pel.kb.change import united
+from spacy_pel.kb.build import united
 from spacy_pel.kb.readers import ReadOptions, detected_format, open_source
 from spacy_pel.kb.readers.build_from_sources import build_from_sources
 from spacy_pel.kb.readers.tables import read_mapping

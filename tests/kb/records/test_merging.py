@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, change
-from spacy_pel.kb.change import united
+from spacy_pel.kb import Entity, build
+from spacy_pel.kb.build import united
 from spacy_pel.kb.records.entity import joined, plain_id, renamed
 
 from ...growth import assert_linear
@@ -92,7 +92,7 @@ def test_no_room_to_sort(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: object, **keywords: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(change.sqlite3, "connect", full)
+    monkeypatch.setattr(build.sqlite3, "connect", full)
     with pytest.raises(PelError, match="disk is full.*TMPDIR"):
         list(united([Entity("A", "a")]))
 

@@ -8,16 +8,16 @@ import pytest
 from papers.joint_metrics import cross_fitted_discovery, discovery_metrics, joint_metrics
 from spacy.language import Language
 
-from spacy_pel.fitting.calibrate import fit
-from spacy_pel.fitting.evaluate import gold_examples, link_examples
-from spacy_pel.fitting.fit_joint import GoldMentions, fit_joint, gold_mentions
-from spacy_pel.jobs.joint_linking import clusters_of, with_settings
+from spacy_pel.batch.joint_linking import clusters_of, with_settings
+from spacy_pel.calibration.calibrate import fit
+from spacy_pel.calibration.fit_joint import GoldMentions, fit_joint, gold_mentions
+from spacy_pel.coreference.clusters import Clusters
+from spacy_pel.evaluation.evaluate import gold_examples, link_examples
 from spacy_pel.kb.vectors.matrix import VectorMatrix
-from spacy_pel.linking.clusters import Clusters
-from spacy_pel.pipeline.annotations import CorpusMention
+from spacy_pel.pipeline.joint_annotations import CorpusMention
 
+from ...calibration.corpora import write_repeated_corpus
 from ...conftest import ENTITIES
-from ...fitting.corpora import write_repeated_corpus
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Process many documents in blocks that can be resumed."""

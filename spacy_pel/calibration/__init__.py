@@ -1,0 +1,1 @@
+"""Fit the ranking, the NIL threshold and joint linking to annotated documents."""

@@ -1,0 +1,258 @@
+"""The ranking and the NIL threshold of a linker, fitted to gold mentions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain, compress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from spacy.language import Language
+from spacy.training import Example
+
+from ..errors import PelError
+from ..evaluation.evaluate import Bars, check_ids, gold_examples, link_examples
+from ..io.whole_files import whole_file
+from ..linking.nil import is_nil
+from ..linking.ordering import Found, Ordered, sole_owners
+from ..linking.ranking import TOP, Features, Ranking, features_of, learnt_priors
+from ..metrics.calibration import expected_calibration_error
+from ..metrics.linking import best_nil_threshold, nil_metrics
+from ..models.ranker import fitted_ranker
+from ..pipeline.fitted import Fitted
+from ..pipeline.pipelines import linker_of, load_pipeline
+from ..spans import gold_ids, mention_spans
+from .fit_joint import JointReport, fit_joint
+
+if TYPE_CHECKING:
+    from ..kb.knowledge_base import KnowledgeBase
+    from ..pipeline.proxy_linker import ProxyLinker
+
+_FOLDS = 5  # of documents, for figures of documents that nothing was fitted to
+_SURE = 0.9
+
+
+class CalibrationReport(NamedTuple):
+    """What was fitted, and how well it does.
+
+    The figures are of documents that a ranking was not fitted to: five are fitted, each without a fifth
+    of the documents. Of one document they are of the mentions that the ranking was fitted to.
+    """
+
+    mentions: int  # the number of gold mentions
+    fitted_on: str  # their labels, with the number of each
+    # A mention is NIL if the probability that a candidate is right is below it. None: no mention is.
+    nil_threshold: float | None
+    recall_before: (
+        float  # the share of mentions in the KB whose first candidate is right, by scores
+    )
+    recall_after: float  # the same by the ranking
+    nil: dict[str, Any]  # how well NIL mentions are found, see ``metrics.linking``
+    error: float  # the expected calibration error of the probabilities
+    # Of the first candidates with a probability of 90 % at least: their share of all mentions, and the
+    # share of them that is right; None if there are none.
+    sure: tuple[float, float] | None
+    joint: JointReport | None = None  # how mentions are linked together, if that was fitted
+
+
+def calibrate_folder(
+    pipeline: str | Path,
+    corpus: Sequence[str | Path],
+    *,
+    component: str = "proxy_linker",
+    kb: Path | None = None,
+    spans_key: str | None = None,
+    **settings: Any,
+) -> CalibrationReport:
+    """Calibrate the linker of a saved pipeline, and change its settings in the folder.
+
+    After an error or an interruption the folder is as it was.
+
+    Args:
+        pipeline: The folder of a pipeline.
+        kb: The folder of a KB to use instead of the linker's own.
+        spans_key: Mentions are in ``doc.spans[spans_key]``. None: where the linker looks for them.
+        **settings: Others, and ``corpus`` and ``component``, are those of ``calibrate``.
+
+    Raises:
+        PelError: The folder has no pipeline with such a linker, or what ``calibrate`` raises.
+        OSError: The folder cannot be written to.
+    """
+    file = Path(pipeline) / component / "cfg"
+    if not file.is_file():
+        problem = f'{pipeline}: no folder of a pipeline with a "{component}"'
+        raise PelError(problem, "give one that may be changed, such as training/model-best")
+    nlp = load_pipeline(pipeline)
+    linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
+    report = calibrate(nlp, corpus, component=component, **settings)
+    with whole_file(file) as written:
+        json.dump(linker.settings_of_weights(), written)
+    return report
+
+
+def calibrate(
+    nlp: Language,
+    corpus: Sequence[str | Path],
+    *,
+    component: str = "proxy_linker",
+    limit: int = 0,
+    jointly: bool | None = None,
+    progress: Bars | None = None,
+) -> CalibrationReport:
+    """Fit the ranking of a linker (``linking.ranking``) and its NIL threshold to gold mentions.
+
+    The ranking orders the candidates, and gives them probabilities. The NIL threshold is the one with
+    the best F1 of the NIL class; it is None where no mention is NIL.
+
+    Arguments that are not named here are those of ``evaluate``. The linker of ``nlp`` is changed.
+
+    Args:
+        jointly: Whether to fit how mentions are linked together (``fit_joint``). If not, they
+            cannot be. None: if that was fitted before.
+
+    Raises:
+        PelError: There is no linker or no mention, all mentions are NIL, none of the gold ids is in
+            the KB, no candidate is right, or the KB has no vectors of the linker's encoder.
+    """
+    linker = linker_of(nlp, component)
+    jointly = linker.joint is not None if jointly is None else jointly
+    examples = gold_examples(nlp, linker, corpus, limit)
+    if not check_ids(examples, linker, corpus):
+        files = ", ".join(map(str, corpus))
+        raise PelError(f"{files}: all mentions are NIL", "give a corpus with entities as well")
+    before = linker.fitted
+    linker.fitted = Fitted(configured_nil_threshold=before.configured_nil_threshold)
+    try:
+        report = fit(nlp, linker, examples, progress)
+        joint = fit_joint(nlp, linker, examples, progress) if jointly else None
+        return report._replace(joint=joint)
+    except BaseException:
+        linker.fitted = before
+        raise
+
+
+def fit(
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    progress: Bars | None = None,
+    types_of_kb: Mapping[tuple[str, ...], int] | None = None,
+) -> CalibrationReport:
+    """Fit the ranking and the NIL threshold of a linker to the mentions of ``gold_examples``.
+
+    ``types_of_kb``: how many entities have which types; None: those of the linker's KB. PelError if no
+    candidate is right.
+    """
+    gold = _looked_at(nlp, linker, examples, progress)
+    if not gold.right.any():
+        problem = "no candidate is right, so no ranking can be fitted"
+        raise PelError(problem, "give a larger corpus, or a pipeline that is better trained")
+    types_of_kb = types_of_kb or Counter(entity.types for entity in linker.kb)
+    linker.ranking = _fitted(gold, types_of_kb, linker.reranked)
+    folds = gold.documents % _FOLDS
+    chances = np.empty((len(gold.right), gold.right.shape[1] + 1), np.float32)
+    for fold in range(_FOLDS):
+        own = folds == fold
+        if own.any():
+            ranking = linker.ranking if own.all() else _fitted(gold.of(~own), types_of_kb, 0)
+            chances[own] = ranking.probabilities(gold.of(own).features)
+    best = chances[:, :-1].argmax(axis=1)
+    first_right = np.take_along_axis(gold.right, best[:, None], axis=1)[:, 0]
+    probabilities = chances[np.arange(len(best)), best]
+    in_kb = np.array([types is not None for types in gold.types])
+    decisive = 1 - chances[:, -1]
+    if linker.sure_probability is not None:  # as ``linking.nil.Sure`` decides
+        named = gold.sole[np.arange(len(best)), best]
+        decisive[named | (probabilities >= linker.sure_probability)] = np.inf
+    threshold = best_nil_threshold(decisive, (~in_kb).tolist())
+    linker.nil_threshold = threshold
+    sure = probabilities >= _SURE
+    ranks = 1 + np.argmax(np.take_along_axis(gold.right, np.argsort(-chances[:, :-1]), 1), axis=1)
+    return CalibrationReport(
+        mentions=len(best),
+        fitted_on=linker.ranking.fitted_on,
+        nil_threshold=threshold,
+        recall_before=float(gold.right[in_kb, 0].mean()),
+        recall_after=float(first_right[in_kb].mean()),
+        nil=nil_metrics(
+            1 - chances[:, -1],
+            is_nil(decisive, threshold),
+            np.where(gold.right.any(axis=1), ranks, gold.ranks),
+            in_kb,
+            decided=threshold is not None,
+        ),
+        error=expected_calibration_error(probabilities, first_right),
+        sure=(float(sure.mean()), float(first_right[sure].mean())) if sure.any() else None,
+    )
+
+
+class _Gold(NamedTuple):
+    """The candidates of gold mentions as a ranking looks at them."""
+
+    features: Features
+    right: np.ndarray  # bool [n, k], which candidates are right
+    ranks: np.ndarray  # int64 [n], at which rank the first right one was found; 0: none was
+    sole: np.ndarray  # bool [n, k], which candidates alone have the mention as a name
+    types: Sequence[
+        tuple[str, ...] | None
+    ]  # of the right entities; None if the KB has none of them
+    documents: np.ndarray  # int64 [n], the numbers of the documents
+
+    def of(self, chosen: np.ndarray) -> _Gold:
+        """Some of the mentions, bool [n]."""
+
+        def of_column(column: Sequence) -> Sequence:
+            is_array = isinstance(column, np.ndarray)
+            return column[chosen] if is_array else list(compress(column, chosen))
+
+        return _Gold(Features(*map(of_column, self.features)), *map(of_column, self[1:]))
+
+
+class _Recorder:
+    """Takes the place of a ranking, keeps what that would look at, and changes no order."""
+
+    def __init__(self, reranked: int) -> None:
+        self.reranked = reranked
+        self.labels, self.fitted_on = {}, ""  # none, so nobody is warned of others
+        self.looked_at: list[tuple[Features, np.ndarray, np.ndarray]] = []
+
+    def ordered(self, kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Ordered:
+        numbers = found.candidates.numbers
+        sole = sole_owners(kb, found.mentions, numbers[:, :TOP])
+        self.looked_at.append((features_of(kb, labels, found), numbers, sole))
+        return Ordered(np.tile(np.arange(numbers.shape[1]), (len(numbers), 1)))
+
+
+def _looked_at(
+    nlp: Language, linker: ProxyLinker, examples: Sequence[Example], progress: Bars | None
+) -> _Gold:
+    """Link gold mentions, and look at their candidates."""
+    linker.ranking = recorder = _Recorder(linker.reranked)
+    link_examples(nlp, linker, examples, progress)
+    linker.ranking = None
+    features, numbers, sole = zip(*recorder.looked_at)
+    joined = (
+        np.concatenate(own) if isinstance(own[0], np.ndarray) else list(chain.from_iterable(own))
+        for own in zip(*features)
+    )
+    right, types, documents = [], [], []  # ``right`` is of all candidates
+    rows = chain.from_iterable(numbers)
+    for document, example in enumerate(examples):
+        for span in mention_spans(example.reference, linker.spans_key):
+            golds = [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
+            right.append(np.isin(next(rows), golds))
+            types.append(linker.kb.entities(golds[:1])[0].types if golds else None)
+            documents.append(document)
+    right = np.array(right)
+    ranks = np.where(right.any(axis=1), 1 + right.argmax(axis=1), 0)
+    sole, documents = np.concatenate(sole), np.array(documents)
+    return _Gold(Features(*joined), right[:, :TOP], ranks, sole, types, documents)
+
+
+def _fitted(gold: _Gold, types_of_kb: Mapping[tuple[str, ...], int], reranked: int) -> Ranking:
+    priors = learnt_priors(gold.features.labels, gold.types, types_of_kb)
+    ranker = fitted_ranker(*gold.features.with_priors(priors), gold.right)
+    return Ranking(ranker, priors, dict(Counter(gold.features.labels)), reranked)

@@ -1,0 +1,1 @@
+"""Link mentions through other mentions, as in ArboEL."""

@@ -1,0 +1,130 @@
+"""DocBin: spaCy's own format, with all annotations, and what one may unpack to.
+
+Without limits, a file of 2 MB could fill the memory.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import PelError
+from .base import LONGEST, BoundedFile, Format, Input, NumberedDocs
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc, DocBin
+
+MOST_HELD = 2**30  # bytes of a file, which is held in memory
+# Documents that people write unpack to ten to twenty times the size of their file.
+MOST_BYTES, MOST_TIMES = 2**30, 50
+MOST_DOCUMENTS = 1_000_000
+MOST_TOKENS = 1_000_000  # of one document. spaCy reads no text with more characters, if not told to
+MOST_VALUES = 10_000_000  # texts, numbers and lists in what is no array
+_SPLIT = "split it into several files, and give their folder"
+
+
+def _split(file: BoundedFile) -> Iterator[tuple[str, Any]]:
+    from spacy.attrs import LENGTH
+    from spacy.tokens import DocBin
+    from spacy.vocab import Vocab
+
+    try:
+        data = file.file.read(MOST_HELD + 1)
+        if len(data) > MOST_HELD:
+            raise PelError(
+                f"longer than {MOST_HELD:,} bytes, and it would be held in memory", _SPLIT
+            )
+        docs = _limited(data)
+        # Each on its own, with its strings: in a memory zone, those of an earlier one are forgotten.
+        for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
+            # A DocBin holds each word once, so that a small file can give an endless text.
+            if int(doc.to_array(LENGTH).sum()) > LONGEST:
+                error = PelError(f"longer than {LONGEST:,} characters", "split it")
+                yield f"document {number}", error
+            else:
+                alone = DocBin(docs.attrs, store_user_data=True, docs=[doc])
+                yield f"document {number}", alone.to_bytes()
+    except (OSError, PelError):
+        raise
+    except Exception as error:  # of zlib, of msgpack, or of what it holds
+        raise PelError("not a DocBin", "write it with DocBin.to_disk") from error
+
+
+def _limited(data: bytes) -> DocBin:
+    """The DocBin of these bytes; PelError if it would unpack to more than the limits allow."""
+    import numpy
+    from spacy.tokens import DocBin
+
+    limit = max(MOST_BYTES, MOST_TIMES * len(data))
+    unpacked = zlib.decompressobj().decompress(data, limit + 1)
+    if len(unpacked) > limit:
+        raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
+    message = dict(_values(unpacked))
+    lengths = numpy.frombuffer(message["lengths"], dtype="int32")
+    longest = lengths.max(initial=0)
+    if len(lengths) > MOST_DOCUMENTS:
+        raise PelError(f"a DocBin of more than {MOST_DOCUMENTS:,} documents", _SPLIT)
+    if longest > MOST_TOKENS:
+        problem = (
+            f"document {lengths.argmax() + 1} has {longest:,} tokens, more than {MOST_TOKENS:,}"
+        )
+        raise PelError(problem, "split the document")
+    for part in ("user_data", "span_groups"):
+        for packed in filter(None, message.get(part, ())):
+            _values(packed)  # of one document, as they are read one at a time later
+    del message, unpacked
+    return DocBin().from_bytes(data)
+
+
+def _values(packed: bytes) -> Any:
+    """What msgpack holds, maps as pairs; PelError if that is more than MOST_VALUES values."""
+    from srsly.msgpack import unpackb
+
+    too_many = PelError(f"a DocBin of more than {MOST_VALUES:,} values", _SPLIT)
+    count = 0
+
+    def counted(values: list) -> list:
+        nonlocal count
+        count += len(values)
+        if count > MOST_VALUES:
+            raise too_many
+        return values
+
+    most = {"max_array_len": MOST_VALUES, "max_map_len": MOST_VALUES}
+    try:
+        return unpackb(packed, raw=False, list_hook=counted, object_pairs_hook=counted, **most)
+    except ValueError as error:
+        if "exceeds max_" in str(error):  # said before such a list is made
+            raise too_many from error
+        raise
+
+
+def _doc(nlp: Language | None, data: bytes) -> Doc:
+    from spacy.tokens import DocBin
+    from spacy.vocab import Vocab
+
+    (doc,) = DocBin().from_bytes(data).get_docs(nlp.vocab if nlp else Vocab())
+    return doc
+
+
+class _Output:
+    """A DocBin is one object: it is held in memory when the parts are joined."""
+
+    def write_part(self, docs: NumberedDocs, spans_key: str | None, path: Path) -> None:
+        from spacy.tokens import DocBin
+
+        DocBin(store_user_data=True, docs=(doc for _, doc in docs)).to_disk(path)
+
+    def join(self, parts: Sequence[Path], path: Path) -> None:
+        from spacy.tokens import DocBin
+
+        docs = DocBin(store_user_data=True)
+        for part in parts:
+            docs.merge(DocBin(store_user_data=True).from_disk(part))
+        docs.to_disk(path)
+
+
+FORMAT = Format("docbin", (".spacy",), Input(_split, None, has_ids=True, doc=_doc), _Output())

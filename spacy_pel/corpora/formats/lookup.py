@@ -1,0 +1,63 @@
+"""The one list of file formats, and plain text. To add one: a module beside this one, a line here."""
+
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from ...errors import PelError
+from ..document import Document
+from . import bioc, docbin, json_formats, pubtator, tables
+from .base import BoundedFile, Format, Input, decoded, filled_lines
+
+
+# Functions with names: a document and its format go to other processes.
+def _line_document(line: bytes) -> Document:
+    return Document(decoded(line))
+
+
+def _whole(file: BoundedFile) -> Iterator[tuple[str, list[str]]]:
+    yield "", [file.name, file.read().decode("utf8", "surrogateescape")]
+
+
+def _whole_document(data: list[str]) -> Document:
+    name, text = data
+    id = PurePath(name.removesuffix(".gz")).with_suffix("").as_posix()
+    return Document(decoded(text.encode("utf8", "surrogateescape")), id)
+
+
+# A document a line; in a folder of files, a document a file, whose id is the name of the file.
+TEXT = Format("text", (".txt",), Input(filled_lines, _line_document, has_ids=False))
+WHOLE_TEXT = Input(_whole, _whole_document, has_ids=False)
+
+FORMATS = (
+    TEXT,
+    *json_formats.FORMATS,
+    *tables.FORMATS,
+    pubtator.FORMAT,
+    bioc.FORMAT,
+    docbin.FORMAT,
+)
+
+
+def format_of(name: str) -> Format | None:
+    """The format of files of this name, the longest suffix deciding; None if there is none."""
+    pairs = [(suffix, format) for format in FORMATS for suffix in format.suffixes]
+    fitting = [pair for pair in pairs if name.lower().endswith(pair[0])]
+    return max(fitting, key=lambda pair: len(pair[0]))[1] if fitting else None
+
+
+def format_named(name: str) -> Format:
+    """The format with this name; PelError if there is none."""
+    by_name = {format.name: format for format in FORMATS}
+    if name not in by_name:
+        raise PelError(f'no format "{name}"', f"choose one of: {', '.join(by_name)}")
+    return by_name[name]
+
+
+def suffixes(direction: str, *, with_ids: bool = False) -> str:
+    """The suffixes of what can be read ("input") or written ("output"), for messages.
+
+    with_ids: only of what is read with entity ids.
+    """
+    known = [format for format in FORMATS if getattr(format, direction)]
+    known = [format for format in known if format.input.has_ids or not with_ids]
+    return ", ".join(suffix for format in known for suffix in format.suffixes)

@@ -1,0 +1,205 @@
+"""Tables: CSV, TSV and Parquet, read with one document a row, written with one mention a row.
+
+DuckDB reads and writes Parquet: it is there for other tables, and pyarrow is another 45 MB.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from io import BufferedReader
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any
+
+from ...errors import PelError
+from ...io.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
+from ...kb.readers.tables import parquet_rows
+from ..doc_conversion import linked_mentions
+from ..document import Document
+from .base import LONGEST, BoundedFile, Format, Input, TextOutput, decoded, document_id
+from .json_formats import document_of
+
+if TYPE_CHECKING:
+    import duckdb
+    from spacy.tokens import Doc
+
+# Of a mention: the columns of CSV and TSV, and their types and the others in Parquet.
+COLUMNS = (
+    *("document", "start", "end", "text", "label"),
+    *("id", "name", "score", "probability", "types"),
+)
+_KINDS = dict.fromkeys(COLUMNS, "VARCHAR") | {
+    **{"start": "BIGINT", "end": "BIGINT", "score": "DOUBLE", "probability": "DOUBLE"},
+    "types": "VARCHAR[]",
+    "candidates": (
+        "STRUCT(id VARCHAR, name VARCHAR, score DOUBLE, rerank_score DOUBLE, probability DOUBLE, "
+        "as_in VARCHAR)[]"
+    ),
+}
+_LONGEST_ROW = 2**24  # bytes of a mention with its candidates, as JSON
+_NAME_THEM = (
+    "name the column that holds the documents 'text', and those of ids and mentions, if any, 'id' "
+    "and 'mentions'"
+)
+
+
+def _csv_rows(delimiter: str, file: BoundedFile) -> Iterator[tuple[int, Any]]:
+    csv.field_size_limit(LONGEST)  # of 131,072, which a document may well exceed
+    # What is not UTF-8 is refused when its document is made.
+    lines = (line.decode("utf8", "surrogateescape") for line in file)
+    reader = csv.DictReader(lines, delimiter=delimiter, strict=True)
+    try:
+        header = reader.fieldnames or []
+    except csv.Error as error:
+        raise PelError(f"line 1: {error}", "correct it") from error
+    if "text" not in header:
+        problem = f"no column 'text' in line 1, which names: {', '.join(header) or 'none'}"
+        raise PelError(problem, _NAME_THEM)
+    while True:
+        first = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield first, PelError(str(error), "correct the document")
+            continue
+        if None in row or None in row.values():  # there are too many cells, or too few
+            problem = f"line 1 names {len(header)} columns, and it has more or fewer"
+            yield first, PelError(problem, "correct the document")
+        else:
+            yield first, {key: row[key] for key in ("text", "id") if key in row}
+
+
+def _csv_document(row: dict[str, str]) -> Document:
+    cells = {key: decoded(cell.encode("utf8", "surrogateescape")) for key, cell in row.items()}
+    return Document(cells["text"], cells.get("id"))
+
+
+def _csv_text(
+    delimiter: str, vocabularies: Sequence[str], number: int, doc: Doc, spans_key: str | None
+) -> str:
+    """A line for each mention. Several types, or codes in one vocabulary, are joined by bars."""
+    lines = []
+    for mention in linked_mentions(doc, spans_key):
+        codes = ("|".join(mention.get("xrefs", {}).get(name, ())) for name in vocabularies)
+        mention |= {"document": document_id(number, doc), "types": "|".join(mention["types"])}
+        lines.append(csv_line(delimiter, [*(mention[column] for column in COLUMNS), *codes]))
+    return "".join(lines)
+
+
+def csv_line(delimiter: str, row: Iterable[Any]) -> str:
+    """A row as a line that ends in a line feed."""
+    file = io.StringIO(newline="")
+    # Python before 3.13 quotes a "\r" in a cell only if lines end in one; unquoted it ends a line.
+    csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
+    return file.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _csv_output(delimiter: str, vocabularies: Sequence[str]) -> TextOutput:
+    head = csv_line(delimiter, [*COLUMNS, *vocabularies])
+    return TextOutput(partial(_csv_text, delimiter, vocabularies), head)
+
+
+def _csv_format(name: str, delimiter: str) -> Format:
+    read = Input(partial(_csv_rows, delimiter), _csv_document, has_ids=False)
+    coded = partial(_csv_output, delimiter)
+    return Format(name, (f".{name}",), read, coded(()), coded)
+
+
+def _parquet_documents(file: BoundedFile) -> Iterator[tuple[str, Any]]:
+    with _path_of(file) as path:
+        rows = parquet_rows(path, _chosen)
+        columns = next(rows)
+        for number, row in enumerate(rows, start=1):
+            yield f"row {number}", _without_nulls(dict(zip(columns, row)))
+
+
+def _chosen(found: Sequence[str]) -> list[str]:
+    if {"document", "start", "end"} <= set(found):
+        problem = "it has one mention a row, as pel link writes it, and not the documents' texts"
+        raise PelError(problem, "link to JSONL, BioC, PubTator or DocBin, which keep them")
+    if "text" not in found:
+        raise PelError(f"no column 'text', but: {', '.join(found)}", _NAME_THEM)
+    return [column for column in ("text", "id", "mentions") if column in found]
+
+
+@contextmanager
+def _path_of(file: BoundedFile) -> Iterator[Path]:
+    """The path of an open file, which DuckDB needs; of a stream, that of a copy."""
+    path = Path(str(getattr(file.file, "name", "")))
+    if isinstance(file.file, BufferedReader) and path.is_file():
+        yield path
+        return
+    with NamedTemporaryFile(suffix=".parquet") as copy:
+        shutil.copyfileobj(file.file, copy)
+        copy.flush()
+        yield Path(copy.name)
+
+
+def _without_nulls(value: Any) -> Any:
+    """The value without the keys that have none, in structs and lists of structs."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(v) for key, v in value.items() if v is not None}
+    return [_without_nulls(v) for v in value] if isinstance(value, list) else value
+
+
+class _ParquetOutput:
+    """Parts are JSONL, a mention a line, of which DuckDB makes row groups one after the other."""
+
+    def __init__(self, vocabularies: Sequence[str]) -> None:
+        self.kinds = {**_KINDS, **dict.fromkeys(vocabularies, "VARCHAR[]")}
+        self.write_part = TextOutput(self._lines).write_part
+
+    def _lines(self, number: int, doc: Doc, spans_key: str | None) -> str:
+        lines = []
+        for mention in linked_mentions(doc, spans_key):
+            row = {"document": document_id(number, doc), **mention.pop("xrefs", {}), **mention}
+            cells = {name: row.get(name) for name in self.kinds}
+            lines.append(json.dumps(cells, ensure_ascii=False) + "\n")
+        return "".join(lines)
+
+    def join(self, parts: Sequence[Path], path: Path) -> None:
+        with duckdb_connection(threads=1) as connection:  # the same parts give the same bytes
+            write_parquet(connection, f"SELECT * FROM {rows_of_parts(parts, self.kinds)}", path)
+
+
+def rows_of_parts(
+    parts: Sequence[Path], kinds: Mapping[str, str], compression: str = "uncompressed"
+) -> str:
+    """The rows of files of JSON lines, as a table in SQL with columns of these kinds."""
+    columns = [(sql_identifier(name), kind) for name, kind in kinds.items()]
+    if not any(part.stat().st_size for part in parts):
+        nothing = (f"NULL::{kind} AS {name}" for name, kind in columns)
+        return f"(SELECT {', '.join(nothing)} LIMIT 0)"
+    kinds_of_columns = ", ".join(f"{name}: '{kind}'" for name, kind in columns)
+    return (
+        f"read_json([{', '.join(map(sql_path, parts))}], format = 'newline_delimited', "
+        f"columns = {{{kinds_of_columns}}}, compression = '{compression}', "
+        f"maximum_object_size = {_LONGEST_ROW})"
+    )
+
+
+def write_parquet(connection: duckdb.DuckDBPyConnection, query: str, path: Path) -> None:
+    """Write the rows of a query to a Parquet file; OSError if there is no space."""
+    import duckdb
+
+    try:
+        connection.execute(f"COPY ({query}) TO {sql_literal(str(path))} (FORMAT parquet)")
+    except duckdb.IOException as error:
+        raise OSError(errno.ENOSPC, f"could not be written whole: {error}") from error
+
+
+_ROWS = Input(_parquet_documents, document_of, has_ids=True)
+FORMATS = (
+    _csv_format("csv", ","),
+    _csv_format("tsv", "\t"),
+    Format("parquet", (".parquet",), _ROWS, _ParquetOutput(()), _ParquetOutput),
+)

@@ -1,6 +1,0 @@
-"""Documents in files: read to be linked or trained on, written with what linking says of them."""
-
-from .docs import make_doc
-from .document import Document, Mention, Passage
-from .formats import format_named, format_of
-from .open_documents import DocumentStream, RawDocument, open_documents

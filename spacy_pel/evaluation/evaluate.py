@@ -1,0 +1,153 @@
+"""Gold mentions of corpora, linked: what a linker is measured by, and calibrated on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from spacy.language import Language
+from spacy.training import Example
+
+from ..batch.fingerprints import linker_state
+from ..batch.joint_linking import with_settings
+from ..corpora.document_corpus import open_corpus
+from ..errors import PelError
+from ..pipeline.pipelines import linker_of, read_by_upstream
+from ..spans import gold_ids, mention_spans
+
+if TYPE_CHECKING:
+    from ..pipeline.proxy_linker import ProxyLinker
+
+# Makes a bar, as ``tqdm`` does, from ``desc`` and ``total``, the number of documents.
+Bars = Callable[..., Any]
+
+# What is kept of the scores. The others are the same numbers under names for training configs.
+KEPT = (
+    *("mentions", "in_kb", "seen", "unseen", "recall@", "mrr", "nil", "concepts"),
+    *("expected_calibration_error", "nel_micro_"),
+)
+_FIELDS = {"mentions", "recall@1", "mrr"}
+
+
+def evaluate(
+    nlp: Language,
+    corpus: Sequence[str | Path],
+    *,
+    component: str = "proxy_linker",
+    limit: int = 0,
+    progress: Bars | None = None,
+) -> dict[str, Any]:
+    """Link the gold mentions of corpora, and score the 64 best candidates of each.
+
+    Args:
+        nlp: A pipeline with a trained linker.
+        corpus: Names of corpora, as ``corpora.document_corpus.open_corpus`` takes them.
+        component: The name of the linker in the pipeline.
+        limit: The number of documents taken of each corpus file. 0 takes all.
+        progress: See ``Bars``.
+
+    Returns:
+        The metrics of ``pipeline.scorer.linking_scores``, ready for JSON. Also:
+        ``mentions_per_second`` of linking alone; ``reranked``, the number of candidates that are reranked; ``kb``, ``kb_entities``,
+        ``corpus``, ``limit`` and ``spans_key``; and ``linker``, which identifies the linker that
+        was evaluated (see ``linker_state``).
+
+    Raises:
+        PelError: There is no linker or no mention, the KB has none of the gold ids, or it has no
+            vectors of the linker's encoder.
+    """
+    linker = linker_of(nlp, component)
+    examples = gold_examples(nlp, linker, corpus, limit)
+    check_ids(examples, linker, corpus)
+    start = time.perf_counter()
+    link_examples(nlp, linker, examples, progress)
+    seconds = time.perf_counter() - start
+    scores = linker.score(examples)
+    return {
+        **{name: value for name, value in scores.items() if name.startswith(KEPT)},
+        "mentions_per_second": scores["mentions"] / seconds,
+        "reranked": linker.reranked,
+        "kb": str(linker.kb.path),
+        "kb_entities": len(linker.kb),
+        "corpus": [str(path) for path in corpus],
+        "limit": limit,
+        "spans_key": linker.spans_key,
+        "linker": linker_state(nlp, component),
+    }
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """The metrics in a file of ``pel evaluate``; PelError if it holds none."""
+    remedy = "give a file of python -m spacy pel evaluate"
+    try:
+        metrics = json.loads(path.read_text("utf8"))
+    except ValueError as error:
+        raise PelError(f"{path}: is not JSON ({error})", remedy) from error
+    if not isinstance(metrics, dict) or not metrics.keys() >= _FIELDS:
+        raise PelError(f"{path}: has no metrics of linking", remedy)
+    return metrics
+
+
+def gold_examples(
+    nlp: Language, linker: ProxyLinker, corpus: Sequence[str | Path], limit: int = 0
+) -> list[Example]:
+    """The documents of corpora, with their gold mentions where the linker looks for mentions.
+
+    Names of corpora are those of ``open_corpus``. ``limit`` is the number of documents taken of each
+    file or world; 0 takes all. PelError if there is no mention, or the KB has no vectors of the
+    linker's encoder.
+    """
+    linker.finish_training()
+    linker.index  # refuses a KB that does not fit before the corpus is read
+    examples = [
+        example
+        for name in corpus
+        for example in open_corpus(name, limit=limit, spans_key=linker.spans_key)(nlp)
+    ]
+    if not any(mention_spans(example.reference, linker.spans_key) for example in examples):
+        raise PelError(f"{', '.join(map(str, corpus))}: no mentions", "give a corpus that has some")
+    return examples
+
+
+def check_ids(
+    examples: Sequence[Example], linker: ProxyLinker, corpus: Sequence[str | Path]
+) -> bool:
+    """Whether any gold mention has an id, that is, is not NIL; PelError if the KB has none of them."""
+    spans = [span for e in examples for span in mention_spans(e.reference, linker.spans_key)]
+    ids = {id for span in spans for id in gold_ids(span)}
+    if ids and not any(id in linker.kb for id in ids):
+        some = f"none of the {len(ids):,} gold ids, such as {min(ids)}, is in {linker.kb.path}"
+        remedy = "give a corpus and a KB that use the same identifiers"
+        raise PelError(f"{', '.join(map(str, corpus))}: {some}", remedy)
+    return bool(ids)
+
+
+def link_examples(
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    progress: Bars | None = None,
+) -> None:
+    """Link the gold mentions of the examples, in place, each to 64 candidates or more.
+
+    Only the linker runs, and the components that it listens to.
+    """
+    from ..linking.link import SEARCH_DEPTH  # here: torch takes seconds
+
+    docs = read_by_upstream(nlp, linker.name, (example.predicted for example in examples))
+    candidates = max(linker.candidates, SEARCH_DEPTH)
+    shown = progress(desc="Linking", total=len(examples)) if progress else nullcontext()
+    # They may have been linked before.
+    with with_settings(linker, candidates=candidates, overwrite=True), shown as bar:
+        for doc in linker.pipe(docs):
+            # The vectors that other components left: those of a corpus take half a gigabyte.
+            doc.tensor = np.zeros(0, dtype=np.float32)
+            if doc.has_extension("trf_data"):
+                doc._.trf_data = None
+            if bar:
+                bar.update()

@@ -1,1 +1,0 @@
-"""What is fitted to, or measured on, annotated documents."""

@@ -1,0 +1,58 @@
+"""The reranker as a thinc model: one tower that scores pairs (PEL, appendix B)."""
+
+from functools import partial
+
+import numpy as np
+from thinc.api import Model
+
+from ...errors import PelError
+from ...text.token_inputs import EncoderInputs
+from ..encoders import PairScorer
+from .towers import EncoderSource, check_length, load_encoder, make_tower
+
+
+def CrossEncoder(
+    encoder: EncoderSource,
+    length: int = 256,
+    mixed_precision: bool = False,
+    retriever_weight: float = 0.0,
+    sure: float = 1.0,
+) -> Model[EncoderInputs, np.ndarray]:
+    """Reranker: pairs of a mention and an entity -> scores, float32 [n, 1] (PEL, appendix B).
+
+    ``initialize(X=texts)`` fetches the weights. The pairs may be of
+    any number of mentions and documents. Pairs of similar length are scored together.
+
+    Args:
+        encoder: Where the weights come from at initialisation.
+        length: The most tokens of a pair (``PairReader``), 16 or more.
+        mixed_precision: As of ``BiEncoder``.
+        retriever_weight: The weight of the retriever's score, which is added to the score of the
+            pair. With 0, as in the paper, the pair's score counts alone. With the alpha that the
+            retriever was trained with (32), training begins with the retriever's ranking.
+        sure: A mention is read again only if the retriever gives its best candidate less than this
+            probability. With 1 all mentions are read.
+
+    Raises:
+        PelError: If the length is too short, or ``sure`` is no probability, or it is below 1
+            without a ``retriever_weight``.
+    """
+    check_length("length", length, 16)
+    if not 0 < sure <= 1:
+        raise PelError(f"sure is {sure:g}", "it is a probability: give more than 0, and 1 at most")
+    if sure < 1 and not retriever_weight:
+        raise PelError(
+            f"sure is {sure:g}, but without retriever_weight the retriever's scores do not count",
+            "give retriever_weight as well, such as the alpha that the retriever was trained with",
+        )
+    return make_tower(
+        PairScorer(mixed_precision=mixed_precision),
+        "crossencoder",
+        init=partial(load_encoder, encoder, None),
+        attrs={
+            "length": length,
+            "mixed_precision": mixed_precision,
+            "retriever_weight": retriever_weight,
+            "sure": sure,
+        },
+    )

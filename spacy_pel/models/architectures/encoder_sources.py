@@ -1,0 +1,152 @@
+"""Where a model gets the weights and the tokenizer of its encoders when it is initialised."""
+
+# No "from __future__ import annotations": the registry reads the types of the arguments.
+
+import os
+from collections.abc import Iterable
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from spacy.util import get_model_meta, get_package_path, is_package
+from thinc.api import get_torch_default_device
+from tokenizers import AddedToken, Tokenizer
+
+from ...errors import PelError
+from ...text.token_inputs import MENTION_END, MENTION_START, train_tokenizer
+from ..bert import build_transformer, with_layers
+from .retrievers import unpack_retriever
+from .towers import Encoders, EncoderSource, encoder_of
+
+
+def PretrainedEncoder(name: str | None, layers: int | None = None) -> EncoderSource:
+    """A Hugging Face encoder of BERT architecture.
+
+    It is loaded when the pipeline is initialised, and downloaded if the name is one on the hub. It
+    is not loaded again later, because the weights are saved with the pipeline.
+
+    Args:
+        name: The name on the hub, or the path of a folder. None is refused when the pipeline is
+            initialised: the configs of this project leave it to be given.
+        layers: The number of layers to keep, from the first; None: all. It applies to both towers.
+            ``mention_layers`` of the architectures is for the mention tower alone.
+    """
+    return partial(_pretrained, name, layers)
+
+
+def ScratchEncoder(
+    layers: int, width: int, heads: int, vocab_size: int, max_tokens: int
+) -> EncoderSource:
+    """A small BERT with random weights, and a vocabulary that is learned from the KB and the corpus.
+
+    Args:
+        layers: The number of layers.
+        width: The length of the embeddings and states.
+        heads: The number of attention heads.
+        vocab_size: The most word pieces, unless the alphabet alone has more.
+        max_tokens: The number of positions.
+    """
+    return partial(_scratch, layers, width, heads, vocab_size, max_tokens)
+
+
+def TrainedEncoder(path: str) -> EncoderSource:
+    """The encoders of a trained linker, to train further with other settings or as a cross-encoder.
+
+    Args:
+        path: The folder of a pipeline, or of the linker in it; or the name of an installed pipeline.
+    """
+    return partial(_trained, path)
+
+
+def _pretrained(name: str | None, layers: int | None, texts: Iterable[str]) -> Encoders:
+    if name is None:
+        raise PelError(
+            "no encoder is named",
+            "name a BERT of Hugging Face such as cambridgeltl/SapBERT-from-PubMedBERT-fulltext, or "
+            "its folder, in the config or with --paths.encoder",
+        )
+    # Imported here: it takes seconds, and a saved pipeline does not need it.
+    from transformers import AutoModel, AutoTokenizer
+
+    try:
+        loaded_tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True)
+        transformer = AutoModel.from_pretrained(name).float().to(get_torch_default_device())
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise PelError(
+            f'cannot load the encoder "{name}": {reason}',
+            "give a Hugging Face name or the path of "
+            "a folder with config.json, tokenizer.json and model.safetensors",
+        ) from error
+    if transformer.config.model_type != "bert":
+        raise PelError(
+            f'the encoder "{name}" is of type "{transformer.config.model_type}"',
+            "choose one of BERT architecture",
+        )
+    if layers is not None:
+        transformer = with_layers(transformer, layers, spread=False)
+    tokenizer = Tokenizer.from_str(loaded_tokenizer.backend_tokenizer.to_str())
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    markers = [AddedToken(t, special=True, normalized=False) for t in (MENTION_START, MENTION_END)]
+    tokenizer.add_special_tokens(markers)
+    transformer.resize_token_embeddings(tokenizer.get_vocab_size(), mean_resizing=False)
+    return Encoders(transformer, transformer, tokenizer)
+
+
+def _scratch(
+    layers: int, width: int, heads: int, vocab_size: int, max_tokens: int, texts: Iterable[str]
+) -> Encoders:
+    remaining = iter(texts)
+    if (first := next(remaining, None)) is None:
+        raise PelError("no texts to learn a vocabulary from", "give a KB or training examples")
+    tokenizer = train_tokenizer(chain([first], remaining), vocab_size)
+    transformer = build_transformer(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        max_position_embeddings=max_tokens,
+        # BERT's 0.02 is for a width of 768. Scaled so, attention carries as much of the context into
+        # a narrow network.
+        initializer_range=0.02 * (768 / width) ** 0.5,
+    )
+    return Encoders(transformer, transformer, tokenizer)
+
+
+def _trained(path: str, texts: Iterable[str]) -> Encoders:
+    retriever = unpack_retriever(linker_folder(path) / "model")
+    mention, entity = (encoder_of(retriever.get_ref(side)) for side in ("mention", "entity"))
+    # Where another component reads the mentions, the mention tower has no BERT.
+    source = entity if retriever.attrs["architecture"].listens else mention
+    return Encoders(source.transformer, entity.transformer, entity.tokenizer)
+
+
+def pipeline_folder(name: str | os.PathLike) -> Path | None:
+    """The folder of a pipeline, given that folder or the name of an installed package; or None."""
+    folder = Path(name)
+    if folder.exists():
+        return folder
+    if not is_package(str(name)):
+        return None
+    package = get_package_path(str(name))
+    meta = get_model_meta(package)
+    return package / f"{meta['lang']}_{meta['name']}-{meta['version']}"
+
+
+def linker_folder(name: str | os.PathLike) -> Path:
+    """The folder of a trained linker: given, in a pipeline's folder, or in an installed pipeline.
+
+    It may have any name; of several, the one named "proxy_linker" is taken. PelError if there is none.
+    """
+    path = pipeline_folder(name) or Path(name)
+    linkers = [file.parent for file in sorted(path.glob("*/kb.json"))]
+    for folder in (path, path / "proxy_linker", *linkers):
+        if (folder / "model").is_file():
+            return folder
+    raise PelError(
+        f"no trained linker in {path}",
+        'give the folder of a pipeline with a "proxy_linker", such as training/model-best, or the '
+        "name of an installed one",
+    )

@@ -1,0 +1,67 @@
+"""The recogniser as a thinc model: one tower that gives words scores of tags, and states."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import numpy as np
+from thinc.api import Model
+
+from ...text.token_inputs import EncoderInputs
+from ...text.word_inputs import N_SHAPES
+from ..encoders import Tagger
+from .towers import EncoderSource, check_length, encoder_of, load_encoder, make_tower
+
+
+def WordTagger(
+    encoder: EncoderSource,
+    length: int = 256,
+    mixed_precision: bool = False,
+    labels: Sequence[str] = (),
+    n_hints: int = 0,
+) -> Model[EncoderInputs, np.ndarray]:
+    """Recogniser: the words of documents -> their scores and states, float32 [w, 1 + 2 * labels + d].
+
+    The scores are of the tags "outside", then "begins" and "inside" of each label. ``initialize(X=texts, Y=labels)``
+    fetches the weights.
+
+    Args:
+        encoder: Where the weights come from at initialisation. Three layers of a small BERT suffice:
+            ``PretrainedEncoder`` has the setting ``layers``.
+        length: The most tokens of a window of a document, 16 or more.
+        mixed_precision: As of ``BiEncoder``.
+        labels: The labels of a trained model. ``initialize`` gives those of a new one.
+        n_hints: The number of other groups of names that are told apart. The component gives it.
+
+    Raises:
+        PelError: If the length is too short.
+    """
+    check_length("length", length, 16)
+    n_tags, n_features = _sizes(labels, n_hints)
+    tagger = Tagger(n_tags=n_tags, n_features=n_features, mixed_precision=mixed_precision)
+    return make_tower(
+        tagger,
+        "word_tagger",
+        init=partial(_init, encoder),
+        attrs={
+            "length": length,
+            "mixed_precision": mixed_precision,
+            "labels": list(labels),
+            "n_hints": n_hints,
+        },
+    )
+
+
+def _sizes(labels: Sequence[str], n_hints: int) -> tuple[int, int]:
+    """The number of tags, and that of the features of a word.
+
+    The features are: a name of the knowledge base begins there or goes on there, whose entity
+    belongs to a label, a hint or neither; and the shapes of words.
+    """
+    return 1 + 2 * len(labels), 2 * (len(labels) + n_hints + 1) + N_SHAPES
+
+
+def _init(encoder: EncoderSource, model: Model, X: Iterable[str], Y: Sequence[str]) -> Model:
+    tagger = encoder_of(model)
+    tagger.n_tags, tagger.n_features = _sizes(Y, model.attrs["n_hints"])
+    model.attrs["labels"] = list(Y)
+    return load_encoder(encoder, None, model, X)

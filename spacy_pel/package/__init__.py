@@ -1,0 +1,1 @@
+"""Make, check and package whole pipelines."""

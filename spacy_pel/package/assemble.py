@@ -1,0 +1,108 @@
+"""A pipeline that carries its knowledge base, and says what it is and can do."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from packaging.version import InvalidVersion, Version
+from spacy.language import Language
+
+from ..errors import PelError
+from ..io.whole_files import whole_folder
+from ..kb.describe import copy_kb
+from ..pipeline.kb_component import KB_FOLDER, KB_REFERENCE, KBComponent
+from ..pipeline.pipelines import linker_of, other_linkers
+from .model_card import card_sections, metrics_of_linker, package_name
+
+# The names that spaCy's "package" looks for in a pipeline.
+CARD, LICENCES = "README.md", "LICENSES_SOURCES"
+
+
+class PackageInfo(NamedTuple):
+    """What a pipeline says of itself. None keeps what its meta.json has."""
+
+    name: str | None = None  # of the package, without its language
+    version: str | None = None
+    description: str | None = None
+    license: str | None = None
+    author: str | None = None
+    metrics: tuple[Path, ...] = ()  # files of ``pel evaluate``, for the model card
+    licences: str = ""  # notes on those of the KB's sources, of the texts and of the weights
+
+
+def assemble(
+    nlp: Language,
+    kb: Path,
+    out: Path,
+    *,
+    component: str = "proxy_linker",
+    info: PackageInfo = PackageInfo(),
+) -> None:
+    """Write a pipeline, with its KB inside, to a folder. An existing pipeline is replaced.
+
+    ``kb`` is the folder of a KB with the vectors of the linker's encoder. In the new folder all
+    components use the KB there. Nothing in it points out of it. After an error or an interruption, the
+    folder is as it was.
+
+    PelError if there is no linker, a second linker uses another KB, the KB has no vectors of the
+    linker's encoder or a damaged file, a metrics file is of another linker or KB, or a package cannot
+    have this name or version.
+    """
+    linker = linker_of(nlp, component, kb=kb)
+    linker.index  # refuses a KB that does not fit
+    metrics = metrics_of_linker(nlp, info.metrics, component)
+    settings = linker.kb.settings
+    stated = ("name", "version", "description", "license", "author")
+    nlp.meta.update({k: v for k, v in info._asdict().items() if k in stated and v is not None})
+    nlp.meta["sources"] = [{"name": source} for source in settings["sources"]]
+    about_kb = ("sources", "counts", "created_by", "checksum")
+    nlp.meta["knowledge_base"] = {key: settings[key] for key in about_kb}
+    if metrics:
+        named = ("linker", "kb", "pipeline")  # they say whose the figures are
+        nlp.meta["performance"] = {
+            name: {key: value for key, value in each.items() if key not in named}
+            for name, each in metrics.items()
+        }
+    _check_package(nlp.meta)
+    for name, other in other_linkers(nlp, component).items():
+        if other.kb.settings["checksum"] != settings["checksum"]:
+            problem = f'"{name}" links to another KB, {other.kb.path}; a pipeline can hold only one'
+            remedy = f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself'
+            raise PelError(problem, remedy)
+    kb_users = [name for name, pipe in nlp.components if isinstance(pipe, KBComponent)]
+    for name in kb_users:
+        config = nlp.get_pipe_config(name)
+        config.update(dict.fromkeys({"kb", "path"}.intersection(config)))
+    with whole_folder(out) as folder:
+        nlp.to_disk(folder)
+        copy_kb(linker.kb, folder / component / KB_FOLDER)
+        for name in kb_users:
+            inside = f"../{component}/{KB_FOLDER}"
+            reference = {"absolute": None, "relative": inside, "configured": None}
+            (folder / name / KB_REFERENCE).write_text(json.dumps(reference), encoding="utf8")
+        card = filter(None, card_sections(nlp, component, metrics, info.licences))
+        (folder / CARD).write_text("\n\n".join(card) + "\n", encoding="utf8")
+        if info.licences:
+            (folder / LICENCES).write_text(info.licences, encoding="utf8")
+
+
+def check_replaceable(out: Path, *, force: bool) -> None:
+    """Raises PelError for a folder with something else than a pipeline, or with one without force."""
+    is_pipeline = all((out / name).is_file() for name in ("config.cfg", "meta.json"))
+    if out.exists() and not is_pipeline:
+        raise PelError(f"{out}: exists, and is no pipeline", "choose a new folder")
+    if out.exists() and not force:
+        raise PelError(f"{out}: exists", "choose a new folder, or replace it with --force")
+
+
+def _check_package(meta: dict[str, Any]) -> None:
+    """Raises PelError for a name or version that spaCy's "package" could not use."""
+    name = package_name(meta)
+    if not (name.isascii() and name.isidentifier()) or "__" in name:
+        problem = f"--name {meta['name']}: is no name of a package"
+        raise PelError(problem, "use letters, digits and single underscores")
+    try:
+        Version(meta["version"])
+    except InvalidVersion as error:
+        problem = f"--version {meta['version']}: is no version"
+        raise PelError(problem, "give one such as 1.0.0") from error

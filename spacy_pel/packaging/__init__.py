@@ -1,1 +1,0 @@
-"""Pipelines made ready to be used by others: started, assembled, averaged, checked."""

@@ -1,0 +1,108 @@
+"""The texts that stand for an entity in the index (its proxies), as token ids, and their vectors.
+
+entity:   [CLS] title [SEP] types [SEP] description [SEP]      (PEL, appendix A)
+
+Several rows of the index may stand for one entity. Search keeps the best of them. The row kind says
+which rows an entity has:
+
+- "title": one row, ``[CLS] canonical name [SEP] types [SEP] definition [SEP]`` (PEL, appendix A).
+- "entity": one row, with the aliases before the definition:
+  ``[CLS] canonical name [SEP] types [SEP] aliases; definition [SEP]``.
+- "name": one row for each name, ``[CLS] name [SEP] types [SEP] canonical name [SEP]``. The last
+  name of a long list is as easy to find as the first, and two entities that share an acronym still
+  have different rows.
+- "described-name": the same, with the definition behind the canonical name. It costs two or three
+  times as much to encode. It suits an encoder from scratch, because the definition has words that
+  also stand in the context of mentions.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.records.entity import Entity
+from .token_inputs import TokenIds, WordPieces
+
+ROW_KINDS = ("entity", "title", "name", "described-name")
+# The row kinds of which an entity has one row; of the others it has a row for each of its names.
+SINGLE_ROWS = ("entity", "title")
+
+# Entities that are read and encoded at a time: enough to sort texts by length, few enough to hold.
+CHUNK = 2048
+
+
+class EntityText(NamedTuple):
+    """The text that a proxy is computed from. Empty parts at the end are left out of the input."""
+
+    title: str  # A name of the entity
+    types: str = ""  # its semantic types, in words
+    # What else the row kind puts in: other names or the canonical name, and the definition.
+    description: str = ""
+
+
+# From texts to their vectors, float32 [n, d].
+EncodeEntities = Callable[[Sequence[EntityText]], np.ndarray]
+
+
+class EntityReader:
+    """Turns the texts of entities into at most ``length`` token ids, special tokens included."""
+
+    def __init__(self, tokenizer: Tokenizer, length: int, position_limit: int):
+        self.length = min(length, position_limit)
+        self._pieces = WordPieces(tokenizer)
+
+    def tokens(self, entities: Sequence[EntityText]) -> list[TokenIds]:
+        """The token ids of each entity: ``[CLS] title [SEP] types [SEP] description [SEP]``, cut."""
+        tokenized = self._pieces.tokenize(part for entity in entities for part in entity)
+        inputs = []
+        for _ in entities:
+            parts = [next(tokenized) for _ in EntityText._fields]
+            while len(parts) > 1 and not parts[-1]:
+                parts.pop()
+            ids = [self._pieces.cls]
+            for part in parts:
+                ids += [*part, self._pieces.sep]
+            if len(ids) > self.length:
+                ids[self.length - 1 :] = [self._pieces.sep]
+            end = min(1 + len(parts[0]), self.length - 1)
+            inputs.append(TokenIds(np.array(ids, dtype=np.int32), 1, end))
+        return inputs
+
+
+def proxy_texts(entity: Entity, row_kind: str) -> list[EntityText]:
+    """The texts of the rows of an entity, at least one."""
+    types, canonical = ", ".join(entity.types), entity.canonical_name
+    if row_kind in SINGLE_ROWS:
+        aliases = "; ".join(entity.names[1:]) if row_kind == "entity" else None
+        return [EntityText(canonical, types, _sentences(aliases, entity.definition))]
+    definition = entity.definition if row_kind == "described-name" else None
+    return [
+        EntityText(name, types, _sentences(canonical if name != canonical else None, definition))
+        for name in entity.names
+    ]
+
+
+def _sentences(*parts: str | None) -> str:
+    return ". ".join(filter(None, parts))
+
+
+def entity_rows(
+    entities: Sequence[Entity], row_kind: str, encode: EncodeEntities
+) -> tuple[np.ndarray, np.ndarray]:
+    """The vectors of the rows of entities, float32 [b, d], and the place of each row's entity, int64 [b]."""
+    texts = [proxy_texts(entity, row_kind) for entity in entities]
+    owners = np.repeat(np.arange(len(texts)), [len(rows) for rows in texts])
+    return encode([text for rows in texts for text in rows]), owners
+
+
+def encode_rows(
+    kb: KnowledgeBase, numbers: Sequence[int], row_kind: str, encode: EncodeEntities
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """As ``entity_rows``, of the entities of a KB with these numbers, which are given, chunk by chunk."""
+    for first in range(0, len(numbers), CHUNK):
+        chunk = np.asarray(numbers[first : first + CHUNK], dtype=np.int64)
+        vectors, owners = entity_rows(kb.entities(chunk), row_kind, encode)
+        yield vectors, chunk[owners]

@@ -1,0 +1,116 @@
+"""Files are linked to a file, a stream or a folder of blocks: each document once, whatever happened."""
+
+import io
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from spacy.language import Language
+
+from spacy_pel.batch import link as module
+from spacy_pel.batch.link import link_files, linking_settings
+from spacy_pel.batch.link_docs import Linking, link_documents
+from spacy_pel.errors import PelError
+from spacy_pel.models.architectures import encoder_of
+
+from ..cli.conftest import breaking_after
+from ..conftest import records
+from .conftest import TEXTS, Told, files, link_to_folder, make_joint
+
+BLOCKS = ["a.jsonl-00000001", "a.jsonl-00000003", "a.jsonl-00000005", "b.jsonl-00000001"]
+
+
+def test_a_file_and_a_stream_hold_what_docs_give(
+    tiny_nlp: Language, notes: Path, out: Path
+) -> None:
+    told, note = Told(), notes / "a.jsonl"
+    linking = Linking(tiny_nlp, batch_size=1)
+    assert link_files(linking, note, out, progress=told) == (5, 5, ())
+    docs = link_documents(tiny_nlp, map(tiny_nlp.make_doc, TEXTS), batch_size=1)
+    assert [r["mentions"] for r in records(out)] == [r["mentions"] for r in docs]
+    assert told.total == note.stat().st_size == sum(told.updates)
+    stream = io.BytesIO()
+    link_files(linking, str(note), stream)
+    assert stream.getvalue() == out.read_bytes()
+
+
+def test_blocks_are_what_a_single_file_holds(linking: Linking, notes: Path, out: Path) -> None:
+    told = Told()
+    assert link_to_folder(linking, notes / "a.jsonl", out, progress=told) == (5, 5, ())
+    assert list(files(out)) == BLOCKS[:3]
+    single = out.with_name("single.jsonl")
+    link_files(linking, notes / "a.jsonl", single)
+    assert b"".join(files(out).values()) == single.read_bytes()
+    assert sum(told.updates) == (notes / "a.jsonl").stat().st_size
+    tables = out.with_name("tables")  # each block is one
+    link_to_folder(linking, notes, tables, output_format="csv")
+    assert {len(rows.splitlines()) for rows in files(tables).values()} == {2, 3}
+
+
+def test_what_stands_there_is_left_out_unless_it_has_changed(
+    linking: Linking, notes: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link_to_folder(linking, notes, out)
+    whole = files(out)
+    # A kill right before the entry is written, and one right before the file is.
+    (out / ".pel" / f"{BLOCKS[1]}.json").unlink()
+    (out / f"{BLOCKS[3]}.jsonl").unlink()
+    told, linked = Told(), breaking_after(-1, KeyboardInterrupt(), monkeypatch)
+    assert link_to_folder(linking, notes, out, progress=told).documents == 6
+    assert linked == [*TEXTS[2:4], "The patient has MS."]
+    assert files(out) == whole
+    assert sum(told.updates) == told.total
+
+    linked.clear()
+    (notes / "c.jsonl").write_text('{"text": "MS again.", "id": "c0"}\n')
+    assert link_to_folder(linking, notes, out).documents == 7
+    assert linked == ["MS again."]
+    (notes / "b.jsonl").unlink()
+    lines = (notes / "a.jsonl").read_text().splitlines()
+    (notes / "a.jsonl").write_text("\n".join(lines[1:]) + "\n")
+    assert link_to_folder(linking, notes, out).documents == 5
+    lines = b"".join(files(out).values()).splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["a1", "a2", "a3", "a4", "c0"]
+    assert list(files(out)) == [*BLOCKS[:2], "c.jsonl-00000001"]
+    with pytest.raises(PelError, match="was made with another number of candidates; give a new"):
+        link_to_folder(replace(linking, candidates=2), notes, out)
+
+
+def test_what_cannot_be_written(linking: Linking, notes: Path, out: Path) -> None:
+    before, note = files(notes), notes / "a.jsonl"
+    with pytest.raises(PelError, match="format to write is not known; end the name in one of"):
+        link_files(linking, note, note.with_name("linked.pdf"))
+    with pytest.raises(PelError, match="parquet cannot be written to stdout"):
+        link_files(linking, note, io.BytesIO(), output_format="parquet")
+    for link in (link_files, link_to_folder):
+        with pytest.raises(PelError, match="is what is read"):
+            link(linking, notes, notes, output_format="jsonl")
+    with pytest.raises(PelError, match="what comes from stdin is one file; name a file with"):
+        link_to_folder(linking, "-", out)
+    joint = replace(linking, jointly=True)
+    make_joint(joint.nlp)
+    with pytest.raises(PelError, match="linked jointly is one file; name a file with"):
+        link_to_folder(joint, notes, out)
+    with pytest.raises(PelError, match="name a file with --output"):
+        link_files(joint, note, io.BytesIO())
+    (out / "mine").mkdir(parents=True)
+    with pytest.raises(PelError, match="holds other files"):
+        link_to_folder(linking, notes, out)
+    with pytest.raises(PelError, match='unknown engine "spark"; choose one of local, ray'):
+        link_to_folder(linking, notes, out, engine="spark")
+    assert files(notes) == before and [path.name for path in out.iterdir()] == ["mine"]
+
+
+def test_a_node_has_the_same_pipeline_on_its_device(linking: Linking, tmp_path: Path) -> None:
+    settings = {**linking_settings(linking), "format": "jsonl"}
+    node = pickle.loads(pickle.dumps(linking))
+    assert "nlp" in vars(linking) and "nlp" not in vars(node)
+    versions = {**settings["set of versions"], "torch": "0.1"}
+    other = {**settings, "set of versions": versions}
+    with pytest.raises(PelError, match="has another set of versions; install the same on all"):
+        module._node_worker(node, other, tmp_path, "cpu")
+    module._node_worker(node, settings, tmp_path, "meta")  # a device that every computer has
+    (tower,) = node.linker.towers
+    assert {weight.device.type for weight in encoder_of(tower).parameters()} == {"meta"}

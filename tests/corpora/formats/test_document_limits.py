@@ -1,0 +1,142 @@
+"""Small files that unpack to far more than a document may hold: refused in little memory."""
+
+import gzip
+import json
+import re
+import sys
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from spacy.tokens import DocBin
+from srsly import msgpack_dumps
+
+from spacy_pel.corpora import open_documents
+from spacy_pel.corpora.formats import base as format
+from spacy_pel.corpora.formats import bioc, docbin, pubtator
+from spacy_pel.errors import PelError
+
+from .examples import NLP
+
+MEGABYTE = 2**20
+SMALL = 2**16  # bytes that a document may have in these tests
+
+
+@pytest.fixture(autouse=True)
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousandth of the limits; what is refused must not take more than a few of them."""
+    limited = (bioc, docbin, format)
+    for module in limited:
+        monkeypatch.setattr(module, "LONGEST", SMALL)
+    monkeypatch.setattr(docbin, "MOST_HELD", MEGABYTE)
+    monkeypatch.setattr(docbin, "MOST_BYTES", MEGABYTE)
+    monkeypatch.setattr(docbin, "MOST_TIMES", 0)
+    monkeypatch.setattr(docbin, "MOST_DOCUMENTS", 1_000)
+    monkeypatch.setattr(docbin, "MOST_TOKENS", 1_000)
+    monkeypatch.setattr(docbin, "MOST_VALUES", 10_000)
+    monkeypatch.setattr(pubtator, "_MOST_LINES", 1_000)
+
+
+def faults(path: Path) -> str:
+    """What is said of a file that is read in 8 MB."""
+    messages = []
+    tracemalloc.start()
+    for raw in open_documents(str(path)):
+        try:
+            raw.document()
+        except PelError as error:
+            messages.append(str(error))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * MEGABYTE
+    return "\n".join(messages)
+
+
+def packed(**changed: object) -> bytes:
+    """A DocBin of one document, with changes."""
+    message = {
+        **{"version": "0.1", "attrs": [65], "tokens": bytes(8), "spaces": b"\0"},
+        **{"lengths": b"\1\0\0\0", "strings": [""], "cats": [{}], "flags": [{}]},
+    }
+    return zlib.compress(msgpack_dumps({**message, **changed}))
+
+
+def repeated(n: int, item: bytes) -> bytes:
+    """A list of n times the same item, as msgpack has it."""
+    return b"\xdd" + n.to_bytes(4, "big") + item * n
+
+
+TOO_MANY = "of more than 10,000 values"
+NOTHING = b"\x80"  # an empty map: a byte that takes 64 bytes in memory
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (lambda: zlib.compress(bytes(200 * MEGABYTE), 1), "unpacks to more than 1,048,576 bytes"),
+        (lambda: zlib.compress(b"\x81\xa1x" + repeated(500_000, NOTHING)), TOO_MANY),
+        (lambda: packed(user_data=[repeated(500_000, NOTHING)]), TOO_MANY),
+        (lambda: packed(lengths=bytes(4_004)), "of more than 1,000 documents"),
+        (
+            lambda: packed(lengths=(99_000).to_bytes(4, "little"), tokens=bytes(792_000)),
+            "document 1 has 99,000 tokens, more than 1,000; split the document",
+        ),
+    ],
+    ids=["zeros", "values", "user data", "documents", "tokens"],
+)
+def test_a_docbin_that_would_fill_the_memory(
+    tmp_path: Path, data: Callable[[], bytes], message: str
+) -> None:
+    (tmp_path / "a.spacy").write_bytes(data())
+    assert message in faults(tmp_path / "a.spacy")
+
+
+NO_END = "no end of a document in 65,536 bytes, and the rest"
+
+
+def test_a_docbin_of_an_endless_text(tmp_path: Path) -> None:
+    made = DocBin(docs=[NLP("x" * 10_000)])
+    made.tokens = [made.tokens[0].repeat(1_000, axis=0)]
+    made.spaces = [made.spaces[0].repeat(1_000, axis=0)]
+    made.to_disk(tmp_path / "a.spacy")
+    assert "a.spacy, document 1: longer than 65,536 characters; split it" in faults(
+        tmp_path / "a.spacy"
+    )
+
+
+@pytest.mark.parametrize(
+    "name, head, rest, message",
+    [
+        ("a.spacy.gz", b"", b"\0", "a.spacy.gz: longer than 1,048,576 bytes, and it would be held"),
+        ("a.xml.gz", b"<x><y>", b"<a/>", "no end of a (record|document) in 65,536 bytes"),
+        ("a.json.gz", b'{"documents": ["', b"a", NO_END),
+        ("a.csv.gz", b'text\n"', b'","\n', NO_END),
+        ("a.jsonl.gz", b"", b"a", NO_END),
+        ("a.pubtator.gz", b"1|t|MS\n", b"1\t0\t2\tMS\tD\t-\n", NO_END),
+    ],
+)
+def test_a_gzip_that_would_fill_the_memory(
+    tmp_path: Path, name: str, head: bytes, rest: bytes, message: str
+) -> None:
+    block = rest * (MEGABYTE // len(rest))
+    with gzip.open(tmp_path / name, "wb", 1) as file:
+        file.write(head)
+        for _ in range(1 if "pubtator" in name else 100):
+            file.write(block)
+    assert re.search(message, faults(tmp_path / name))
+
+
+def test_too_many_mentions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["spacy_pel.corpora.open_documents"]  # the package has the function
+    monkeypatch.setattr(module, "MOST_MENTIONS", 100)
+    rows = [f"1\t{i}\t{i + 1}\tx\tD\t-" for i in range(101)]
+    (tmp_path / "a.pubtator").write_text("\n".join(["1|t|" + "x" * 101, *rows]))
+    mentions = [{"start": i, "end": i + 1} for i in range(101)]
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x" * 101, "mentions": mentions}))
+    for name in ("a.pubtator", "a.jsonl"):
+        (raw,) = open_documents(str(tmp_path / name))
+        for made in (raw.document, lambda: raw.doc(NLP, None)):
+            with pytest.raises(PelError, match=f"{name}, line 1: more than 100 mentions in a"):
+                made()

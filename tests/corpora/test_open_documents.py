@@ -1,0 +1,97 @@
+"""Files, folders, URLs (in fsspec's memory) and standard input as streams of records."""
+
+import gzip
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from spacy_pel.corpora import open_documents
+from spacy_pel.errors import PelError
+
+from .formats.examples import NLP, read
+
+
+@pytest.mark.parametrize("name", ["docs.txt", "docs.txt.gz"])
+def test_text_is_a_document_a_line(tmp_path: Path, name: str) -> None:
+    data = "\ufeffÉté 🧬 \r\n\n  \nTwo\u2028lines.".encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    assert [doc.text for doc in read(tmp_path / name)] == ["Été 🧬 ", "Two\u2028lines."]
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Where a folder of documents is, on the disk and elsewhere."""
+    folder = {"file": f"{tmp_path}/notes", "memory": "/notes"}[request.param]
+    system = fsspec.filesystem(request.param, auto_mkdir=True)
+    system.pipe(f"{folder}/a.jsonl.gz", gzip.compress(b'{"text": "One", "id": 1}\n{"text": "Two"}'))
+    system.pipe(f"{folder}/b/note.txt", b"A whole\nnote.")
+    system.pipe(f"{folder}/c.pdf", b"%")
+    system.pipe(f"{folder}/.hidden.txt", b"no")
+    yield folder if request.param == "file" else "memory:/" + folder
+    system.rm(folder, recursive=True)
+
+
+def test_a_folder_is_read_by_name_and_text_whole(store: str) -> None:
+    source = open_documents(store)
+    docs = [(r.where, r.document().text, r.document().id) for r in source]
+    assert docs == [
+        ("a.jsonl.gz, line 1", "One", 1),
+        ("a.jsonl.gz, line 2", "Two", None),
+        ("b/note.txt", "A whole\nnote.", "b/note"),
+    ]
+    assert source.position == source.total > 0
+    assert [doc.text for doc in read(f"{store}/a.jsonl.gz")] == ["One", "Two"]
+
+
+def test_stdin_is_text_unless_told_otherwise(monkeypatch) -> None:
+    def texts(data: bytes, format: str | None = None) -> list[str]:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return [record.doc(NLP, None).text for record in open_documents("-", format)]
+
+    assert texts(b"One\n\nTwo\n") == ["One", "Two"]
+    assert texts(b'{"text": "One"}\n', "jsonl") == ["One"]
+    assert open_documents("-").total is None
+
+
+def test_a_position_ends_at_the_total(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"One\nTwo\n" * 1000))
+    (tmp_path / "b.txt").write_text("Three")
+    source = open_documents(str(tmp_path))
+    assert source.position == 0
+    positions = [source.position for _ in source]
+    assert positions == sorted(positions) and positions[0] < source.total  # it is a stream
+    assert source.position == source.total
+
+
+def test_a_damaged_file_is_one_bad_document(tmp_path: Path) -> None:
+    data = gzip.compress(b"".join(b"%d line\n" % number for number in range(100_000)))
+    (tmp_path / "a.jsonl.gz").write_bytes(data[: len(data) // 2])
+    (tmp_path / "b.jsonl").write_text('{"text": "fine"}\n')
+    records = list(open_documents(str(tmp_path)))
+    assert [record for record in records if isinstance(record.data, PelError)] == [records[-2]]
+    assert records[-2].where == "a.jsonl.gz"
+    with pytest.raises(PelError, match=r"a.jsonl.gz: damaged gzip after line \d+; fetch it again"):
+        records[-2].doc(NLP, None)
+    assert records[-1].doc(NLP, None).text == "fine"
+
+
+@pytest.mark.parametrize(
+    "name, format, message",
+    [
+        ("no.txt", None, "no.txt: no such file; give a file .txt, .jsonl"),
+        ("a.pdf", None, "a.pdf: unknown kind of file; name it with --from, or give a file"),
+        ("a.pdf", "pdf", 'no format "pdf"; choose one of: text, jsonl'),
+        ("", None, "no file in it that can be read"),
+        ("memory://none", None, "memory://none: no such file"),
+        ("nonsense://a", None, "nonsense://a: cannot be read .*nonsense"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_at_once(
+    tmp_path: Path, name: str, format: str | None, message: str
+) -> None:
+    (tmp_path / "a.pdf").touch()
+    with pytest.raises(PelError, match=message):
+        open_documents(name if "://" in name else str(tmp_path / name), format)

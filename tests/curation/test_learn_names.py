@@ -1,0 +1,147 @@
+"""Names that mentions have and the KB lacks, and acronyms that plain texts define."""
+
+from pathlib import Path
+
+import pytest
+
+from spacy_pel.corpora.document import Mention
+from spacy_pel.corpora.open_documents import open_documents
+from spacy_pel.curation.learn_names import learn_acronyms, learn_names, new_names
+from spacy_pel.errors import PelError
+from spacy_pel.kb import Entity, KnowledgeBase
+from spacy_pel.kb.change import change_entities, remove_entities
+from spacy_pel.kb.knowledge_base import verify
+from spacy_pel.text.mention_inputs import GoldMention, MentionInContext
+
+from ..kb.living import execute
+
+ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
+
+
+@pytest.mark.parametrize(
+    "said, expected",
+    [
+        (  # the entity that most mean
+            [("Renal", KIDNEY), ("it", ARTHRITIS), ("it", KIDNEY), ("it", ARTHRITIS)],
+            {KIDNEY: ["Renal"], ARTHRITIS: ["it"]},
+        ),
+        ([("x", KIDNEY), ("x", ATRIUM)], {ATRIUM: ["x"]}),  # of several the first
+        (  # case, blanks and punctuation do not count
+            [("Kidney", KIDNEY), ("rheumatoid-ARTHRITIS", ARTHRITIS), ("Ren-al", KIDNEY)]
+            + [("ren al", KIDNEY)],
+            {KIDNEY: ["Ren-al"]},
+        ),
+        ([("both", ARTHRITIS, ATRIUM), ("both", ATRIUM), (" ", KIDNEY)], {}),
+        ([], {}),
+    ],
+)
+def test_new_names(bare_kb: KnowledgeBase, said: list, expected: dict[int, list[str]]) -> None:
+    mentions = [
+        GoldMention(MentionInContext(f"the {name}.", 4, 4 + len(name)), tuple(golds))
+        for name, *golds in said
+    ]
+    assert new_names(mentions, bare_kb) == expected
+
+
+def test_a_kb_learns_the_names_of_a_corpus(bare_kb: KnowledgeBase, tmp_path: Path) -> None:
+    path = tmp_path / "train.pubtator"
+    text = "1|t|Renal cephalea.\n1\t0\t5\tRenal\tT\tC07\n1\t6\t14\tcephalea\tT\tC06\n"
+    path.write_text(text, "utf8")
+    read: list[None] = []
+    learnt = learn_names(bare_kb.path, [path], progress=lambda: read.append(None))
+    assert (learnt.names, learnt.mentions, learnt.changes.updated, len(read)) == (2, 2, 2, 1)
+    kb = KnowledgeBase.open(bare_kb.path)
+    assert kb["C07"].aliases == ("Renal",) and kb["C06"].aliases[-1] == "cephalea"
+    assert learn_names(bare_kb.path, [path]).names == 0
+    path.write_text(text.replace("C0", "Z"), "utf8")
+    with pytest.raises(PelError, match="no mention of .*train.pubtator has an entity in"):
+        learn_names(bare_kb.path, [path])
+
+
+@pytest.mark.parametrize(
+    "lines, least, counts, aliases",
+    [
+        (
+            [
+                "Acetylsalicylic acid (ASA) was given.",
+                "Disseminated sclerosis (DS), rheumatoid arthritis (RA) and right atrium (RA).",
+            ],
+            1,
+            (2, 2, 0),  # RA is known of both
+            {"C05": ["ASA"], "C01": ["DS"], "C03": []},
+        ),
+        (
+            ["rheumatoid arthritis (RAT)", "right atrium (RAT)", "right atrium (RAT) again"],
+            1,
+            (2, 3, 1),
+            {"C03": ["RAT"], "C04": ["RAT"]},
+        ),
+        (
+            ["head pain (HP)", "right atrium (RAT)", "right atrium (RAT) again"],
+            2,
+            (1, 3, 0),
+            {"C04": ["RAT"], "C06": []},
+        ),
+    ],
+)
+def test_a_kb_learns_acronyms(
+    bare_kb: KnowledgeBase, tmp_path: Path, lines, least: int, counts, aliases
+) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(lines), "utf8")
+    learnt = learn_acronyms(bare_kb.path, [str(texts)], least=least)
+    assert (learnt.names, learnt.texts, learnt.ambiguous) == counts
+    with KnowledgeBase.open(bare_kb.path) as kb:
+        for id, new in aliases.items():
+            assert kb[id].aliases == (*bare_kb[id].aliases, *new)
+
+
+def test_a_kb_counts_the_texts_that_define_an_acronym(
+    bare_kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    def learn(name: str, *lines: str) -> None:
+        (tmp_path / name).write_text("\n".join(lines), "utf8")
+        learn_acronyms(bare_kb.path, [str(tmp_path / name)])
+
+    def counted() -> dict[str, int]:
+        with KnowledgeBase.open(bare_kb.path) as kb:
+            return {kb.entities([n])[0].concept_id: c for n, c in kb.definitions("rat").items()}
+
+    learn("a.txt", "head pain (RAT)", "right atrium (RAT)", "rheumatoid arthritis (RAT)")
+    learn("b.txt", "right atrium (RAT)", "right atrium (RAT) again", "head pain (HP)")
+    assert counted() == {"C03": 1, "C04": 3}  # "head pain" has no such letters
+    learn("b.txt", "right atrium (RAT)")  # in the place of what this source said
+    remove_entities(bare_kb.path, ["C03"])
+    change_entities(bare_kb.path, "merge", [Entity("C04", "atrium of the right")])
+    assert counted() == {"C04": 2}
+    assert bare_kb.definitions("nothing") == {} and verify(bare_kb.path) == []
+
+
+def test_damaged_counts_do_not_count(bare_kb: KnowledgeBase) -> None:
+    rows = '[1, ["MS", "C01"], ["MS", "C01", -1]]'
+    execute(bare_kb.path, f"INSERT INTO setting VALUES ('acronyms of x', '{rows}')")
+    assert KnowledgeBase.open(bare_kb.path).definitions("MS") == {}
+    execute(bare_kb.path, "INSERT INTO setting VALUES ('acronyms of y', '{}}')")
+    with pytest.raises(PelError, match="cannot be read"):
+        bare_kb.definitions("MS")
+
+
+def test_lessons_hide_definitions_and_annotate_each_mention(
+    bare_kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    texts, lessons = tmp_path / "texts.txt", tmp_path / "lessons.pubtator"
+    told = "Rheumatoid arthritis (RAT) and PCR (polymerase chain reaction). RAT is no RATS."
+    texts.write_text(f"None here.\n{told}\n", "utf8")
+    learnt = learn_acronyms(bare_kb.path, [str(texts)], lessons=lessons)
+    [raw] = open_documents(lessons)
+    document = raw.document(None)
+    assert document.text == "RAT and PCR (polymerase chain reaction). RAT is no RATS."
+    assert (learnt.lessons, document.mentions) == (
+        1,
+        (Mention(0, 3, "RAT", "Acronym", ("C03",)), Mention(41, 44, "RAT", "Acronym", ("C03",))),
+    )
+    before = lessons.read_bytes()
+    texts.write_text("Polymerase chain reaction (PCR)", "utf8")
+    with pytest.raises(PelError, match="no acronym in .* give more text"):
+        learn_acronyms(bare_kb.path, [str(texts)], lessons=lessons)
+    assert lessons.read_bytes() == before

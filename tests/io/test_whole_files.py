@@ -1,0 +1,147 @@
+"""Files and folders that appear whole, also where the process is killed at one of its steps."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spacy_pel.io import whole_files
+from spacy_pel.io.whole_files import whole_file, whole_folder
+
+from ..conftest import run_python
+
+# Forks a child a step, which kills itself at that step while it replaces a folder; ends with the
+# step that is not reached.
+KILLER = """
+import os, shutil, signal, sys
+from itertools import count
+from pathlib import Path
+from spacy_pel.io import whole_files
+
+def dying(function, step, calls):
+    def call(*arguments, **keywords):
+        if next(calls) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **keywords)
+    return call
+
+folder, has_exchange = Path(sys.argv[1]), sys.argv[2] == "True"
+for step in count():
+    out = folder / f"step{step}" / "out"
+    with whole_files.whole_folder(out) as old:
+        (old / "weights").write_text("old")
+        (old / "only_old").mkdir()
+    if not os.fork():
+        calls = count()
+        if has_exchange:
+            whole_files._exchanged = dying(whole_files._exchanged, step, calls)
+        else:
+            whole_files._exchanged = lambda first, second: False
+        for name in ("rename", "fsync", "unlink", "rmdir"):
+            setattr(os, name, dying(getattr(os, name), step, calls))
+        with whole_files.whole_folder(out) as new:
+            (new / "weights").write_text("new")
+            (new / "only_new").mkdir()
+        os._exit(0)
+    if os.wait()[1] == 0:
+        break
+"""
+
+
+def state(out: Path) -> str:
+    names = {path.name for path in out.iterdir()}
+    text = (out / "weights").read_text()
+    assert names == {"weights", f"only_{text}"}
+    return text
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
+@pytest.mark.parametrize("has_exchange", [True, False])
+def test_killed_at_each_step(tmp_path: Path, has_exchange: bool) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir(), second.mkdir()
+    if has_exchange and not whole_files._exchanged(first, second):
+        pytest.skip("the system cannot exchange two names")
+    run_python(KILLER, tmp_path, has_exchange, cwd=Path(__file__).parents[2])
+    steps = sorted(tmp_path.glob("step*"), key=lambda path: int(path.name.removeprefix("step")))
+    outs = [folder / "out" for folder in steps]
+    missing = [out for out in outs if not out.exists()]
+    assert len(missing) == (0 if has_exchange else 1)
+    for out in missing:
+        (aside,) = out.parent.glob(".out.*.old")
+        aside.rename(out)
+    states = [state(out) for out in outs]
+    assert len(states) > 5 and states == sorted(states, reverse=True)  # the old ones, the new ones
+    assert set(states) == {"old", "new"}
+
+
+def test_all_is_on_the_disk_before_it_is_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+
+    def note(path: Path) -> None:
+        synced.append(path.name)
+        assert (tmp_path / "out").exists() == (path == tmp_path)
+
+    monkeypatch.setattr(whole_files, "to_disk", note)
+    with whole_folder(tmp_path / "out") as folder:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "file").touch()
+        (folder / "link").symlink_to("nothing")
+    assert synced == ["file", "sub", folder.name, tmp_path.name]
+
+
+# Writes an unfinished file and an unfinished folder, says so, and waits for the end of its input.
+WRITER = """
+import sys
+from pathlib import Path
+from spacy_pel.io.whole_files import whole_file, whole_folder
+
+with whole_folder(Path("out")) as folder, whole_file(Path("file")) as file:
+    (folder / "half").mkdir()
+    file.write("half")
+    print("begun", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("fcntl")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    command = [sys.executable, "-c", WRITER]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    (tmp_path / ".out.other.tmp").mkdir()  # not ours
+    with subprocess.Popen(command, cwd=tmp_path, **pipes) as process:
+        assert process.stdout.readline() == "begun\n"
+        replaced(tmp_path)
+        assert len(list(tmp_path.iterdir())) == 5  # the process is still at work
+        process.kill()
+    replaced(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.other.tmp", "file", "out"]
+
+
+def replaced(folder: Path) -> None:
+    with whole_folder(folder / "out"), whole_file(folder / "file") as file:
+        file.write("whole")
+
+
+def test_another_writer_leaves_a_file_that_is_about_to_be_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, replace = tmp_path / "out", os.replace
+
+    def after_another_writer(new: Path, path: Path) -> None:
+        monkeypatch.setattr(os, "replace", replace)
+        with whole_file(path) as file:
+            file.write("other")
+        replace(new, path)
+
+    monkeypatch.setattr(os, "replace", after_another_writer)
+    with whole_file(out) as file:
+        file.write("mine")
+    assert out.read_text() == "mine" and list(tmp_path.iterdir()) == [out]
