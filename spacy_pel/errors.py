@@ -1,5 +1,7 @@
 """The one error class of the package."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -34,3 +36,13 @@ def damaged(path: Path, fault: str) -> PelError:
         "open the KB again if it was changed meanwhile; otherwise look for damage: "
         f"python -m spacy pel kb verify {path.parent}",
     )
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn an OSError within the block into a PelError that names its file, or else this path."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"{error.filename or path}: cannot be read ({error.strerror or error})"
+        raise PelError(problem, "check the path, and that you may read it") from error

@@ -15,7 +15,7 @@ from spacy.training import Example
 
 from ..errors import PelError
 from ..evaluation.evaluate import Bars, check_ids, gold_examples, link_examples
-from ..io.whole_files import whole_file
+from ..io.whole_files import pointed_to, whole_file
 from ..linking.nil import is_nil
 from ..linking.ordering import Found, Ordered, sole_owners
 from ..linking.ranking import TOP, Features, Ranking, features_of, learnt_priors
@@ -88,7 +88,7 @@ def calibrate_folder(
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
     report = calibrate(nlp, corpus, component=component, **settings)
-    with whole_file(file) as written:
+    with whole_file(pointed_to(file)) as written:
         json.dump(linker.settings_of_weights(), written)
     return report
 

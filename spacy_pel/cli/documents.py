@@ -12,7 +12,7 @@ from typer import Argument, Exit, Option
 from ..batch.document_blocks import OnError
 from ..corpora.formats.lookup import suffixes
 from ..errors import PelError
-from ..io.whole_files import whole_file
+from ..io.whole_files import pointed_to, whole_file
 from .apps import (
     KB,
     Address,
@@ -246,7 +246,7 @@ def check_cli(
     suffix = output.suffix.lower() if output else ".tsv"
     if suffix not in (".tsv", ".csv", ".jsonl"):
         raise PelError(f"{output}: not a format to write", "let it end in .tsv, .csv or .jsonl")
-    with whole_file(output) if output else nullcontext(sys.stdout) as file:
+    with whole_file(pointed_to(output)) if output else nullcontext(sys.stdout) as file:
         verdicts = check_table(opened(known), pairs, file, suffix)
         counts = Counter(counted(verdicts, "Checking", " pairs"))
     found = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())

@@ -298,12 +298,12 @@ def evaluate_cli(
       python -m spacy pel evaluate training/model-best test.pubtator.gz --output test.json
     """
     from ..evaluation.evaluate import evaluate
-    from ..io.whole_files import whole_file
+    from ..io.whole_files import pointed_to, whole_file
     from ..metrics.linking import metrics_table, nil_summary
     from ..pipeline.pipelines import linker_of, load_pipeline
 
     # The file is opened first: a path that cannot be written to is told before the work.
-    with whole_file(output) if output else nullcontext() as file:
+    with whole_file(pointed_to(output)) if output else nullcontext() as file:
         nlp = load_pipeline(pipeline)
         linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
         if rerank is not None:

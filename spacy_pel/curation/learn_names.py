@@ -18,7 +18,7 @@ from ..corpora.formats.base import encoded
 from ..corpora.formats.pubtator import pubtator_text
 from ..corpora.open_documents import open_documents
 from ..errors import PelError
-from ..io.whole_files import whole_file
+from ..io.whole_files import pointed_to, whole_file
 from ..kb.change import ChangeCounts, change_entities
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
@@ -137,7 +137,7 @@ def learn_acronyms(
     n_texts = n_lessons = 0
     new: dict[int, list[str]] = defaultdict(list)
     with KnowledgeBase.open(folder) as kb:
-        with whole_file(lessons, "xb") if lessons else nullcontext() as file:
+        with whole_file(pointed_to(lessons), "xb") if lessons else nullcontext() as file:
             for name in texts:
                 source = f"acronyms of {Path(name).name}"
                 for raw in open_documents(name):

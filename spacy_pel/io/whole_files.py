@@ -36,10 +36,12 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
     """A file to write to ("x": UTF-8 text, "xb": bytes), put in its place when the block ends well.
 
     After an error or an interruption, the path holds what it held before. What a killed process
-    left beside it is removed by the next use of the path. PelError if it is a folder or a device.
+    left beside it is removed by the next use of the path. A symbolic link is replaced, and what it
+    points to is left alone: for a path that a user chose, give ``pointed_to(path)``. PelError if it
+    is a folder or a device.
     """
-    path = path.resolve()
-    if path.exists() and not path.is_file():
+    path = path.absolute()
+    if path.exists() and not path.is_file() and not path.is_symlink():
         raise PelError(f"{path}: is a folder or a device", "give the path of a file")
     as_text = {} if "b" in mode else {"encoding": "utf8", "newline": "\n"}
     with _made_beside(path) as temporary, ExitStack() as held:
@@ -57,11 +59,13 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
 def whole_folder(path: Path) -> Iterator[Path]:
     """A new folder to fill, which is put in its place when the block ends well; see ``whole_file``.
 
+    Of a symbolic link, which a user chose, what it points to is replaced.
+
     On Linux the path always holds the old folder or the new one, also if the process is killed. Where
     a system cannot exchange two folders, there is none for a moment; if the process is killed then, the
     old one is beside it, with the suffix ".old".
     """
-    path = path.resolve()
+    path = pointed_to(path)
     with _made_beside(path) as temporary:
         temporary.mkdir()
         with _in_work(temporary):
@@ -78,6 +82,11 @@ def whole_folder(path: Path) -> Iterator[Path]:
             elif not os.path.lexists(path):
                 os.rename(temporary, path)
             to_disk(path.parent)
+
+
+def pointed_to(path: Path) -> Path:
+    """Where a path leads by symbolic links: what a user chose who gave it."""
+    return Path(os.path.realpath(path))  # of a circle of links: itself
 
 
 @contextmanager
@@ -106,7 +115,9 @@ def writer_lock(folder: Path) -> Iterator[None]:
     The operating system holds the lock, so the lock ends with the process, however that ends.
     """
     path = folder / LOCK
-    lock = FileLock(path, timeout=0)
+    if path.is_symlink():
+        raise PelError(f"{path}: is a symbolic link", "delete it, and run it again")
+    lock = FileLock(path, timeout=0)  # opens no link (O_NOFOLLOW)
     try:
         lock.acquire()
     except Timeout as error:
@@ -120,12 +131,19 @@ def writer_lock(folder: Path) -> Iterator[None]:
     try:
         with suppress(OSError):  # only for the message; Windows lets nobody write to a locked file
             since = time.strftime("since %Y-%m-%d %H:%M:%S")
-            path.write_text(f"process {os.getpid()} on {socket.gethostname()} ({since})")
+            holder = f"process {os.getpid()} on {socket.gethostname()} ({since})"
+            with open(path, "r+", opener=_opened_itself) as file:
+                file.write(holder)
         yield
     finally:
         with suppress(OSError):  # while it is held, so that others who opened it see it is gone
             path.unlink()
         lock.release()
+
+
+def _opened_itself(path: str, flags: int) -> int:
+    """Open a file as ``open`` does, but never through a link."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
 
 
 def to_disk(path: Path) -> None:
@@ -159,7 +177,7 @@ def lock_for_reading(descriptor: int) -> None:
 def remove_unless_locked(path: Path) -> None:
     """Deletes a file, unless a reader has locked it or deleting fails."""
     # NFS gives exclusive locks only to who may write. Windows deletes nothing that is open.
-    with suppress(OSError), open(path, "r+b") if fcntl else nullcontext() as file:
+    with suppress(OSError), open(path, "r+b", opener=_opened_itself) if fcntl else nullcontext() as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()

@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ..errors import PelError
-from .build import count_records, united, write_records
+from .build import count_records, united
 from .knowledge_base import KnowledgeBase
+from .lookup_tables import write_records
 from .mentions import MentionPassage, MentionWeight
 from .records.entity import Entity, joined, renamed
 from .records.semantic_types import SemanticType

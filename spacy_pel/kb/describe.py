@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 from ..errors import PelError
 from ..io.duckdb_session import duckdb_connection
-from ..io.whole_files import sha256, whole_file, whole_folder
+from ..io.whole_files import pointed_to, sha256, whole_file, whole_folder
 from .knowledge_base import KnowledgeBase
 from .records.entity import LISTS, Entity
 from .records.semantic_types import SemanticType
+from .row_sum import note_sum, row_sum
 from .store import KB_FILE, connected, vector_files
 from .transaction import write_checksums
 
@@ -76,7 +77,7 @@ def compare_kbs(
     """
     kinds, changed, first_ids = Counter[str](), Counter[str](), defaultdict[str, list[str]](list)
     with KnowledgeBase.open(old) as before, KnowledgeBase.open(new) as after, ExitStack() as stack:
-        file = stack.enter_context(whole_file(output)) if output else None
+        file = stack.enter_context(whole_file(pointed_to(output))) if output else None
         removed = ((entity.concept_id, "removed", entity) for entity in before.by_id())
         added = ((entity.concept_id, "added", entity) for entity in after.by_id())
         records = merge(removed, added, key=itemgetter(0))
@@ -111,6 +112,7 @@ def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
             for table, column in ("vectors", "name"), ("row", "vectors"):
                 unused = f"{column} NOT IN (SELECT value FROM json_each(?))"
                 new.execute(f"DELETE FROM {table} WHERE {unused}", (used,))
+            note_sum(new, row_sum(new))
             new.execute("VACUUM")
     for file in vector_files(kb.settings):
         shutil.copyfile(kb.path / file["name"], folder / file["name"])

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from functools import cache, cached_property, lru_cache, reduce
+from contextlib import suppress
+from functools import cache, cached_property, lru_cache, partial, reduce, wraps
 from itertools import compress, islice
 from math import log
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..errors import PelError
-from ..io.whole_files import lock_for_reading, sha256, whole_file
+from ..errors import PelError, readable
+from .faults import Report, faults
 from .mentions import KnownMentions
 from .name_finder import NameFinder, name_table
 from .names_by_words import stems_of
@@ -26,22 +24,19 @@ from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType, types_meant
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
-from .store import KB_FILE, POSTING, Settings, Store, plain_file_size, stored_text, vector_files
-from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings
+from .store import KB_FILE, POSTING, Settings, Store, stored_text, vector_files
+from .names_file import store_names, stored_names
+from .transaction import NAMES_PREFIX, checked_settings
 from .vectors.index import Candidates
-from .vectors.matrix import mapped
 from .vectors.stored import StoredVectors
 
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
 _KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
 _BLOCK = 1024  # records read at a time: an open cursor would keep writers out
 _COMPARED = 10_000  # the most entities that a full-text look-up compares with its text
 _REMEMBERED = 200_000  # words whose rarity is kept
 _COUNTED = "SELECT count(*) FROM (SELECT 1 FROM word WHERE word MATCH ? LIMIT ?)"
 _HOLDING = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
-COPY_OR_BUILD = "copy the folder again, or build the KB again"
-
-Report = Callable[[int], object]
+P, T = ParamSpec("P"), TypeVar("T")
 
 
 class SearchFilter(NamedTuple):
@@ -59,20 +54,50 @@ class SearchFilter(NamedTuple):
     ids: Collection[str] = ()
 
 
+def _at_once(
+    method: Callable[Concatenate[KnowledgeBase, P], T],
+) -> Callable[Concatenate[KnowledgeBase, P], T]:
+    """A method that sees one state of the KB, whatever ``refresh`` does meanwhile."""
+
+    @wraps(method)
+    def seen(self: KnowledgeBase, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(self.snapshot(), *args, **kwargs)
+
+    return seen
+
+
+class _once(cached_property[T]):
+    """A property that is made of one state of the KB, when it is first asked for, and kept."""
+
+    def __get__(self, kb: KnowledgeBase | None, owner: type | None = None) -> Any:
+        return super().__get__(None if kb is None else kb.snapshot(), owner)
+
+
 class KnowledgeBase:
     """A knowledge base: entities, each with a number, and the vectors that stand for them.
 
     A KB is opened, not loaded. Whatever is written to the folder, the KB stays as it was when it was
-    opened, until ``refresh``. It may be used after a fork, and pickled: a copy opens the same folder.
+    opened, until ``refresh``. What it reads for the first time may be gone by then: vectors that were
+    replaced twice, mentions that were changed, everything of a KB that was built anew. That is a PelError
+    which says so. It may be used after a fork, and pickled: a copy opens the same folder.
+
+    Several threads may read, also while another one calls ``refresh`` or ``close``. Each call sees one state
+    of the KB. For several calls that belong together, such as a search and the labels of what it found, take
+    a ``snapshot``.
 
     ``path`` is the folder, and ``settings`` what the KB says of itself: "counts", "sources", "vectors",
     and so on. "checksum" is another one after each change. New and changed entities get new numbers,
     and no number is used again. So take the numbers in use from ``numbers``, and store ids.
     """
 
+    path: Path
+    settings: Settings
+    _store: Store
+    _count: int
+    _masks: dict[SearchFilter, np.ndarray]
+
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).absolute()
-        self._see(*_seen(self.path))
+        self._see(Path(path).absolute())
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False) -> KnowledgeBase:
@@ -82,8 +107,8 @@ class KnowledgeBase:
         sizes of files are checked now, and records and vectors when they are first read.
         """
         kb = cls(path)
-        if verify and (faults := _faults(kb)):
-            raise faults[0]
+        if verify and (found := faults(kb)):
+            raise found[0]
         return kb
 
     def __reduce__(self) -> tuple[type[KnowledgeBase], tuple[str]]:
@@ -96,9 +121,11 @@ class KnowledgeBase:
         self.close()
 
     def close(self) -> None:
-        """Closes the files. A later look-up opens them again; PelError if they are gone by then."""
+        """Closes the files, after look-ups that are under way.
+
+        A later look-up opens them again; PelError if they are gone by then.
+        """
         self._store.close()
-        self._release()
 
     def refresh(self) -> bool:
         """Opens the folder as it is now; whether the KB had changed, and so perhaps its numbers.
@@ -107,18 +134,25 @@ class KnowledgeBase:
         """
         if checked_settings(self.path) == self.settings:
             return False
-        seen = _seen(self.path)
-        self.close()
-        self._see(*seen)
+        self._see(self.path)
         return True
 
-    def _see(self, store: Store, settings: Settings, held: ExitStack) -> None:
-        self.__dict__ = {"path": self.path}  # without what was read of the KB before
-        self.settings, self._store = settings, store
-        self._count: int = settings["next_number"]
-        self._masks: dict[SearchFilter, np.ndarray] = {}
-        # It does not unlock (LOCK_UN), which would take the lock from forked children as well.
-        self._release = weakref.finalize(self, held.close)
+    def snapshot(self) -> KnowledgeBase:
+        """This KB as it is now: it shares all that was read, and a ``refresh`` of this one leaves it alone."""
+        same = object.__new__(KnowledgeBase)
+        same.__dict__ = self.__dict__  # ``refresh`` gives this one another
+        return same
+
+    def _see(self, path: Path) -> None:
+        store, settings = _seen(path)
+        # In one step, without what was read of the KB before. Files are closed with the last reader.
+        self.__dict__ = {
+            "path": path,
+            "settings": settings,
+            "_store": store,
+            "_count": settings["next_number"],
+            "_masks": {},
+        }
 
     # Records
 
@@ -128,6 +162,7 @@ class KnowledgeBase:
     def __contains__(self, id: str) -> bool:
         return self.number(id) is not None
 
+    @_at_once
     def __getitem__(self, id: str) -> Entity:
         """The entity with this concept, alternative or retired id; KeyError if there is none."""
         number = self.number(id)
@@ -135,21 +170,25 @@ class KnowledgeBase:
             raise KeyError(id)
         return self.entities([number])[0]
 
+    @_at_once
     def __iter__(self) -> Iterator[Entity]:
         """The entities in order of number."""
         return self._read(self.numbers())
 
+    @_at_once
     def numbers(self) -> np.ndarray:
         """The numbers of the entities: int64 [len], ascending."""
         numbers = np.arange(self._count)
         return numbers[self._is_live(numbers)]
 
+    @_at_once
     def numbers_by_id(self) -> np.ndarray:
         """The numbers of the entities in order of concept id: int64 [len]."""
         if self.settings["in_order"] >= self._count:
             return self.numbers()
         return self._selected("SELECT number FROM entity ORDER BY concept_id")
 
+    @_at_once
     def by_id(self) -> Iterator[Entity]:
         """The entities in order of concept id."""
         return self._read(self.numbers_by_id())
@@ -158,6 +197,7 @@ class KnowledgeBase:
         for start in range(0, len(numbers), _BLOCK):
             yield from self._store.entities(numbers[start : start + _BLOCK])
 
+    @_at_once
     def number(self, id: str) -> int | None:
         """The number of the entity with this concept, alternative or retired id, or None.
 
@@ -174,6 +214,7 @@ class KnowledgeBase:
             return None
         return numbers[0] if numbers else None
 
+    @_at_once
     def numbers_of(self, ids: Sequence[str]) -> np.ndarray:
         """The number of the entity with each of these concept ids: int64; -1 for no entity."""
         query = "SELECT key, number FROM json_each(?) JOIN entity ON concept_id = value"
@@ -183,15 +224,18 @@ class KnowledgeBase:
         numbers[places] = found
         return numbers
 
+    @_at_once
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
         """The entities with these numbers, in the same order; IndexError for no entity's number."""
         return self._store.entities(self._checked(numbers))
 
+    @_at_once
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """The concept id and canonical name of each of these numbers; faster than ``entities``."""
         columns, checked = "concept_id, canonical_name", self._checked(numbers)
         return self._store.records(checked, columns, lambda *row: tuple(map(stored_text, row)))
 
+    @_at_once
     def named(self, name: str) -> list[Entity]:
         """The entities with this name, sorted by concept id.
 
@@ -199,6 +243,7 @@ class KnowledgeBase:
         """
         return sorted(self.entities(self.numbers_named(name)))
 
+    @_at_once
     def numbers_named(self, name: str) -> np.ndarray:
         """The numbers of the entities that ``named`` returns: int64, ascending."""
         key = normalised(name)
@@ -209,7 +254,7 @@ class KnowledgeBase:
             return numbers[has_it]
         if (spelled := american(key)) != key:
             return self.numbers_named(spelled)
-        if self.settings.get("in_any_order"):
+        if self._in_any_order:
             numbers = self._names.owners_by_words(name).astype(np.int64)
             # Of its words and others that mean the same, its own come first.
             own, entities = stems_of(name), self._store.entities(numbers)
@@ -217,10 +262,11 @@ class KnowledgeBase:
             return numbers[np.array(has_it)] if any(has_it) else numbers
         return numbers[:0]
 
-    @cached_property
+    @_once
     def _names(self) -> NameFinder:
         return self.name_finder()
 
+    @_at_once
     def name_finder(
         self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter, **choice: Any
     ) -> NameFinder:
@@ -228,22 +274,39 @@ class KnowledgeBase:
 
         ``progress`` wraps the entities that are read. ``choice`` are arguments of the class.
         """
-        any_order = bool(self.settings.get("in_any_order"))
-        how = "-any-order" * any_order + "-2"  # the first kind had fewer British spellings
-        name = f"{NAMES_PREFIX}{self.settings['checksum'][:16]}{how}.npy"
-        try:
-            table = mapped(self.path / name)
-        except PelError:
-            table = name_table(progress(self), self.numbers(), any_order)
-            with suppress(OSError), whole_file(self.path / name, "xb") as file:
-                np.save(file, table)
+        table = self.stored_names()
+        if table is None:
+            table = self.name_table(progress)
+            with suppress(OSError):
+                store_names(self.path, self.names_stem, table)
         return NameFinder(table, **choice)
 
+    @property
+    def names_stem(self) -> str:
+        """How the name of the file of its names begins."""
+        how = "-any-order" * self._in_any_order + "-2"  # the first kind had fewer British spellings
+        return f"{NAMES_PREFIX}{self.settings['checksum'][:16]}{how}"
+
+    @property
+    def _in_any_order(self) -> bool:
+        return bool(self.settings.get("in_any_order"))
+
+    def stored_names(self) -> np.ndarray | None:
+        """The table of its names that is kept in the folder; None if it is not there, or not whole."""
+        return stored_names(self.path, self.names_stem, self._count, self._in_any_order)
+
+    def name_table(
+        self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
+    ) -> np.ndarray:
+        """The table of its names, made of its entities; see ``name_finder``."""
+        return name_table(progress(self), self.numbers(), self._in_any_order)
+
+    @_at_once
     def definitions(self, acronym: str) -> Mapping[int, int]:
         """How many texts defined an acronym for an entity, by its number; see ``kb learn --acronyms``."""
         return self._definitions.get(normalised(acronym), {})
 
-    @cached_property
+    @_once
     def _definitions(self) -> dict[str, Counter[int]]:
         query = (
             "SELECT json_extract(row.value, '$[0]'), number, json_extract(row.value, '$[2]') "
@@ -260,6 +323,7 @@ class KnowledgeBase:
             counts[acronym][number] += count
         return counts
 
+    @_at_once
     def found(self, text: str, limit: int = 10) -> list[Entity]:
         """The entity with this id, or those whose names hold all words of the text, most similar first.
 
@@ -276,6 +340,7 @@ class KnowledgeBase:
 
         return sorted(self._store.entities(numbers), key=rank)[:limit]
 
+    @_at_once
     def near(self, names: Sequence[str], k: int) -> np.ndarray:
         """For each name the k entities that share its rarest words: int64 [n, k]; -1 for no entity.
 
@@ -300,7 +365,7 @@ class KnowledgeBase:
             row[: len(best)] = best
         return near
 
-    @cached_property
+    @_once
     def rarity(self) -> Callable[[str], float]:
         """Tells how rare a word is in names, by its stem: a logarithm, 0 if all entities have it."""
         store, n_entities = self._store, len(self)  # the KB itself would be kept by what it keeps
@@ -313,6 +378,7 @@ class KnowledgeBase:
 
         return of
 
+    @_at_once
     def of_types(self, *names_or_codes: str) -> np.ndarray:
         """The numbers of the entities of these types and types below: int64, ascending.
 
@@ -331,6 +397,7 @@ class KnowledgeBase:
             numbers = np.union1d(numbers, np.setdiff1d(self.numbers(), typed))
         return numbers
 
+    @_at_once
     def of_sources(self, *names: str) -> np.ndarray:
         """The numbers of the entities of these sources: int64, ascending; PelError if there are none."""
         known = self._store.read("SELECT DISTINCT source FROM sourced", make=stored_text)
@@ -340,6 +407,7 @@ class KnowledgeBase:
             raise PelError(problem, f"choose one of its sources: {some}")
         return self._posted("sourced", "source", names)
 
+    @_at_once
     def matching(self, only: SearchFilter) -> np.ndarray:
         """The numbers of the entities that a filter allows: int64, ascending; errors as of ``search``."""
         parts = [self.numbers()]
@@ -351,11 +419,13 @@ class KnowledgeBase:
             parts.append([number for number in map(self.number, only.ids) if number is not None])
         return reduce(np.intersect1d, parts).astype(np.int64)
 
+    @_at_once
     def n_bytes(self) -> int:
         """The size of the files of the KB."""
         sizes = [file["bytes"] for file in vector_files(self.settings)]
         return (self.path / KB_FILE).stat().st_size + sum(sizes)
 
+    @_at_once
     def check_vocabularies(self, vocabularies: Iterable[str]) -> None:
         """Raises PelError unless entities have codes in each vocabulary (``Entity.codes``).
 
@@ -374,7 +444,7 @@ class KnowledgeBase:
                 problem = f"{self.path}: no entity has a code of {name!r}"
                 raise PelError(problem, f"choose of its vocabularies: {known or 'none'}")
 
-    @cached_property
+    @_once
     def semantic_types(self) -> list[SemanticType]:
         """The types that the sources defined, also if no entity has them, then those of entities.
 
@@ -436,6 +506,7 @@ class KnowledgeBase:
         """The fingerprint of the encoder that made the vectors."""
         return self.vectors.settings["fingerprint"]
 
+    @_at_once
     def check_fingerprint(self, fingerprint: str) -> None:
         """Raises PelError unless this encoder made the vectors."""
         if self.fingerprint != fingerprint:
@@ -443,7 +514,7 @@ class KnowledgeBase:
             problem = f"{self.path}: its vectors were made by another encoder ({both})"
             raise PelError(problem, f"run: python -m spacy pel kb embed {self.path} PIPELINE")
 
-    @cached_property
+    @_once
     def vectors(self) -> StoredVectors:
         """The vectors as they are stored; PelError if the KB has none."""
         if not self.has_vectors:
@@ -451,11 +522,13 @@ class KnowledgeBase:
             raise PelError(f"{self.path} has no vectors", remedy)
         return StoredVectors(self.path, self.settings, self._store)
 
-    @cached_property
+    @_once
     def mentions(self) -> KnownMentions:
         """The mentions that the KB has learnt (``pel kb learn --mentions``)."""
-        return KnownMentions(self._store, self.settings, self._is_live)
+        is_live = partial(_are_live, self._count, self._removed)
+        return KnownMentions(self._store, self.settings, is_live)
 
+    @_at_once
     def search(
         self,
         vectors: np.ndarray,
@@ -475,6 +548,7 @@ class KnowledgeBase:
             return self.mentions.search(stored, vectors, k, allowed)
         return stored.search(vectors, k, allowed)
 
+    @_at_once
     def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Vectors, float32 [n, dim], and of each the place of its entity in ``numbers``, int64 [n].
 
@@ -484,17 +558,14 @@ class KnowledgeBase:
 
     # What was in the KB when it was opened
 
-    @cached_property
+    @_once
     def _removed(self) -> np.ndarray:
         """The numbers that had been removed: int64, ascending."""
         query = "SELECT number FROM removed WHERE change <= ? ORDER BY number"
         return self._store.numbers(query, self.settings["change"])
 
     def _is_live(self, numbers: np.ndarray) -> np.ndarray:
-        known, removed = (numbers >= 0) & (numbers < self._count), self._removed
-        if len(removed):
-            known &= removed.take(removed.searchsorted(numbers), mode="clip") != numbers
-        return known
+        return _are_live(self._count, self._removed, numbers)
 
     def _selected(self, query: str, *parameters: object) -> np.ndarray:
         """The numbers of entities that a query selects: int64."""
@@ -525,29 +596,34 @@ class KnowledgeBase:
             if isinstance(values, str):
                 raise PelError(f"{field} is the text {values!r}", f"give a list of {field}")
         only = SearchFilter(*(tuple(sorted(set(values))) for values in only))
-        if only not in self._masks:
-            if len(self._masks) == _KEPT:
-                del self._masks[next(iter(self._masks))]
-            self._masks[only] = np.zeros(self._count, dtype=bool)
-            self._masks[only][self.matching(only)] = True
-        return self._masks[only]
+        mask = self._masks.get(only)
+        if mask is None:
+            mask = np.zeros(self._count, dtype=bool)
+            mask[self.matching(only)] = True
+            for old in list(self._masks)[: 1 - _KEPT]:  # but the last ones
+                self._masks.pop(old, None)
+            self._masks[only] = mask
+        return mask
 
 
-def _seen(folder: Path) -> tuple[Store, Settings, ExitStack]:
-    """The database of a KB's folder, its settings, and its files of vectors, held open."""
+def _are_live(count: int, removed: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Whether numbers are below a count, and not among those that were removed, ascending: bool [n]."""
+    known = (numbers >= 0) & (numbers < count)
+    if len(removed):
+        known &= removed.take(removed.searchsorted(numbers), mode="clip") != numbers
+    return known
+
+
+def _seen(folder: Path) -> tuple[Store, Settings]:
+    """The database of a KB's folder, with its files of vectors held open, and its settings."""
     while True:
-        store, held = Store(folder), ExitStack()
+        store = Store(folder)
         settings = store.settings()
         try:
-            for file in vector_files(settings):
-                descriptor = os.open(folder / file["name"], os.O_RDONLY | _NO_LINK)
-                held.callback(os.close, descriptor)
-                lock_for_reading(descriptor)
-                if not os.fstat(descriptor).st_nlink:  # swept before the lock was there
-                    raise FileNotFoundError
-            return store, settings, held
-        except OSError:
-            held.close()
+            with readable(folder):
+                store.hold(vector_files(settings))
+            return store, settings
+        except PelError:
             store.close()
             if checked_settings(folder) == settings:
                 raise
@@ -557,41 +633,12 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
     """The problems of a KB folder, each with its remedy; an empty list if the KB is whole.
 
     Files are compared with their checksums: the database only if it was not changed since it was built,
-    embedded or assembled. Then SQLite checks it, and each record is compared with its own checksum.
-    ``progress`` is called with the number of bytes read since the last call.
+    embedded or assembled. Then SQLite checks it, look-up tables are made again from the records and
+    compared, and so are the names; other rows are compared with their sum. It takes as long as to
+    build the KB. ``progress`` is called with the number of bytes read since the last call.
     """
     try:
         with KnowledgeBase.open(path) as kb:
-            return _faults(kb, progress)
+            return faults(kb, progress)
     except PelError as error:
         return [error]
-
-
-def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]:
-    """The faults of files, or, if none has one, of what they say together; PelError for one that ends it."""
-    path, settings = kb.path / KB_FILE, kb.settings
-    checksums = {file["name"]: file["sha256"] for file in vector_files(settings)}
-    written = kb.path / CHECKSUMS
-    if plain_file_size(written) is not None:
-        try:
-            checksums[KB_FILE] = json.loads(written.read_bytes())[KB_FILE]["sha256"]
-        except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise PelError(f"{written}: cannot be read", "delete it") from error
-    changed = [name for name in checksums if sha256(kb.path / name, progress) != checksums[name]]
-    if changed:
-        fault = "does not agree with its checksum"
-        return [PelError(f"{kb.path / name}: {fault}", COPY_OR_BUILD) for name in changed]
-    [[fault]] = kb._store.read("PRAGMA integrity_check(1)")
-    if fault == "ok" and len(kb) != len(kb.numbers()):
-        fault = f"counts {len(kb)} entities where there are {len(kb.numbers())}"
-    if fault != "ok":
-        return [PelError(f"{path}: {fault}", COPY_OR_BUILD)]
-    for _ in kb._read(np.arange(settings["next_number"])):
-        pass  # each record is compared with its checksum
-    if kb.has_vectors:
-        kb.vectors.parts
-    if kb.mentions:
-        kb.mentions.passages()
-        if kb.has_vectors:
-            kb.mentions.index
-    return []

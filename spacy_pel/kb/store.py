@@ -10,16 +10,20 @@ import os
 import re
 import sqlite3
 import stat
+import weakref
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import PelError, damaged
+from ..errors import PelError, damaged, readable
+from ..io.whole_files import lock_for_reading
 from .records.entity import Entity
 
 T = TypeVar("T")
@@ -88,32 +92,63 @@ _OBJECTS = """
 SELECT type, name, tbl_name, iif(name GLOB 'word_*', NULL, sql) FROM sqlite_schema
 """
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
 _JOINT_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names other files
+
+
+@dataclass
+class _Connection:
+    """A connection to the database, or the place of one, which one thread uses at a time."""
+
+    database: sqlite3.Connection | None = None
+    lock: Lock = field(default_factory=Lock)  # two threads would bind the same cached statement
+
+    def close(self) -> None:
+        with self.lock:
+            if self.database is not None:
+                self.database.close()
+            self.database = None
 
 
 class Store:
     """Reads the SQLite file of a KB folder. Nothing is read before it is asked for.
 
-    It may be used after a fork, because each process makes its own connection.
+    Several threads may use it, also while one of them closes it. It may be used after a fork, because
+    each process makes its own connection.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / KB_FILE
         # By process id, because a connection must not be used or closed on both sides of a fork.
-        self._connections: dict[int, sqlite3.Connection] = {}
+        self._connections: dict[int, _Connection] = {}
         self._built: str | None = None
+        self._held: list[int] = []  # descriptors of files of vectors
+        # When nobody uses this any more. At the end of the program another thread may still read.
+        weakref.finalize(self, _closed, self._connections, self._held).atexit = False
 
     def close(self) -> None:
-        """Closes the connection of this process. A later look-up makes a new one."""
-        if connection := self._connections.pop(os.getpid(), None):
-            connection.close()
+        """Closes the files, when no thread reads any more. A later look-up opens the database again."""
+        _closed(self._connections, self._held)
+
+    def hold(self, files: list[dict[str, Any]]) -> None:
+        """Keeps files of vectors from being swept, until this is closed; OSError if one is gone."""
+        for file in files:
+            descriptor = os.open(self.path.with_name(file["name"]), os.O_RDONLY | _NO_LINK)
+            self._held.append(descriptor)
+            lock_for_reading(descriptor)
+            if not os.fstat(descriptor).st_nlink:  # swept before the lock was there
+                raise FileNotFoundError
 
     def read(
         self, query: str, *parameters: object, make: Callable[..., Any] | None = None
     ) -> list[Any]:
         """All rows that a query selects, or what is made of each; PelError if the file is damaged."""
         with self.reading():
-            rows = self._connection().execute(query, parameters).fetchall()
+            connection = self._connections.setdefault(os.getpid(), _Connection())
+            with connection.lock:
+                if connection.database is None:
+                    connection.database = self._opened()
+                rows = connection.database.execute(query, parameters).fetchall()
             return [make(*row) for row in rows] if make else rows
 
     @contextmanager
@@ -129,17 +164,14 @@ class Store:
                 raise PelError(problem, "run it again") from error
             raise damaged(self.path, f"cannot be read ({error})") from error
 
-    def _connection(self) -> sqlite3.Connection:
-        connection = self._connections.get(os.getpid())
-        if connection is None:
-            connection = connected(self.path)
-            built = connection.execute("SELECT value FROM setting WHERE name = 'built'").fetchone()
-            if self._built not in (None, built):
-                connection.close()
-                raise PelError(f"{self.path}: was built anew meanwhile", "open the KB again")
-            self._built = built
-            self._connections[os.getpid()] = connection
-        return connection
+    def _opened(self) -> sqlite3.Connection:
+        database = connected(self.path)
+        built = database.execute("SELECT value FROM setting WHERE name = 'built'").fetchone()
+        if self._built not in (None, built):
+            database.close()
+            raise PelError(f"{self.path}: was built anew meanwhile", "open the KB again")
+        self._built = built
+        return database
 
     def settings(self) -> Settings:
         """What the KB says of itself.
@@ -148,8 +180,10 @@ class Store:
         """
         path, folder = self.path, self.path.parent
         build = f"python -m spacy pel kb build SOURCE {folder}"
-        if plain_file_size(path) is None:
-            raise PelError(f"{folder}: no knowledge base here", f"build one: {build}")
+        with readable(folder):
+            if plain_file_size(path) is None:
+                raise PelError(f"{folder}: no knowledge base here", f"build one: {build}")
+            check_plain(folder)
         rows = self.read("SELECT value FROM setting WHERE name = 'kb'")
         try:
             settings = json.loads(rows[0][0], parse_int=_natural)
@@ -268,6 +302,26 @@ def vector_files(settings: Settings) -> list[dict[str, Any]]:
     """What the settings say of each file of vectors: its name, size and SHA-256."""
     vectors = settings["vectors"] or {}
     return [part["file"] for part in (vectors, vectors.get("found_by")) if part]
+
+
+def _closed(connections: dict[int, _Connection], held: list[int]) -> None:
+    """Closes what a ``Store`` has open in this process."""
+    with suppress(IndexError):  # once all are closed
+        while True:
+            # It does not unlock (LOCK_UN), which would take the lock from forked children as well.
+            os.close(held.pop())
+    if connection := connections.get(os.getpid()):
+        connection.close()
+
+
+def check_plain(folder: Path) -> None:
+    """Raises PelError for a link or a device in a KB folder, at any depth: it could lead out of it."""
+    with suppress(FileNotFoundError):  # a writer removes what it no longer needs
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False):
+                check_plain(folder / entry.name)
+            elif not entry.is_file(follow_symlinks=False):
+                plain_file_size(folder / entry.name)
 
 
 def plain_file_size(path: Path) -> int | None:

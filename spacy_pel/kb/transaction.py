@@ -19,7 +19,17 @@ from typing import Any
 
 from ..errors import PelError
 from ..io.whole_files import LOCK, remove_unless_locked, sha256, to_disk, writer_lock
-from .store import JOURNAL, KB_FILE, VECTOR_FILE, Settings, Store, connected, vector_files
+from .row_sum import summed
+from .store import (
+    JOURNAL,
+    KB_FILE,
+    VECTOR_FILE,
+    Settings,
+    Store,
+    connected,
+    plain_file_size,
+    vector_files,
+)
 
 CHECKSUMS = "checksums.json"  # of a KB that has not been changed since they were written
 CHUNKS_PREFIX = ".partial-"  # folders of vectors that are being made
@@ -53,18 +63,20 @@ class Writing:
         self.settings["change"] += 1
         self.database.execute("BEGIN IMMEDIATE")
         with self.database:  # commits, or rolls back after an error
-            yield self.settings["change"]
-            write_settings(self.database, self.settings)
+            with summed(self.database):
+                yield self.settings["change"]
+                write_settings(self.database, self.settings)
 
-    def publish(self, temporary: Path, stem: str) -> dict[str, Any]:
-        """Renames a finished file after its content; returns its name, size and SHA-256."""
-        digest, size = sha256(temporary), temporary.stat().st_size
-        target = self.folder / f"{stem}-{digest[:16]}{temporary.suffix}"
-        if target.is_file() and sha256(target) == digest:
-            temporary.unlink()  # the other file stays, because a reader may have it open
-        else:
-            _place(temporary, target)
-        return {"name": target.name, "sha256": digest, "bytes": size}
+
+def published(folder: Path, temporary: Path, stem: str) -> dict[str, Any]:
+    """Renames a finished file of a KB folder after its content; returns its name, size and SHA-256."""
+    digest, size = sha256(temporary), temporary.stat().st_size
+    target = folder / f"{stem}-{digest[:16]}{temporary.suffix}"
+    if plain_file_size(target) == size and sha256(target) == digest:
+        temporary.unlink()  # the other file stays, because a reader may have it open
+    else:
+        _place(temporary, target)
+    return {"name": target.name, "sha256": digest, "bytes": size}
 
 
 def temporary_path(folder: Path, suffix: str) -> Path:

@@ -17,7 +17,8 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb
 from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.describe import copy_kb
-from spacy_pel.kb.knowledge_base import COPY_OR_BUILD, verify
+from spacy_pel.kb.faults import COPY_OR_BUILD
+from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.store import JOURNAL, KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
 from spacy_pel.kb.vectors import stored as stored_vectors

@@ -13,7 +13,7 @@ from ...errors import PelError
 from ..knowledge_base import KnowledgeBase
 from ..mentions import MentionPassage
 from ..records.entity import Entity
-from ..transaction import Writing, temporary_path, write_checksums, writing
+from ..transaction import Writing, published, temporary_path, write_checksums, writing
 from .building import write_index
 from .matrix import DTYPES, Projection, VectorMatrix, coded, written_matrix
 
@@ -149,7 +149,7 @@ def _file(
     if projection or dtype != "float32":
         path = temporary_path(change.folder, ".npy")
         stored = written_matrix(path, blocks, about["stored_dim"], dtype)
-    file = change.publish(stored.path, "vectors")
+    file = published(change.folder, stored.path, "vectors")
     matrix = VectorMatrix.opened(change.folder / file["name"], stored.scales)
     found_by = None
     if len(owners) > EXACT_ROWS[index]:
@@ -157,7 +157,7 @@ def _file(
         path = temporary_path(change.folder, ".faiss")
         found_by = write_index(path, matrix, owners, about["alike"])
         logger.info("%s", found_by)
-        found_by["file"] = change.publish(path, "index")
+        found_by["file"] = published(change.folder, path, "index")
     counts = {"stored_rows": len(owners), "rows": len(owners)}
     new = {**about, **counts, "file": file, "dtype": dtype, "found_by": found_by}
     made = encoded_mentions(mentions, (passage for passage, _ in learnt))
