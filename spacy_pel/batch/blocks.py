@@ -71,7 +71,8 @@ class Blocks:
             to_disk(new)
             for place in (path, entry):
                 place.parent.mkdir(parents=True, exist_ok=True)
-            entry.write_text("{}")  # not whole, and not forgotten
+            with whole_file(entry) as file:
+                file.write("{}")  # not whole, and not forgotten
             os.replace(new, path)
         to_disk(path.parent)
         with whole_file(entry) as file:

@@ -19,7 +19,7 @@ from spacy.language import Language
 
 from ..curation.kb_encoder import LinkerRows
 from ..errors import PelError
-from ..io.whole_files import writer_lock
+from ..io.whole_files import whole_file, writer_lock
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.transaction import CHUNKS_PREFIX
@@ -158,7 +158,8 @@ def _encoded(
             from ..models.architectures import pack_retriever
 
             retriever = folder / "model"  # for other processes, or another device
-            retriever.write_bytes(pack_retriever(linker.retriever.model))
+            with whole_file(retriever, "xb") as file:
+                file.write(pack_retriever(linker.retriever.model))
         make = partial(_worker, kb.path, settings, older.path if older else None, retriever)
         if engine == "ray":
             yield from ray_results(make, missing, address=address)

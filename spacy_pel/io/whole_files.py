@@ -177,7 +177,10 @@ def lock_for_reading(descriptor: int) -> None:
 def remove_unless_locked(path: Path) -> None:
     """Deletes a file, unless a reader has locked it or deleting fails."""
     # NFS gives exclusive locks only to who may write. Windows deletes nothing that is open.
-    with suppress(OSError), open(path, "r+b", opener=_opened_itself) if fcntl else nullcontext() as file:
+    with (
+        suppress(OSError),
+        open(path, "r+b", opener=_opened_itself) if fcntl else nullcontext() as file,
+    ):
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()

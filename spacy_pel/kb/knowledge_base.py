@@ -20,12 +20,12 @@ from .faults import Report, faults
 from .mentions import KnownMentions
 from .name_finder import NameFinder, name_table
 from .names_by_words import stems_of
+from .names_file import store_names, stored_names
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType, types_meant
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .store import KB_FILE, POSTING, Settings, Store, stored_text, vector_files
-from .names_file import store_names, stored_names
 from .transaction import NAMES_PREFIX, checked_settings
 from .vectors.index import Candidates
 from .vectors.stored import StoredVectors

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import PelError
+from ..errors import PelError, readable
 from ..io.whole_files import LOCK, remove_unless_locked, sha256, to_disk, writer_lock
 from .row_sum import summed
 from .store import (
@@ -26,6 +26,7 @@ from .store import (
     VECTOR_FILE,
     Settings,
     Store,
+    check_plain,
     connected,
     plain_file_size,
     vector_files,
@@ -38,7 +39,8 @@ _TEMPORARY = ".tmp-"
 _SWEPT = re.compile(rf"{VECTOR_FILE.pattern}$|{re.escape(_TEMPORARY)}|{re.escape(NAMES_PREFIX)}")
 _CACHE = 1 << 18  # KiB; a change that fits does not keep readers waiting before its end
 _DISK_ERRORS = (
-    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM,
+    errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG,
 )  # fmt: skip
 _SQLITE_DISK_ERRORS = ("full", "disk I/O", "unable to open", "readonly")
 
@@ -108,11 +110,14 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
     PelError if it holds something else, cannot be written to, or another process is writing to it.
     """
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    if folder.exists() and not folder.is_dir():
-        raise PelError(f"{folder}: is a file", "choose a folder")
-    if folder.exists() and not (folder / KB_FILE).exists():
-        for name in (path.name for path in folder.iterdir()):
+    with readable(folder):
+        made = [path for path in (folder, *folder.parents) if not path.exists()]
+        present = [] if folder in made else list(folder.iterdir())
+        if present:
+            check_plain(folder)
+    names = [path.name for path in present]
+    if KB_FILE not in names:
+        for name in names:
             if name != LOCK and not name.startswith(CHUNKS_PREFIX) and not _SWEPT.match(name):
                 problem = f"{folder}: holds other files and no KB"
                 raise PelError(problem, "choose an empty or new folder")

@@ -21,6 +21,9 @@ from .annotations import install_extensions
 # The folder of a KB inside the pipeline, and the file that points to one outside of it.
 KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
 
+# What a damaged file makes JSON, msgpack and those who read their values raise.
+_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError)
+
 # What was saved: its file, or its bytes.
 Saved = Path | bytes
 T = TypeVar("T")
@@ -128,7 +131,17 @@ class KBComponent:
         for name, file in self._files(exclude):
             if name not in saved and not file.optional:
                 raise PelError(f'no "{name}" in {where}', "give what was saved, or save it again")
-            file.load(saved.get(name))
+            try:
+                file.load(saved.get(name))
+            except OSError as error:
+                problem = f"{error.filename or where}: cannot be read ({error.strerror or error})"
+                raise PelError(problem, "check the path, and that you may read it") from error
+            except PelError:
+                raise
+            except _DAMAGE as error:
+                place = saved[name] if isinstance(saved[name], Path) else f'"{name}" in {where}'
+                problem = f"{place}: is damaged ({str(error) or type(error).__name__})"
+                raise PelError(problem, "copy the pipeline again, or save it again") from error
         return self
 
     def _reference(self, file: Path | None) -> bytes:

@@ -57,6 +57,8 @@ from .runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
+MOST_CANDIDATES = 10_000  # of a mention: each takes memory in several arrays
+
 # Settings of scispaCy that mean nothing here, and what to do instead.
 SCISPACYS = {
     "linker_name": "scispaCy downloads a knowledge base of this name; here one is built once, with "
@@ -78,7 +80,8 @@ class ProxyLinker(KBComponent, TrainablePipe):
     which may be changed between texts: ``linker.threshold = 0.1``.
 
     Raises:
-        PelError: There is no such row kind or runtime, ``rerank`` is negative, a setting has a
+        PelError: There is no such row kind or runtime, ``rerank`` is negative, ``candidates`` is not
+            from 1 to MOST_CANDIDATES, a setting has a
             meaning in scispaCy alone, or the linker at ``path`` cannot be opened.
 
     Attributes:
@@ -144,6 +147,9 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 raise PelError(f"proxy_linker has no {setting}={value!r}", SCISPACYS[setting])
         if rerank < 0:
             raise PelError(f'"rerank" of "{name}" is {rerank}', "set it to 0 for no reranking")
+        if not 1 <= candidates <= MOST_CANDIDATES:
+            remedy = f"choose 1 to {MOST_CANDIDATES:,}"
+            raise PelError(f'"candidates" of "{name}" is {candidates}', remedy)
         check_choice("row_kind", row_kind, *ROW_KINDS)
         self.vocab = nlp.vocab
         self.name = name

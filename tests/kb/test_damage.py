@@ -8,6 +8,7 @@ import random
 import sqlite3
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +16,21 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb
-from spacy_pel.kb.change import change_entities, remove_entities
+from spacy_pel.kb.change import (
+    change_entities,
+    forget_mentions,
+    remove_entities,
+    set_mention_weight,
+)
 from spacy_pel.kb.describe import copy_kb
 from spacy_pel.kb.faults import COPY_OR_BUILD
 from spacy_pel.kb.knowledge_base import verify
+from spacy_pel.kb.mentions import MentionWeight
 from spacy_pel.kb.store import JOURNAL, KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
 from spacy_pel.kb.vectors import stored as stored_vectors
 
-from .living import NameRows, edit_settings, embed, execute, learn, name_vector
+from .living import MentionRows, NameRows, edit_settings, embed, execute, learn, name_vector
 
 N = 150
 TYPES = [SemanticType("Disease", "T1", "A1"), SemanticType("Finding", "T2", "A1.1")]
@@ -181,6 +188,93 @@ def test_any_flipped_byte_is_found(changed: Path, tmp_path: Path) -> None:
         flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
         (changed / KB_FILE).write_bytes(flipped)
         assert verify(changed), word
+
+
+def contents(folder: Path) -> list[str]:
+    """All that SQLite gives of a database: its tables, those of the full-text index as well."""
+    with closing(sqlite3.connect(folder / KB_FILE)) as database:
+        return list(database.iterdump())
+
+
+CHANGES = {
+    "add": lambda kb: change_entities(kb, "add", [Entity("E1", "New", ("Newer",))], NameRows()),
+    "update": lambda kb: change_entities(kb, "update", [Entity("C1", "Other")], NameRows()),
+    "remove": lambda kb: remove_entities(kb, ["C2"]),
+    "learn": lambda kb: learn(kb, "b", [("Gout", "C4")]),
+    "forget": lambda kb: forget_mentions(kb, "a"),
+    "weight": lambda kb: set_mention_weight(kb, MentionWeight(0.3, 0.4)),
+    "embed": lambda kb: embed(kb, dtype="float16", mentions=MentionRows()).close(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_any_flipped_bit_is_found_after_a_change(changed: Path, change: str) -> None:
+    """What is not found changes nothing that SQLite reads."""
+    CHANGES[change](changed)
+    with KnowledgeBase.open(changed) as kb:
+        kb.name_finder()
+    assert verify(changed) == []
+    (changed / CHECKSUMS).unlink(missing_ok=True)  # of "embed": rows are compared all the same
+    whole = contents(changed)
+    for path in flips(changed, 16):
+        if not verify(changed):
+            assert path.name == KB_FILE and contents(changed) == whole
+    assert verify(changed) == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO name VALUES (1, 2)",
+        "DELETE FROM name WHERE number = 3",
+        "UPDATE alternative SET number = 5 WHERE id = 'A9'",
+        "UPDATE typed SET numbers = x'01000000' WHERE type = 'Disease'",
+        "UPDATE sourced SET source = 'ample'",
+        "INSERT INTO word (rowid, names) VALUES (9, 'gout')",
+        "UPDATE semantic_type SET name = 'Disorder' WHERE code = 'T1'",
+        "UPDATE passage SET text = replace(text, 'the', 'one')",
+        "UPDATE mention SET concept_id = 'C5'",
+        "UPDATE mention SET vector = zeroblob(length(vector))",
+        "UPDATE row SET vector = zeroblob(length(vector))",
+        "UPDATE removed SET change = 1",
+        "UPDATE vectors SET scales = zeroblob(length(scales))",
+        "UPDATE setting SET value = replace(value, '0.5', '0.6') WHERE name = 'kb'",
+        "UPDATE sqlite_sequence SET seq = seq + 1000",
+    ],
+)
+def test_crafted_rows_are_found(changed: Path, sql: str) -> None:
+    assert verify(changed) == []
+    execute(changed, sql)
+    assert verify(changed)
+
+
+@pytest.mark.parametrize("size", [0, stored_vectors.CHECKED_BYTES])
+def test_a_damaged_table_of_names_is_found_and_made_anew(
+    changed: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its checksum, or, where that is not read, only if its numbers are in their ranges."""
+    monkeypatch.setattr(stored_vectors, "CHECKED_BYTES", size)
+    with KnowledgeBase.open(changed) as kb:
+        kb.name_finder()
+        [path] = changed.glob(f"{kb.names_stem}-*")
+        content, table = path.read_bytes(), kb.name_table()
+        edits = {
+            "owners": kb.settings["next_number"],
+            "bounds": len(table["owners"][0]) + 1,
+            "hashes": 0,
+        }
+        for column, value in edits.items():
+            edited = table.copy()
+            edited[column][0][1:] = value
+            np.save(path, edited)
+            assert verify(changed) and kb.stored_names() is None
+            assert kb.name_finder().found("Name 5")
+            assert path.read_bytes() == content  # made anew
+        edited = table.copy()
+        edited["beginnings"][0][:] = False  # names vanish
+        np.save(path, edited)
+        assert verify(changed)
+        assert bool(size) == bool(kb.name_finder().found("Name 5"))
 
 
 def test_missing_and_short_files(changed: Path) -> None:
