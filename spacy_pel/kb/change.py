@@ -158,7 +158,7 @@ def learn_mentions(
         crc = 0
         insert = "INSERT INTO passage (source, document, text) VALUES (?, ?, ?)"
         into = "INSERT INTO mention (passage, start, stop, concept_id, vector)"
-        with change.transaction():
+        with change.transaction() as number:
             _delete(change, source)
             for document, text, mentions in kept:
                 crc = zlib.crc32(json.dumps([document, text, mentions]).encode(), crc)
@@ -166,7 +166,7 @@ def learn_mentions(
                 rows = [(passage, *mention, next(made, None)) for mention in mentions]
                 change.database.executemany(f"{into} VALUES (?, ?, ?, ?, ?)", rows)
             fingerprint = encoder.mention_fingerprint if encoder else None
-            counts = _note_mentions(change, crc, fingerprint=fingerprint)
+            counts = _note_mentions(change, crc, fingerprint=fingerprint, changed=number)
     return counts[source]
 
 
@@ -177,9 +177,9 @@ def forget_mentions(path: str | Path, source: str) -> int:
         if source not in known:
             problem = f"{change.folder}: has learnt no mentions from {source!r}"
             raise PelError(problem, f"its sources: {', '.join(known) or 'none'}")
-        with change.transaction():
+        with change.transaction() as number:
             _delete(change, source)
-            _note_mentions(change)
+            _note_mentions(change, changed=number)
     return known[source]
 
 

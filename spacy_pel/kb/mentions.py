@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ NEAREST = 256  # mentions of a query that count
 SHARPNESS = 20.0  # 1: all mentions count alike; very high: only the nearest one counts
 _DEPTH = 64  # entities found by their names, at least
 _QUERIES = 1024  # searched at a time, which limits the memory of a search
+_OF_STATE = ("counts", "fingerprint", "changed")  # what a KB says of its mentions, but their weight
 _JOINED = "FROM mention JOIN passage ON passage.id = passage"
 
 
@@ -87,7 +88,8 @@ class KnownMentions:
     def __init__(
         self, store: Store, settings: Settings, is_live: Callable[[np.ndarray], np.ndarray]
     ) -> None:
-        mentions = settings["mentions"] or {}
+        self._about: dict[str, Any] = settings["mentions"] or {}
+        mentions = self._about
         # The mentions of each source, whether the KB has their entities or not.
         self.sources: dict[str, int] = mentions.get("counts", {})
         self.weight = MentionWeight(mentions.get("weight", 0.0), mentions.get("level", 0.0))
@@ -151,7 +153,7 @@ class KnownMentions:
             "LEFT JOIN mention ON mention.id = value LEFT JOIN passage ON passage.id = passage ORDER BY key"
         )
         ids = json.dumps(self.rows.ids[np.asarray(rows, dtype=np.int64)].tolist())
-        return self._store.read(query, ids, make=_known)
+        return self._read(query, ids, make=_known)
 
     def passages(self) -> list[tuple[MentionPassage, list[int]]]:
         """The passages in order, each with the ids that its mentions have in the database."""
@@ -166,14 +168,28 @@ class KnownMentions:
                 _known("", document, text, start, stop)
             return MentionPassage(document, text, tuple(map(PassageMention, *placed))), list(ids)
 
-        return self._store.read(query, make=passage)
+        return self._read(query, make=passage)
+
+    def _read(
+        self, query: str, *parameters: object, make: Callable[..., Any] = lambda *row: row
+    ) -> list[Any]:
+        """As of ``Store``; PelError if mentions were learnt or forgotten since the KB was opened."""
+        rows = self._store.read(query, *parameters)
+        now = "SELECT json_extract(value, '$.mentions') FROM setting WHERE name = 'kb'"
+        with self._store.reading():
+            [[text]] = self._store.read(now)
+            about = json.loads(text or "{}")
+            if any(about.get(key) != self._about.get(key) for key in _OF_STATE):
+                problem = f"{self._store.path}: its mentions were changed meanwhile"
+                raise PelError(problem, "open the KB again, or refresh it")
+            return [make(*row) for row in rows]
 
     @cached_property
     def index(self) -> VectorIndex:
         """The index of the mentions, which looks at each."""
         mentions = "json_each(?) LEFT JOIN mention ON mention.id = value"
         ids = json.dumps(self.rows.ids.tolist())
-        found = self._store.read(f"SELECT vector FROM {mentions} ORDER BY key", ids)
+        found = self._read(f"SELECT vector FROM {mentions} ORDER BY key", ids)
         with self._store.reading():
             content = b"".join(vector or b"" for (vector,) in found)
             rows = np.frombuffer(content, "<f4").reshape(len(found), self._dim)
@@ -182,7 +198,7 @@ class KnownMentions:
     @cached_property
     def rows(self) -> MentionRows:
         """What is known of each row but its vector."""
-        found = self._store.read(
+        found = self._read(
             "SELECT mention.id, number, source, iif(document = '', passage, 'of ' || document) "
             f"{_JOINED} JOIN entity USING (concept_id) ORDER BY number, mention.id"
         )

@@ -40,7 +40,7 @@ _SWEPT = re.compile(rf"{VECTOR_FILE.pattern}$|{re.escape(_TEMPORARY)}|{re.escape
 _CACHE = 1 << 18  # KiB; a change that fits does not keep readers waiting before its end
 _DISK_ERRORS = (
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM,
-    errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG,
+    errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EEXIST,
 )  # fmt: skip
 _SQLITE_DISK_ERRORS = ("full", "disk I/O", "unable to open", "readonly")
 

@@ -168,7 +168,7 @@ def _file(
     blobs = [None if value is None else value.astype(kind).tobytes() for value, kind in columns]
     old = change.settings
     kept = (file["name"], (old["vectors"] or new)["file"]["name"])
-    with change.transaction():
+    with change.transaction() as number:
         execute = change.database.execute
         # The rows before stay for readers who have them open; those before these go. If the file is
         # the same as before, what was added since is in it.
@@ -178,7 +178,8 @@ def _file(
         execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?, ?)", (file["name"], *blobs))
         change.database.executemany("UPDATE mention SET vector = ? WHERE id = ?", made)
         if mentions and old["mentions"]:
-            read = {**old["mentions"], "fingerprint": mentions.mention_fingerprint}
+            fingerprint = mentions.mention_fingerprint
+            read = {**old["mentions"], "fingerprint": fingerprint, "changed": number}
             change.note(read, mentions=read)
         change.note(new, vectors=new)
     write_checksums(change.folder)
