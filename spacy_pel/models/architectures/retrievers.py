@@ -393,9 +393,9 @@ def _pooled_states(
     encoder = encoder_of(model)
     if not documents:
         return np.empty((0, encoder.n_outputs), dtype=np.float32), lambda _: []
-    all_states = [each.document.states for each in documents]
+    all_states: list[Any] = [each.document.states for each in documents]
     firsts = np.cumsum([0, *map(len, all_states)])
-    states = np.concatenate(all_states)
+    states: np.ndarray = np.concatenate(all_states)
     spans = np.concatenate([d.spans + first for d, first in zip(documents, firsts)])
     order = np.concatenate([document.mentions for document in documents])
     device = next(encoder.parameters()).device
