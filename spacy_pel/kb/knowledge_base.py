@@ -16,17 +16,19 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from ..errors import PelError, readable
-from .faults import Report, faults
+from ..io.whole_files import sha256
+from .faults import COPY_OR_BUILD, copied, fault_of_tables
 from .mentions import KnownMentions
 from .name_finder import NameFinder, name_table
 from .names_by_words import stems_of
-from .names_file import store_names, stored_names
+from .names_file import names_files, store_names, stored_names
 from .records.entity import Entity
 from .records.names import american, likeness, name_hash, normalised, words
 from .records.semantic_types import SemanticType, types_meant
+from .row_sum import noted_sum, row_sum
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
-from .store import KB_FILE, POSTING, Settings, Store, stored_text, vector_files
-from .transaction import NAMES_PREFIX, checked_settings
+from .store import KB_FILE, POSTING, Settings, Store, plain_file_size, stored_text, vector_files
+from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings
 from .vectors.index import Candidates
 from .vectors.stored import StoredVectors
 
@@ -37,6 +39,7 @@ _REMEMBERED = 200_000  # words whose rarity is kept
 _COUNTED = "SELECT count(*) FROM (SELECT 1 FROM word WHERE word MATCH ? LIMIT ?)"
 _HOLDING = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
 P, T = ParamSpec("P"), TypeVar("T")
+Report = Callable[[int], object]
 
 
 class SearchFilter(NamedTuple):
@@ -107,7 +110,7 @@ class KnowledgeBase:
         sizes of files are checked now, and records and vectors when they are first read.
         """
         kb = cls(path)
-        if verify and (found := faults(kb)):
+        if verify and (found := _faults(kb)):
             raise found[0]
         return kb
 
@@ -639,6 +642,54 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
     """
     try:
         with KnowledgeBase.open(path) as kb:
-            return faults(kb, progress)
+            return _faults(kb, progress)
     except PelError as error:
         return [error]
+
+
+def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]:
+    """The faults of files, or, if none has one, of what they say; PelError for one that ends the search.
+
+    Of files that have a checksum, every byte counts. In a database that was changed since it had one, all
+    rows do: its tables and indexes are whole, look-up tables are what the records give, and the other
+    rows agree with their sum. What is left are bytes that SQLite does not use.
+    """
+    path = kb.path / KB_FILE
+    checksums = {file["name"]: file["sha256"] for file in vector_files(kb.settings)}
+    written = kb.path / CHECKSUMS
+    with readable(kb.path):
+        if plain_file_size(written) is not None:
+            try:
+                checksums[KB_FILE] = json.loads(written.read_bytes())[KB_FILE]["sha256"]
+            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                raise PelError(f"{written}: cannot be read", "delete it") from error
+        changed = [n for n in checksums if sha256(kb.path / n, progress) != checksums[n]]
+    if changed:
+        fault = "does not agree with its checksum"
+        return [PelError(f"{kb.path / name}: {fault}", COPY_OR_BUILD) for name in changed]
+    with kb._store.reading(), copied(path) as copy:
+        fault = fault_of_tables(copy, kb.settings)
+        if fault is None and len(kb) != len(kb.numbers()):
+            fault = f"counts {len(kb)} entities where there are {len(kb.numbers())}"
+        if fault is None:
+            _read_vectors_and_mentions(kb)
+            if noted_sum(copy) not in (None, row_sum(copy)):
+                fault = "its rows do not agree with their sum"
+    if fault is not None:
+        return [PelError(f"{path}: {fault}", COPY_OR_BUILD)]
+    if names_files(kb.path, kb.names_stem):
+        stored = kb.stored_names()
+        if stored is None or stored.tobytes() != kb.name_table().tobytes():
+            names = f"{kb.path / kb.names_stem}*"
+            return [PelError(f"{names}: is not of the names of this KB", "delete it")]
+    return []
+
+
+def _read_vectors_and_mentions(kb: KnowledgeBase) -> None:
+    """PelError if what is read of them does not fit."""
+    if kb.has_vectors:
+        kb.vectors.parts
+    if kb.mentions:
+        kb.mentions.passages()
+        if kb.has_vectors:
+            kb.mentions.index

@@ -112,6 +112,8 @@ def folder_lock(folder: Path) -> Iterator[None]:
     """
     with readable(folder):
         made = [path for path in (folder, *folder.parents) if not path.exists()]
+        if folder.is_file():
+            raise PelError(f"{folder}: is a file", "choose a folder")
         present = [] if folder in made else list(folder.iterdir())
         if present:
             check_plain(folder)

@@ -79,10 +79,11 @@ def test_a_link_that_came_later_is_not_followed(folder: Path, tmp_path: Path) ->
     assert not (folder / CHECKSUMS).is_symlink() and not (folder / LOCK).is_symlink()
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
 def test_what_may_not_be_read(folder: Path) -> None:
     folder.chmod(0)
     try:
+        if os.access(folder, os.R_OK):
+            pytest.skip("this user may read everything")
         for use in USES.values():
             with pytest.raises(PelError, match="Permission denied"):
                 use(folder)
