@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from ..errors import PelError
 from ..io.lines import json_object
-from ..io.whole_files import to_disk, whole_file, writer_lock
+from ..io.whole_files import opened_itself, to_disk, whole_file, writer_lock
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class Blocks:
             to_disk(new)
             for place in (path, entry):
                 place.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(entry) as file:
+            with open(entry, "w", opener=opened_itself) as file:
                 file.write("{}")  # not whole, and not forgotten
             os.replace(new, path)
         to_disk(path.parent)

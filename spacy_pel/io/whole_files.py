@@ -132,7 +132,7 @@ def writer_lock(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # only for the message; Windows lets nobody write to a locked file
             since = time.strftime("since %Y-%m-%d %H:%M:%S")
             holder = f"process {os.getpid()} on {socket.gethostname()} ({since})"
-            with open(path, "r+", opener=_opened_itself) as file:
+            with open(path, "r+", opener=opened_itself) as file:
                 file.write(holder)
         yield
     finally:
@@ -141,7 +141,7 @@ def writer_lock(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _opened_itself(path: str, flags: int) -> int:
+def opened_itself(path: str, flags: int) -> int:
     """Open a file as ``open`` does, but never through a link."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
 
@@ -179,7 +179,7 @@ def remove_unless_locked(path: Path) -> None:
     # NFS gives exclusive locks only to who may write. Windows deletes nothing that is open.
     with (
         suppress(OSError),
-        open(path, "r+b", opener=_opened_itself) if fcntl else nullcontext() as file,
+        open(path, "r+b", opener=opened_itself) if fcntl else nullcontext() as file,
     ):
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
