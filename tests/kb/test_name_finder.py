@@ -149,7 +149,7 @@ def test_a_folder_that_cannot_be_written_to(bare_kb: KnowledgeBase, monkeypatch)
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("spacy_pel.kb.knowledge_base.whole_file", full)
+    monkeypatch.setattr("spacy_pel.kb.knowledge_base.store_names", full)
     assert bare_kb.name_finder().found(bare_kb.entities([0])[0].canonical_name)
     assert not list(bare_kb.path.glob(".names-*"))
 
