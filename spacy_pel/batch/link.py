@@ -101,7 +101,7 @@ def link_files(
             f"{output if is_file else 'stdout'}: the format to write is not known",
             f"end the name in one of {suffixes('output')}, or name the format with --to",
         )
-    written = format.output_with(linking.linker.xrefs or ())
+    written = format.output_with(linking.linker.xrefs or (), linking.attributes)
     source = open_documents(str(input), input_format)
     is_folder = isinstance(output, str) and output.endswith(("/", os.sep))
     if engine == "ray" and not (isinstance(linking.pipeline, str) and is_folder):
@@ -162,7 +162,8 @@ def _node_worker(
         for tower in linking.linker.towers:
             encoder_of(tower).to(device)
     format = format_named(settings["format"])
-    write_part = partial(_write_alone, format.output_with(linking.xrefs))
+    output = format.output_with(linking.linker.xrefs or (), linking.attributes)
+    write_part = partial(_write_alone, output)
     return keeper(Blocks(folder, format.suffixes[0]), partial(_write, linking, write_part))
 
 
@@ -210,6 +211,7 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
         "spans key": linking.linker.spans_key,
         "number of candidates": linking.linker.candidates,
         "list of vocabularies": linking.linker.xrefs,
+        "list of attributes": linking.attributes,
         "batch size": linking.batch_size,
         "set of versions": {**{n: version(n) for n in packages}, "faiss": faiss.__version__},
     }

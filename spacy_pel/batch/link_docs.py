@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from spacy.language import Language
 from spacy.tokens import Doc
+from spacy.tokens.underscore import Underscore
 
-from ..corpora.doc_conversion import gives_mentions, linked_document
+from ..corpora.doc_conversion import gives_mentions, linked_document, write_attributes
+from ..errors import PelError
 from ..pipeline.pipelines import (
     linker_of,
     load_pipeline,
@@ -59,6 +61,7 @@ class Linking:
     spans_key: str | None = None
     candidates: int | None = None  # the number that is written for each mention
     xrefs: tuple[str, ...] = ()  # the vocabularies whose codes are written
+    attributes: tuple[str, ...] = ()  # the extension attributes of mentions that are written too
     batch_size: int = 128  # the most docs that are linked together; fewer long ones are
     # Of files:
     n_process: int = 1
@@ -87,6 +90,7 @@ class Linking:
         if self.xrefs:
             linker.kb.check_vocabularies(self.xrefs)
             linker.xrefs = list(self.xrefs)
+        _check_attributes(self.attributes)
         return nlp
 
     @property
@@ -95,12 +99,19 @@ class Linking:
         return linker_of(self.nlp, self.component)
 
     def docs(self, docs: Iterable[Doc]) -> Iterator[Doc]:
-        """The docs, linked, in their order.
+        """The docs, linked, in their order, with the attributes that are asked for.
 
-        If a doc has mentions already, only the linker runs, and the components that it listens to.
-        Else the whole pipeline runs, without other linkers, and those before the linker read a long
-        doc in parts.
+        If a doc has mentions already, only the linker runs, and the components that it listens to;
+        where attributes are asked for, also those behind the linker, which may write them. Else the
+        whole pipeline runs, without other linkers, and those before the linker read a long doc in
+        parts.
         """
+        for doc in self._linked(docs):
+            if self.attributes:
+                write_attributes(doc, self.linker.spans_key, self.attributes)
+            yield doc
+
+    def _linked(self, docs: Iterable[Doc]) -> Iterator[Doc]:
         names, key = self.nlp.pipe_names, self.linker.spans_key
         upstream = upstream_of(self.nlp, self.component)
         linkers = list(other_linkers(self.nlp, self.component))
@@ -120,13 +131,24 @@ class Linking:
         for found, group in groupby(docs, key=kind):
             if found == "given":
                 read = read_by_upstream(self.nlp, self.component, group)
-                yield from run(read, [name for name in names if name != self.component])
+                behind = names[at + 1 :] if self.attributes else []
+                kept = {self.component, *behind}.difference(linkers)
+                yield from run(read, [name for name in names if name not in kept])
             elif found == "long":
                 before = partial(run, disable=[*names[at:], *linkers])
                 whole = (read_in_parts(doc, before) for doc in group)
                 yield from run(whole, [*names[:at], *linkers])
             else:
                 yield from run(group, linkers)
+
+
+def _check_attributes(names: Iterable[str]) -> None:
+    """PelError if an attribute of mentions is asked for that no component of a pipeline has added."""
+    there = Underscore.span_extensions
+    if unknown := [name for name in names if name not in there]:
+        others = sorted(name for name in there if not name.startswith("kb_"))
+        remedy = f"choose one of {', '.join(others)}, or add the component that writes it"
+        raise PelError(f"no attribute {', '.join(unknown)} of mentions", remedy)
 
 
 def read_matcher_names(nlp: Language, progress: Callable[[Iterable], Iterable] = iter) -> None:

@@ -36,6 +36,7 @@ _READ = f"A file ({suffixes('input')}; also .gz), a folder of such files, a URL,
 _WRITTEN = f"File ({suffixes('output')}), or - for stdout; FOLDER/ for a file a block"
 _INPUT = "Files and folders, as pel link reads them"
 _XREF = "Also write codes in it (ICD10CM); may be repeated"
+_ATTRIBUTE = "Also write this ent._ attribute (negex); may be repeated"
 From = Annotated[Text, Option("--from", help="Format of the input [default: by its name]")]
 To = Annotated[Text, Option("--to", help="Format of the output [default: by its name]")]
 BatchSize = Annotated[int, Option(min=1, help="Documents linked at a time")]
@@ -60,6 +61,7 @@ def link_cli(
     address: Address = None,
     candidates: Annotated[int, Option(min=1, help="Candidates written for each mention")] = 5,
     xref: Annotated[Texts, Option(metavar="VOCABULARY", help=_XREF)] = None,
+    attribute: Annotated[Texts, Option(metavar="NAME", help=_ATTRIBUTE)] = None,
     on_error: AtBadDocument = OnError.stop,
     jointly: Annotated[bool, Option("--jointly", help="Mentions alike get one entity")] = False,
     component: Component = "proxy_linker",
@@ -106,8 +108,9 @@ def link_cli(
         raise PelError("--address is for a Ray cluster", "add --engine ray")
     if output == STDOUT and sys.stdout is None:
         raise PelError("stdout is closed", "name a file with --output")
-    work = candidates, tuple(xref or ()), batch_size, n_process or 1, on_error, jointly
-    linking = Linking(pipeline, component, kb, spans_key, *work, reading=reading_names)
+    wanted = candidates, tuple(xref or ()), tuple(attribute or ())
+    work = batch_size, n_process or 1, on_error, jointly
+    linking = Linking(pipeline, component, kb, spans_key, *wanted, *work, reading=reading_names)
     counts = link_files(
         linking,
         input,
