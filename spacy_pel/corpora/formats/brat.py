@@ -39,7 +39,7 @@ _OWN = "KB"  # the vocabulary of ids that tell none; brat wants one
 _SHOWN = 60  # characters of a line quoted in an error
 
 
-def _split(file: BoundedFile) -> Iterator[tuple[str, list[str]]]:
+def _split(file: BoundedFile) -> Iterator[tuple[int, list[str]]]:
     """The name, the text and the annotations of the document whose ``.ann`` this is."""
     path = Path(str(getattr(file.file, "name", "")))
     if not file.name.removesuffix(".gz").endswith(ANNOTATIONS):
@@ -56,7 +56,7 @@ def _split(file: BoundedFile) -> Iterator[tuple[str, list[str]]]:
     if len(text) > LONGEST:
         raise PelError(f"{beside.name} has more than {LONGEST:,} bytes", "split it")
     parts = text, file.read()
-    yield "", [file.name, *(part.decode("utf8", "surrogateescape") for part in parts)]
+    yield 1, [file.name, *(part.decode("utf8", "surrogateescape") for part in parts)]
 
 
 def _document(data: list[str]) -> Document:
