@@ -4,6 +4,7 @@ A run that was interrupted goes on where it was, and its result has the same byt
 without an interruption, whoever links: this process, several, or the nodes of a Ray cluster.
 """
 
+import hashlib
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
@@ -212,6 +213,7 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
         "number of candidates": linking.linker.candidates,
         "list of vocabularies": linking.linker.xrefs,
         "list of attributes": linking.attributes,
+        "file of code": linking.code and hashlib.sha256(linking.code.read_bytes()).hexdigest(),
         "batch size": linking.batch_size,
         "set of versions": {**{n: version(n) for n in packages}, "faiss": faiss.__version__},
     }

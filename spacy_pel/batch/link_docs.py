@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.tokens.underscore import Underscore
+from spacy.util import import_file
 
 from ..corpora.doc_conversion import gives_mentions, linked_document, write_attributes
 from ..errors import PelError
@@ -68,6 +69,7 @@ class Linking:
     on_error: OnError = OnError.stop  # what happens at a bad document
     jointly: bool = False  # whether all mentions are linked together (``joint_linking``)
     keep_ids: bool = False  # whether mentions keep the ids that they have; those without are NIL
+    code: Path | None = None  # a Python file that is run before the pipeline is loaded
     reading: Callable[[Iterable], Iterable] = iter  # the progress of ``read_matcher_names``
 
     def __post_init__(self) -> None:
@@ -81,6 +83,8 @@ class Linking:
     def nlp(self) -> Language:
         """The pipeline, loaded, with these settings."""
         given = self.pipeline
+        if self.code:
+            _run_code(self.code)
         nlp = given if isinstance(given, Language) else load_pipeline(given)
         read_matcher_names(nlp, self.reading)
         linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)
@@ -140,6 +144,15 @@ class Linking:
                 yield from run(whole, [*names[:at], *linkers])
             else:
                 yield from run(group, linkers)
+
+
+def _run_code(path: Path) -> None:
+    """Run a Python file, which makes components known to spaCy; PelError if it fails."""
+    try:
+        import_file("pel_code", path)
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PelError(f"{path}: cannot be run ({reason})", "correct it") from error
 
 
 def _check_attributes(names: Iterable[str]) -> None:
