@@ -42,7 +42,7 @@ from .document_blocks import (
 )
 from .fingerprints import pipeline_fingerprint
 from .joint_linking import joint_settings, write_corpus_part, write_jointly
-from .link_docs import Linking, batches
+from .link_docs import Linking, batches, give_back_memory
 from .workers import check_engine, ray_results
 
 # The size of a block: what a process holds in memory, and what a crash costs. After each block spaCy's
@@ -236,6 +236,7 @@ def _write(
     key, share = linking.linker.spans_key, block.n_bytes / len(block.records)
     with linking.nlp.memory_zone():
         write_part(counted(), key, path)
+    give_back_memory()
     return LinkedCounts(len(counts), sum(counts), tuple(skipped))
 
 

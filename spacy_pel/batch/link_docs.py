@@ -7,7 +7,9 @@ parts.
 
 from __future__ import annotations
 
+import ctypes
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -162,6 +164,15 @@ def _check_attributes(names: Iterable[str]) -> None:
         others = sorted(name for name in there if not name.startswith("kb_"))
         remedy = f"choose one of {', '.join(others)}, or add the component that writes it"
         raise PelError(f"no attribute {', '.join(unknown)} of mentions", remedy)
+
+
+def give_back_memory() -> None:
+    """Have the C library give what is free back to the system, where it can (glibc).
+
+    Tensors of all sizes leave gaps between what stays. In 2,500 short documents they were 140 MB.
+    """
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)
 
 
 def read_matcher_names(nlp: Language, progress: Callable[[Iterable], Iterable] = iter) -> None:

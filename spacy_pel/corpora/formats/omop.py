@@ -46,7 +46,8 @@ def _text(number: int, doc: Doc, spans_key: str | None) -> str:
 def _row(document: str, text: str, mention: dict[str, Any]) -> dict[str, Any]:
     start, end = mention["start"], mention["end"]
     snippet = text[max(0, start - _CONTEXT) : end + _CONTEXT]
-    modifiers = {"id": mention["id"], "probability": mention["probability"]}
+    probability = mention["probability"]
+    modifiers = {"id": mention["id"], "probability": probability and round(probability, 4)}
     modifiers |= mention.get("attributes", {})
     told = (f"{name}={plain_text(value)}" for name, value in modifiers.items() if value is not None)
     codes = mention.get("xrefs", {}).get(VOCABULARY, ())
