@@ -145,8 +145,8 @@ def test_attributes_of_other_components(tiny_nlp: Language, tmp_path: Path) -> N
         said = [mention.pop("attributes") for mention in record["mentions"]]
         assert said == [{"denied": True}, {"denied": False}]
         assert record == before
-    with pytest.raises(PelError, match="no attribute negex of mentions; choose one of .*denied"):
-        Linking(tiny_nlp, attributes=("negex",))
+    with pytest.raises(PelError, match="no attribute is_family of mentions; choose one of .*denied"):
+        Linking(tiny_nlp, attributes=("is_family",))
 
 
 def test_attributes_and_code_decide_what_is_in_a_folder(
