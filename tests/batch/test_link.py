@@ -145,7 +145,9 @@ def test_attributes_of_other_components(tiny_nlp: Language, tmp_path: Path) -> N
         said = [mention.pop("attributes") for mention in record["mentions"]]
         assert said == [{"denied": True}, {"denied": False}]
         assert record == before
-    with pytest.raises(PelError, match="no attribute is_family of mentions; choose one of .*denied"):
+    with pytest.raises(
+        PelError, match="no attribute is_family of mentions; choose one of .*denied"
+    ):
         Linking(tiny_nlp, attributes=("is_family",))
 
 
