@@ -27,6 +27,8 @@ TEST = [
     "pytest-xdist>=3.6",
     "httpx>=0.27",
     "markdown-it-py>=3.0",
+    "fhir.resources>=8.0",
+    "negspacy>=1.1",
     "pandas>=2.0",
     "ruff>=0.9",
     *SERVE,

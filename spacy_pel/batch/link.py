@@ -4,6 +4,7 @@ A run that was interrupted goes on where it was, and its result has the same byt
 without an interruption, whoever links: this process, several, or the nodes of a Ray cluster.
 """
 
+import hashlib
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
@@ -41,7 +42,7 @@ from .document_blocks import (
 )
 from .fingerprints import pipeline_fingerprint
 from .joint_linking import joint_settings, write_corpus_part, write_jointly
-from .link_docs import Linking, batches
+from .link_docs import Linking, batches, give_back_memory
 from .workers import check_engine, ray_results
 
 # The size of a block: what a process holds in memory, and what a crash costs. After each block spaCy's
@@ -101,7 +102,7 @@ def link_files(
             f"{output if is_file else 'stdout'}: the format to write is not known",
             f"end the name in one of {suffixes('output')}, or name the format with --to",
         )
-    written = format.output_with(linking.linker.xrefs or ())
+    written = format.output_with(linking.linker.xrefs or (), linking.attributes)
     source = open_documents(str(input), input_format)
     is_folder = isinstance(output, str) and output.endswith(("/", os.sep))
     if engine == "ray" and not (isinstance(linking.pipeline, str) and is_folder):
@@ -162,7 +163,8 @@ def _node_worker(
         for tower in linking.linker.towers:
             encoder_of(tower).to(device)
     format = format_named(settings["format"])
-    write_part = partial(_write_alone, format.output_with(linking.xrefs))
+    output = format.output_with(linking.linker.xrefs or (), linking.attributes)
+    write_part = partial(_write_alone, output)
     return keeper(Blocks(folder, format.suffixes[0]), partial(_write, linking, write_part))
 
 
@@ -210,6 +212,8 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
         "spans key": linking.linker.spans_key,
         "number of candidates": linking.linker.candidates,
         "list of vocabularies": linking.linker.xrefs,
+        "list of attributes": linking.attributes,
+        "file of code": linking.code and hashlib.sha256(linking.code.read_bytes()).hexdigest(),
         "batch size": linking.batch_size,
         "set of versions": {**{n: version(n) for n in packages}, "faiss": faiss.__version__},
     }
@@ -232,6 +236,7 @@ def _write(
     key, share = linking.linker.spans_key, block.n_bytes / len(block.records)
     with linking.nlp.memory_zone():
         write_part(counted(), key, path)
+    give_back_memory()
     return LinkedCounts(len(counts), sum(counts), tuple(skipped))
 
 

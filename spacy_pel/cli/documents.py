@@ -36,6 +36,8 @@ _READ = f"A file ({suffixes('input')}; also .gz), a folder of such files, a URL,
 _WRITTEN = f"File ({suffixes('output')}), or - for stdout; FOLDER/ for a file a block"
 _INPUT = "Files and folders, as pel link reads them"
 _XREF = "Also write codes in it (ICD10CM); may be repeated"
+_CODE = "Python file to run first, as for spacy train; it imports what adds components"
+_ATTRIBUTE = "Also write this ent._ attribute (negex); may be repeated"
 From = Annotated[Text, Option("--from", help="Format of the input [default: by its name]")]
 To = Annotated[Text, Option("--to", help="Format of the output [default: by its name]")]
 BatchSize = Annotated[int, Option(min=1, help="Documents linked at a time")]
@@ -60,8 +62,10 @@ def link_cli(
     address: Address = None,
     candidates: Annotated[int, Option(min=1, help="Candidates written for each mention")] = 5,
     xref: Annotated[Texts, Option(metavar="VOCABULARY", help=_XREF)] = None,
+    attribute: Annotated[Texts, Option(metavar="NAME", help=_ATTRIBUTE)] = None,
     on_error: AtBadDocument = OnError.stop,
     jointly: Annotated[bool, Option("--jointly", help="Mentions alike get one entity")] = False,
+    code: Annotated[File, Option("--code", help=_CODE)] = None,
     component: Component = "proxy_linker",
 ) -> None:
     """Link the mentions of documents to entities.
@@ -79,6 +83,9 @@ def link_cli(
     docbin     docs with their annotations
     prodigy    tasks with "text" and "spans" (.prodigy.jsonl)
     label-studio  tasks of an export; tasks with predictions are written (.label-studio.json)
+    brat       a folder of .txt and .ann; written as .brat.zip, which is unpacked into one
+    omop       rows of NOTE_NLP (.note_nlp.csv), only written
+    fhir       a Bundle a line (.fhir.ndjson), only written
 
     The suffix of a file tells its format. The output has what the input has, and of each mention the
     entity, its score and candidates where the format can hold them. Offsets count characters. After a
@@ -106,8 +113,10 @@ def link_cli(
         raise PelError("--address is for a Ray cluster", "add --engine ray")
     if output == STDOUT and sys.stdout is None:
         raise PelError("stdout is closed", "name a file with --output")
-    work = candidates, tuple(xref or ()), batch_size, n_process or 1, on_error, jointly
-    linking = Linking(pipeline, component, kb, spans_key, *work, reading=reading_names)
+    wanted = candidates, tuple(xref or ()), tuple(attribute or ())
+    work = batch_size, n_process or 1, on_error, jointly
+    given = {"code": code, "reading": reading_names}
+    linking = Linking(pipeline, component, kb, spans_key, *wanted, *work, **given)
     counts = link_files(
         linking,
         input,

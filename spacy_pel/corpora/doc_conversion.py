@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -152,10 +153,14 @@ def linked_document(doc: Doc, spans_key: str | None) -> dict[str, Any]:
 
 
 def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
-    """The mentions of a Doc as plain data; "xrefs" and "via" are there if they were written."""
+    """The mentions of a Doc as plain data.
+
+    "xrefs", "attributes" and "via" are there if they were written.
+    """
     mentions = []
     for span in mention_spans(doc, spans_key):
         candidates, xrefs, via = span._.kb_candidates, span._.kb_xrefs, span._.kb_via
+        attributes = span._.kb_attributes
         mention = {
             "start": span.start_char,
             "end": span.end_char,
@@ -168,7 +173,25 @@ def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
             "score": span._.kb_score,
             "probability": span._.kb_probability,
             "candidates": candidates,
+            **({} if attributes is None else {"attributes": attributes}),
             **({} if via is None else {"via": via}),
         }
         mentions.append(mention)
     return mentions
+
+
+def write_attributes(doc: Doc, spans_key: str | None, names: Sequence[str]) -> None:
+    """Have ``linked_mentions`` give these extension attributes of the mentions of a Doc.
+
+    They are kept as plain data: what JSON cannot hold becomes a text.
+    """
+    for span in mention_spans(doc, spans_key):
+        values = {name: getattr(span._, name) for name in names}
+        span._.kb_attributes = json.loads(json.dumps(values, default=str))
+
+
+def plain_text(value: Any) -> str:
+    """The value of an attribute as a text: "true" for True, "" for None, other values in JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)

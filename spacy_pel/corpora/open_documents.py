@@ -25,6 +25,7 @@ from .formats.base import (
     Place,
     place_text,
 )
+from .formats.brat import ANNOTATIONS
 from .formats.lookup import WHOLE_TEXT, format_named, format_of, suffixes
 
 if TYPE_CHECKING:
@@ -221,6 +222,8 @@ def open_documents(
         if format is None:
             remedy = kinds if with_ids else f"name it with --from, or {kinds}"
             raise PelError(f"{name}: unknown kind of file", remedy)
+        if format.input is None:
+            raise PelError(f"{name}: {format.name} is a format that is only written", kinds)
         if with_ids and not format.input.has_ids:
             problem = f"{name}: {format.name} files have no entity ids"
             remedy = f"give it the suffix of another format if it is in that, or {kinds}"
@@ -246,7 +249,11 @@ def open_documents(
             yield DocumentFile(*found[0], of_file(given))
             return
         is_empty = True
+        names = {name.removesuffix(".gz") for name, *_ in found}
         for name, url, size in found:
+            plain = name.removesuffix(".gz")
+            if plain.endswith(".txt") and f"{plain.removesuffix('.txt')}{ANNOTATIONS}" in names:
+                continue  # read with its annotations
             try:
                 format = of_file(name)
             except PelError:
@@ -259,5 +266,5 @@ def open_documents(
         if is_empty:
             raise PelError(f"{given}: no file in it that can be read", kinds)
 
-    names = [given] if isinstance(given, (str, Path)) else given
-    return DocumentStream(file for name in names for file in files(str(name)))
+    all_given = [given] if isinstance(given, (str, Path)) else given
+    return DocumentStream(file for each in all_given for file in files(str(each)))

@@ -35,7 +35,7 @@ from .vectors.stored import StoredVectors
 _KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
 _BLOCK = 1024  # records read at a time: an open cursor would keep writers out
 _COMPARED = 10_000  # the most entities that a full-text look-up compares with its text
-_REMEMBERED = 200_000  # words whose rarity is kept
+_REMEMBERED = 50_000  # words whose rarity is kept
 _COUNTED = "SELECT count(*) FROM (SELECT 1 FROM word WHERE word MATCH ? LIMIT ?)"
 _HOLDING = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
 P, T = ParamSpec("P"), TypeVar("T")

@@ -16,7 +16,7 @@ _ANY_LENGTH = 255  # is stored as the length of an acronym, which may be short
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _SLOTS_PER_NAME = 8  # of the filter of beginnings; rounded up to a power of two
 _NAMES_AT_ONCE, _WORDS_AT_ONCE = 20_000, 1_000_000
-_REMEMBERED = 200_000  # pieces whose hashes are kept
+_REMEMBERED = 50_000  # pieces whose hashes are kept
 
 
 class FoundNames(NamedTuple):

@@ -29,7 +29,7 @@ _PREFIXES = frozenset(
     " pseudo retro semi sub supra".split()
 )
 _LONGEST = 12  # the most pieces of a phrase
-_REMEMBERED = 200_000  # stems that are kept
+_REMEMBERED = 50_000  # stems that are kept
 # Two words mean the same if names of so many entities differ in these alone, and this share of the
 # entities that have the rarer word in their names.
 _LEAST, _SHARE = 3, 0.1

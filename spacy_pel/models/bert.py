@@ -7,6 +7,7 @@ the others only as keys and values, a sixth of its cost.
 Attention has no dropout, whatever the configuration says.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
@@ -19,6 +20,10 @@ from typing_extensions import Self
 
 from ..errors import PelError
 
+# On a CPU, torch keeps what it has compiled for each shape of a product in bfloat16, and oneDNN below
+# it keeps the same again: 1,024 shapes each, which documents of all lengths soon fill. Torch's own copy
+# is 120 MB and saves no time (measured), so it keeps one. It reads this at the first product.
+os.environ.setdefault("LRU_CACHE_CAPACITY", "1")
 # Torch's names for the bfloat16 instructions of x86 and ARM processors.
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")
 # The fields of a Hugging Face configuration that decide what a BERT computes. Other fields differ between

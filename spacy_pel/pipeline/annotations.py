@@ -17,7 +17,10 @@ from ..spans import NIL
 
 _QUOTED = 60  # characters before and after a mention that is quoted
 # The attributes that are None before linking, or without the setting that asks for them.
-_SINGLE = ("read_as", "kb_id", "kb_score", "kb_probability", "kb_xrefs", "kb_vector", "kb_via")
+_SINGLE = (
+    *("read_as", "kb_id", "kb_score", "kb_probability", "kb_xrefs", "kb_vector", "kb_via"),
+    "kb_attributes",
+)
 # What is written on a mention: the values of attributes of its span, by their names.
 Answer = dict[str, Any]
 

@@ -18,7 +18,8 @@ from typing import Any
 from spacy.tokens import Doc
 from starlette.exceptions import HTTPException
 
-from ..batch.link_docs import Linking
+from ..batch.link import DOCUMENTS_PER_BLOCK
+from ..batch.link_docs import Linking, give_back_memory
 from ..corpora import make_doc
 from ..corpora.doc_conversion import linked_document
 from ..corpora.document import Document, Mention
@@ -104,6 +105,7 @@ class LinkingService:
         # A second one, so that look-ups do not wait for the model.
         self.kb = KnowledgeBase.open(linking.linker.kb.path)
         self._look_ups = ThreadPoolExecutor(1, "kb")
+        self._since_given_back = 0  # documents
         # So that no client waits for what is loaded at the first use.
         self._linked([(0, Document("MS")), (1, Document("MS", None, (Mention(0, 2, "MS"),)))])
         self._turns = Turns(self._linked_or_refused, TOGETHER)
@@ -173,6 +175,10 @@ class LinkingService:
                 record = linked_document(doc, self.linking.linker.spans_key)
                 text = json.dumps(record, ensure_ascii=False).encode()
                 linked.append((text, len(record["mentions"])))
+        self._since_given_back += len(linked)
+        if self._since_given_back >= DOCUMENTS_PER_BLOCK:
+            self._since_given_back = 0
+            give_back_memory()
         return linked
 
     def _doc(self, number: int, document: Document) -> Doc:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from spacy.language import Language
+from spacy.tokens import Doc, Span
 
 from spacy_pel.batch import link as module
 from spacy_pel.batch.link import link_files, linking_settings
@@ -114,3 +115,54 @@ def test_a_node_has_the_same_pipeline_on_its_device(linking: Linking, tmp_path: 
     module._node_worker(node, settings, tmp_path, "meta")  # a device that every computer has
     (tower,) = node.linker.towers
     assert {weight.device.type for weight in encoder_of(tower).parameters()} == {"meta"}
+
+
+def _flagged(nlp: Language, name: str = "flag") -> None:
+    """A component behind the linker that says of each mention whether "no" stands before it."""
+    if not Span.has_extension("denied"):
+        Span.set_extension("denied", default=False)
+
+    @Language.component(name)
+    def flag(doc: Doc) -> Doc:
+        for span in doc.ents:
+            span._.denied = span.start > 0 and doc[span.start - 1].lower_ == "no"
+        return doc
+
+    nlp.add_pipe(name)
+
+
+def test_attributes_of_other_components(tiny_nlp: Language, tmp_path: Path) -> None:
+    _flagged(tiny_nlp)
+    given = {"text": "no MS but MS", "mentions": [{"start": 3, "end": 5}, {"start": 10, "end": 12}]}
+    lines = ['{"text": "no MS but MS"}', json.dumps(given)]  # found, and given: both are told
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    out = tmp_path / "out.jsonl"
+    linking = Linking(tiny_nlp, batch_size=1)
+    link_files(linking, tmp_path / "a.jsonl", out)
+    plain = records(out)
+    link_files(replace(linking, attributes=("denied",)), tmp_path / "a.jsonl", out)
+    for record, before in zip(records(out), plain):
+        said = [mention.pop("attributes") for mention in record["mentions"]]
+        assert said == [{"denied": True}, {"denied": False}]
+        assert record == before
+    with pytest.raises(
+        PelError, match="no attribute is_family of mentions; choose one of .*denied"
+    ):
+        Linking(tiny_nlp, attributes=("is_family",))
+
+
+def test_attributes_and_code_decide_what_is_in_a_folder(
+    linking: Linking, notes: Path, out: Path, tmp_path: Path
+) -> None:
+    link_to_folder(linking, notes, out)
+    with pytest.raises(PelError, match="was made with another list of attributes"):
+        link_to_folder(replace(linking, attributes=("read_as",)), notes, out)
+    code = tmp_path / "code.py"
+    code.write_text(
+        "from spacy.tokens import Span\nSpan.set_extension('told', default=1, force=True)"
+    )
+    with pytest.raises(PelError, match="was made with another file of code, list of attributes"):
+        link_to_folder(replace(linking, code=code, attributes=("told",)), notes, out)
+    code.write_text("1 / 0")
+    with pytest.raises(PelError, match="code.py: cannot be run .ZeroDivisionError: division by"):
+        link_to_folder(replace(linking, code=code), notes, out)

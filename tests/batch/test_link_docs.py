@@ -110,3 +110,15 @@ def test_the_linker_that_is_named_has_the_last_word(tiny_folder: Path) -> None:
     for name, n in (("proxy_linker", 7), ("second", 1)):
         (record,) = link_documents(nlp, [nlp.make_doc(TEXT)], component=name)
         assert len(record["mentions"][0]["candidates"]) == n
+
+
+def test_a_memory_zone_changes_no_answer_and_keeps_no_string(tiny_nlp: Language) -> None:
+    """What the components remember between two zones is not of words that are gone."""
+    batches_of = [[f"Case{n}x{k}: MS, and myeloma-{n} again." for k in range(3)] for n in range(4)]
+    zoned, sizes = [], []
+    for texts in batches_of * 2:
+        with tiny_nlp.memory_zone():
+            zoned += [answers(doc) for doc in tiny_nlp.pipe(texts)]
+        sizes.append(len(tiny_nlp.vocab.strings))
+    assert zoned == [answers(doc) for doc in tiny_nlp.pipe(sum(batches_of * 2, []))]
+    assert all(zoned) and len(set(sizes)) == 1

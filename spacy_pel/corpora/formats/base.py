@@ -92,14 +92,20 @@ class Format(NamedTuple):
 
     name: str  # that users write
     suffixes: tuple[str, ...]  # of the names of its files, in lower case
-    input: Input
+    input: Input | None = None  # None: it is only written
     output: Output | None = None  # None: it is only read
-    # Of a table: gives the output with a column for each of these vocabularies.
-    coded: Callable[[Sequence[str]], Output] | None = None
+    # Of a table: gives the output with a column for each of these vocabularies and attributes.
+    wider: Callable[[Sequence[str], Sequence[str]], Output] | None = None
 
-    def output_with(self, vocabularies: Sequence[str]) -> Output | None:
-        """How it is written where mentions have codes in these vocabularies."""
-        return self.coded(vocabularies) if self.coded and vocabularies else self.output
+    def output_with(
+        self, vocabularies: Sequence[str], attributes: Sequence[str] = ()
+    ) -> Output | None:
+        """How it is written where mentions have codes in these vocabularies, and these attributes.
+
+        PelError if two columns of a table would have the same name.
+        """
+        is_wider = self.wider and (vocabularies or attributes)
+        return self.wider(vocabularies, attributes) if is_wider else self.output
 
 
 class DocumentFile(NamedTuple):

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from ...errors import PelError
 from ...io.xml_elements import xml_elements
-from ..doc_conversion import linked_mentions, passages_of
+from ..doc_conversion import linked_mentions, passages_of, plain_text
 from ..document import Document, Mention, Passage, curated_ids, mention_at
 from .base import LONGEST, BoundedFile, Format, Input, TextOutput, document_id
 
@@ -135,6 +135,7 @@ def _text(number: int, doc: Doc, spans_key: str | None) -> str:
         start, length = mention["start"], mention["end"] - mention["start"]
         infons = {"type": mention["label"], "identifier": mention["id"]}
         infons |= {key: mention[key] for key in ("name", "score", "probability")}
+        infons |= {key: plain_text(value) for key, value in mention.get("attributes", {}).items()}
         inside[bisect_right(following, start)].append(
             f'<annotation id="{n}">{_infon_text(infons)}<location offset="{start}" '
             f'length="{length}"/><text>{_escaped(mention["text"])}</text></annotation>'

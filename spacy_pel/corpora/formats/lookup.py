@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 from ...errors import PelError
 from ..document import Document
-from . import bioc, docbin, json_formats, pubtator, tables
+from . import bioc, brat, docbin, fhir, json_formats, omop, pubtator, tables
 from .base import BoundedFile, Format, Input, decoded, filled_lines
 
 
@@ -35,6 +35,9 @@ FORMATS = (
     pubtator.FORMAT,
     bioc.FORMAT,
     docbin.FORMAT,
+    brat.FORMAT,
+    omop.FORMAT,
+    fhir.FORMAT,
 )
 
 
@@ -59,5 +62,5 @@ def suffixes(direction: str, *, with_ids: bool = False) -> str:
     with_ids: only of what is read with entity ids.
     """
     known = [format for format in FORMATS if getattr(format, direction)]
-    known = [format for format in known if format.input.has_ids or not with_ids]
+    known = [f for f in known if not with_ids or (f.input and f.input.has_ids)]
     return ", ".join(suffix for format in known for suffix in format.suffixes)

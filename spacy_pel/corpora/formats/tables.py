@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import PelError
 from ...io.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
 from ...kb.readers.tables import parquet_rows
-from ..doc_conversion import linked_mentions
+from ..doc_conversion import linked_mentions, plain_text
 from ..document import Document
 from .base import LONGEST, BoundedFile, Format, Input, TextOutput, decoded, document_id
 from .json_formats import document_of
@@ -84,14 +84,21 @@ def _csv_document(row: dict[str, str]) -> Document:
 
 
 def _csv_text(
-    delimiter: str, vocabularies: Sequence[str], number: int, doc: Doc, spans_key: str | None
+    delimiter: str,
+    vocabularies: Sequence[str],
+    attributes: Sequence[str],
+    number: int,
+    doc: Doc,
+    spans_key: str | None,
 ) -> str:
     """A line for each mention. Several types, or codes in one vocabulary, are joined by bars."""
     lines = []
     for mention in linked_mentions(doc, spans_key):
         codes = ("|".join(mention.get("xrefs", {}).get(name, ())) for name in vocabularies)
+        others = (plain_text(mention.get("attributes", {}).get(name)) for name in attributes)
         mention |= {"document": document_id(number, doc), "types": "|".join(mention["types"])}
-        lines.append(csv_line(delimiter, [*(mention[column] for column in COLUMNS), *codes]))
+        own = (mention[column] for column in COLUMNS)
+        lines.append(csv_line(delimiter, [*own, *codes, *others]))
     return "".join(lines)
 
 
@@ -103,15 +110,26 @@ def csv_line(delimiter: str, row: Iterable[Any]) -> str:
     return file.getvalue().removesuffix("\r\n") + "\n"
 
 
-def _csv_output(delimiter: str, vocabularies: Sequence[str]) -> TextOutput:
-    head = csv_line(delimiter, [*COLUMNS, *vocabularies])
-    return TextOutput(partial(_csv_text, delimiter, vocabularies), head)
+def _csv_output(
+    delimiter: str, vocabularies: Sequence[str] = (), attributes: Sequence[str] = ()
+) -> TextOutput:
+    columns = _distinct([*COLUMNS, *vocabularies, *attributes])
+    text = partial(_csv_text, delimiter, vocabularies, attributes)
+    return TextOutput(text, csv_line(delimiter, columns))
+
+
+def _distinct(columns: list[str]) -> list[str]:
+    """The columns; PelError if two have the same name."""
+    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+        problem = f"two columns would be named {', '.join(twice)}"
+        raise PelError(problem, "write JSONL, which has attributes in an object of their own")
+    return columns
 
 
 def _csv_format(name: str, delimiter: str) -> Format:
     read = Input(partial(_csv_rows, delimiter), _csv_document, has_ids=False)
-    coded = partial(_csv_output, delimiter)
-    return Format(name, (f".{name}",), read, coded(()), coded)
+    output = partial(_csv_output, delimiter)
+    return Format(name, (f".{name}",), read, output(), output)
 
 
 def _parquet_documents(file: BoundedFile) -> Iterator[tuple[str, Any]]:
@@ -154,14 +172,17 @@ def _without_nulls(value: Any) -> Any:
 class _ParquetOutput:
     """Parts are JSONL, a mention a line, of which DuckDB makes row groups one after the other."""
 
-    def __init__(self, vocabularies: Sequence[str]) -> None:
-        self.kinds = {**_KINDS, **dict.fromkeys(vocabularies, "VARCHAR[]")}
+    def __init__(self, vocabularies: Sequence[str] = (), attributes: Sequence[str] = ()) -> None:
+        _distinct([*_KINDS, *vocabularies, *attributes])
+        codes = dict.fromkeys(vocabularies, "VARCHAR[]")
+        self.kinds = {**_KINDS, **codes, **{name: _kind_of(name) for name in attributes}}
         self.write_part = TextOutput(self._lines).write_part
 
     def _lines(self, number: int, doc: Doc, spans_key: str | None) -> str:
         lines = []
         for mention in linked_mentions(doc, spans_key):
-            row = {"document": document_id(number, doc), **mention.pop("xrefs", {}), **mention}
+            others = {**mention.pop("xrefs", {}), **mention.pop("attributes", {})}
+            row = {"document": document_id(number, doc), **others, **mention}
             cells = {name: row.get(name) for name in self.kinds}
             lines.append(json.dumps(cells, ensure_ascii=False) + "\n")
         return "".join(lines)
@@ -169,6 +190,14 @@ class _ParquetOutput:
     def join(self, parts: Sequence[Path], path: Path) -> None:
         with duckdb_connection(threads=1) as connection:  # the same parts give the same bytes
             write_parquet(connection, f"SELECT * FROM {rows_of_parts(parts, self.kinds)}", path)
+
+
+def _kind_of(attribute: str) -> str:
+    """The type of the column of an extension attribute: whether it is false or true, or a text."""
+    from spacy.tokens import Span
+
+    default, *_ = Span.get_extension(attribute)
+    return "BOOLEAN" if isinstance(default, bool) else "VARCHAR"
 
 
 def rows_of_parts(
@@ -201,5 +230,5 @@ _ROWS = Input(_parquet_documents, document_of, has_ids=True)
 FORMATS = (
     _csv_format("csv", ","),
     _csv_format("tsv", "\t"),
-    Format("parquet", (".parquet",), _ROWS, _ParquetOutput(()), _ParquetOutput),
+    Format("parquet", (".parquet",), _ROWS, _ParquetOutput(), _ParquetOutput),
 )
