@@ -50,7 +50,7 @@ test-scispacy: $(SCISPACY_INSTALLED)
 $(INSTALLED): setup.py constraints.txt spacy_pel/registry.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/$(PIP_INSTALL) $(TORCH)
-	$(BIN)/$(PIP_INSTALL) -c constraints.txt -e ".[$(DEVICE),project,test,docs]"
+	$(BIN)/$(PIP_INSTALL) -c constraints.txt -e ".[$(DEVICE),project,test,transformers,docs]"
 	touch $@
 
 # The same versions but for what needs numpy 2, which scispaCy refuses.
@@ -58,7 +58,7 @@ $(SCISPACY_INSTALLED): setup.py constraints.txt spacy_pel/registry.py
 	$(PYTHON) -m venv $(SCISPACY_VENV)
 	grep -vE '^(numpy|ml_dtypes|pandas)==' constraints.txt > $(SCISPACY_VENV)/constraints.txt
 	$(SCISPACY_VENV)/bin/$(PIP_INSTALL) $(TORCH)
-	$(SCISPACY_VENV)/bin/$(PIP_INSTALL) --only-binary scipy -c $(SCISPACY_VENV)/constraints.txt -e ".[cpu,test]" scispacy==0.6.2
+	$(SCISPACY_VENV)/bin/$(PIP_INSTALL) --only-binary scipy -c $(SCISPACY_VENV)/constraints.txt -e ".[cpu,test,transformers]" scispacy==0.6.2
 	touch $@
 
 clean:

@@ -17,7 +17,8 @@ REGISTERED = runpy.run_path(str(PACKAGE / "registry.py"))["REGISTERED"]
 
 SERVE = ["fastapi>=0.115", "fastapi-offline>=1.7", "uvicorn>=0.51", "prometheus-client>=0.20"]
 MCP = ["mcp>=2.0,<3"]
-# spaCy imports it whenever a pipeline is made: 4 seconds and 180 MB for those who do not use it.
+# spaCy imports it whenever a pipeline is made: 4 seconds and 180 MB for those who do not use it. It also
+# pins transformers below 4.53.3, which CVE-2026-4372 is reported for: without it, pip takes 5.
 TRANSFORMERS = ["spacy-transformers>=1.3.8,<1.5"]
 ONNX = ["onnxruntime>=1.19", "onnx>=1.16"]
 TEST = [
@@ -34,7 +35,6 @@ TEST = [
     *SERVE,
     *MCP,
     *ONNX,
-    *TRANSFORMERS,
 ]
 DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "L2M4M>=1.0.4"]
 
@@ -91,7 +91,7 @@ setup(
         "Intended Audience :: Science/Research",
         "Operating System :: OS Independent",
         "Programming Language :: Python :: 3",
-        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 15)),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Topic :: Scientific/Engineering :: Bio-Informatics",
         "Topic :: Text Processing :: Linguistic",
@@ -103,12 +103,12 @@ setup(
     package_dir={"": "."},
     packages=find_packages(include=["spacy_pel", "spacy_pel.*"]),
     package_data={"spacy_pel": ["py.typed", "serve/page/*", "batch/page/*"]},
-    python_requires=">=3.10,<3.14",
+    python_requires=">=3.10,<3.15",
     install_requires=[
         "spacy>=3.8.2,<3.9",
         "thinc>=8.3.2,<8.4",
         "torch>=2.4",
-        "transformers>=4.45,<5",
+        "transformers>=4.45,<6",
         "tokenizers>=0.20.1",
         "safetensors>=0.4.3",
         "numpy>=1.26",

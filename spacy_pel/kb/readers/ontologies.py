@@ -5,7 +5,8 @@ Libraries (pronto, fastobo, rdflib, owlready2, py-horned-owl) hold a file in mem
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -64,17 +65,56 @@ def _class_entities(
 
 # OBO
 
-_IDENTIFIER = r"((?:[^\s\\]|\\.)+)(?=\s|$)"
-# What is read of each clause. References, qualifiers and comments stand behind it.
-_VALUES = {
-    "id": rf"{_IDENTIFIER}\s*(?:[!{{].*)?$",
-    **dict.fromkeys(("alt_id", "xref", "is_a", "is_obsolete", "replaced_by"), _IDENTIFIER),
-    **dict.fromkeys(("name", "namespace"), r"((?:[^\\!{]|\\.)*(?:[^\\!{\s]|\\.))"),
-    **dict.fromkeys(("def", "synonym"), r'"((?:[^"\\]|\\.)*)"'),
-}
-_CLAUSES = {tag: re.compile(rf"{tag}:\s*{value}") for tag, value in _VALUES.items()}
+# Trailing modifiers and a comment may end each clause. Both stand behind a blank: the braces of
+# "N(4)-{beta-D-GlcNAc}-Asn residue" belong to the name.
+_MODIFIER = r'[^\s={}"]+="(?:[^"\\]|\\.)*"'
+_MODIFIERS = rf"\{{\s*{_MODIFIER}(?:\s*,\s*{_MODIFIER})*\s*\}}"
+_END = rf"(?:(?<=\s){_MODIFIERS}\s*)?(?:(?<=\s)!.*)?\Z"
+_UNQUOTED_END = re.compile(_END)
+# What follows the text of a definition or synonym: scope, type, list of references.
+_QUOTED_END = re.compile(
+    r'"\s*(?:(?:EXACT|BROAD|NARROW|RELATED)\b\s*)?(?:[^\s"{[!]+\s*)?'
+    rf'(?:\[(?:[^\]"\\]|\\.|"(?:[^"\\]|\\.)*")*\]\s*)?{_END}'
+)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_LONGEST_MENDED = 2_000  # characters: each quote of a line is looked at with all that follows it
+_IDENTIFIER = re.compile(r"((?:[^\s\\]|\\.)+)(?=\s|\Z)")
+_ID = re.compile(rf"{_IDENTIFIER.pattern}\s*(?:[!{{].*)?\Z")
 _ESCAPED = re.compile(r"\\(.)")
 _ESCAPES = {"n": "\n", "t": "\t", "W": " "}
+
+
+def _unquoted(text: str) -> str | None:
+    end = _UNQUOTED_END.search(text)
+    return (text[: end.start()] if end else text).strip() or None
+
+
+def _quoted(text: str) -> str | None:
+    """Return the text in quotes. It may hold quotes that should have been escaped."""
+    found = _QUOTED.match(text)
+    if found and not _QUOTED_END.match(text, found.end() - 1) and len(text) < _LONGEST_MENDED:
+        for quote in re.finditer('"', text[found.end() :]):
+            end = found.end() + quote.start()
+            if text[end - 1] != "\\" and _QUOTED_END.match(text, end):
+                return text[1:end]
+    return found[1] if found else None
+
+
+def _first(pattern: re.Pattern[str]) -> Callable[[str], str | None]:
+    def read(text: str) -> str | None:
+        found = pattern.match(text)
+        return found[1] if found else None
+
+    return read
+
+
+# What is read of each clause, escaped as it stands there; None if it cannot be read.
+_CLAUSES: dict[str, Callable[[str], str | None]] = {
+    "id": _first(_ID),
+    **dict.fromkeys(("alt_id", "xref", "is_a", "is_obsolete", "replaced_by"), _first(_IDENTIFIER)),
+    **dict.fromkeys(("name", "namespace"), _unquoted),
+    **dict.fromkeys(("def", "synonym"), _quoted),
+}
 
 
 def read_obo(path: Path, options: ReadOptions) -> Source:
@@ -97,7 +137,8 @@ def _obo_terms(path: Path) -> Iterator[Class]:
     facts: Facts = {}
     is_term, size, broken = False, 0, []
     for number, line in chain(numbered_lines(path), [(0, "[")]):
-        tag, place, size = line.partition(":")[0], f"{path}, line {number}", size + len(line)
+        tag, _, text = line.partition(":")
+        place, size = f"{path}, line {number}", size + len(line)
         if line.startswith("["):
             if facts:
                 yield f"{path}, term {facts['id'][0]}", facts["id"][0], facts
@@ -105,9 +146,9 @@ def _obo_terms(path: Path) -> Iterator[Class]:
         elif is_term and tag in _CLAUSES:
             if size > LONGEST_LINE:
                 raise record_too_long(path, number)
-            found = _CLAUSES[tag].match(line)
-            if found and ("id" in facts) == (tag != "id"):
-                value = _ESCAPED.sub(lambda each: _ESCAPES.get(each[1], each[1]), found[1])
+            escaped = _CLAUSES[tag](text.lstrip())
+            if escaped and ("id" in facts) == (tag != "id"):
+                value = _ESCAPED.sub(lambda each: _ESCAPES.get(each[1], each[1]), escaped)
                 if (tag, value) != ("is_obsolete", "false"):
                     facts.setdefault(tag, []).append(value)
             elif tag in ("id", "name") or "id" not in facts:
@@ -124,14 +165,20 @@ def _obo_terms(path: Path) -> Iterator[Class]:
 
 _THING = "http://www.w3.org/2002/07/owl#Thing"  # above all classes: no parent in a KB
 # The tags of OBO that properties stand for, by their names as of ``curie``. Of two properties for a
-# name or a definition, the one that is listed first counts.
+# name or a definition, the one that is listed first counts. P108, P97, P90 and P106 are codes of NCIt.
 _TAGS = {
-    **dict.fromkeys(("label", "prefLabel"), "name"),
-    **dict.fromkeys(("IAO:0000115", "definition"), "def"),
+    **dict.fromkeys(("label", "prefLabel", "P108"), "name"),
+    **dict.fromkeys(("IAO:0000115", "definition", "P97"), "def"),
     **dict.fromkeys(("hasExactSynonym", "hasRelatedSynonym", "hasNarrowSynonym"), "synonym"),
     **dict.fromkeys(("hasBroadSynonym", "IAO:0000118", "altLabel"), "synonym"),
+    **dict.fromkeys(("alternative:term", "P90"), "synonym"),  # of EFO and ORDO; of NCIt
     **dict.fromkeys(("IAO:0100001", "replacedBy"), "replaced_by"),
-    **{"hasDbXref": "xref", "hasOBONamespace": "namespace", "hasAlternativeId": "alt_id"},
+    **{
+        "hasDbXref": "xref",
+        "hasOBONamespace": "namespace",
+        "P106": "namespace",
+        "hasAlternativeId": "alt_id",
+    },
     **{"deprecated": "is_obsolete", "subClassOf": "is_a"},
 }
 _RANKS = {property: rank for rank, property in enumerate(_TAGS)}
@@ -169,7 +216,7 @@ def _facts(values: Iterable[tuple[str, str, str]]) -> Facts:
     return {
         **facts,
         "name": names[:1],
-        "synonym": [*names[1:], *facts.get("synonym", ())],
+        "synonym": [s for s in (*names[1:], *facts.get("synonym", ())) if s not in names[:1]],
         "is_obsolete": [value for value in facts.get("is_obsolete", ()) if value == "true"],
     }
 
@@ -199,14 +246,28 @@ def read_owl(path: Path, options: ReadOptions) -> Source:
 
 
 def _owl_classes(path: Path) -> Iterator[Class]:
+    """Yield the named classes. If none has a synonym, a warning names the annotations that were ignored."""
+    has_synonyms, ignored = False, Counter[str]()
     for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
         iri = element.get(f"{_RDF}about") or element.get(f"{_RDF}ID")
         types = {type.get(f"{_RDF}resource") for type in element.iterfind(f"{_RDF}type")}
         if iri and (element.tag == f"{_OWL}Class" or f"{_OWL[1:-1]}Class" in types):
-            tags = (child.tag.lstrip("{").replace("}", "") for child in element)
+            tags = [child.tag.lstrip("{").replace("}", "") for child in element]
             values = (c.get(f"{_RDF}resource") or (c.text or "").strip() for c in element)
             languages = (child.get(_LANGUAGE) or "en" for child in element)
-            yield f"{path}, class {curie(iri)}", curie(iri), _facts(zip(tags, values, languages))
+            facts = _facts(zip(tags, values, languages))
+            has_synonyms = has_synonyms or bool(facts["synonym"])
+            ignored.update(
+                re.split("[#/]", tag)[-1]
+                for tag, child in zip(tags, element)
+                if (child.text or "").strip() and curie(tag) not in _TAGS
+            )
+            yield f"{path}, class {curie(iri)}", curie(iri), facts
+    if ignored and not has_synonyms:
+        counts = ", ".join(f"{name} ({n:,})" for name, n in ignored.most_common(10))
+        logger.warning(
+            "%s: no class has a synonym; annotations that were ignored: %s", path, counts
+        )
 
 
 OBO = SourceFormat("obo", read_obo, ("*.obo",))

@@ -67,12 +67,11 @@ def opened_release(
     columns: Mapping[str, str],
     files: Mapping[str, Sequence[Path]],
     delimiter: str,
-    where: str = "TRUE",
 ) -> Iterator[Release]:
     """The tables of a folder, of which each has columns, and may have files.
 
-    A bar, as ``delimiter``, also ends each row; with a tab, the first row names the columns. ``where`` is
-    a condition of the rows of all tables. PelError if a file has a fault, or there is no space to sort.
+    A bar, as ``delimiter``, also ends each row; with a tab, the first row names the columns. PelError if a
+    file has a fault, or there is no space to sort.
     A query fails for every row of a table that is not whole, even one that is left out.
     """
     import duckdb
@@ -83,7 +82,7 @@ def opened_release(
             connection.execute("SET disabled_optimizers = 'in_clause'")
             for table, names in columns.items():
                 rows = _read_csv(files.get(table, ()), names.split(), delimiter)
-                connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {rows} WHERE {where}")
+                connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {rows}")
             yield Release(connection)
         except duckdb.InvalidInputException as error:
             text = str(error).removeprefix("Invalid Input Error: ")

@@ -1,107 +1,172 @@
-"""SNOMED CT in Release Format 2 (RF2): the snapshot of a release.
+"""SNOMED CT in Release Format 2 (RF2): the snapshot of an edition, or of a release and its extensions.
 
 Concept and Description files are needed. Others are read if they are there.
 """
 
+from __future__ import annotations
+
+import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...errors import PelError
 from ..records.entity import Entity
 from .entity_source import ReadOptions, Source, SourceFormat
 from .release_files import DEFINITION, NAME, PARENT, RETIRED, TYPE, opened_release
 
+if TYPE_CHECKING:
+    import duckdb
+
+logger = logging.getLogger(__name__)
+
 SOURCE = "SNOMEDCT"
 _ROW = "id effectiveTime active moduleId"
 _MEMBER = f"{_ROW} refsetId referencedComponentId"
 _DESCRIPTION = f"{_ROW} conceptId languageCode typeId term caseSignificanceId"
-# The columns of each kind of file, and how the names of such files begin.
+_MAP = f"{_MEMBER} mapGroup mapPriority mapRule mapAdvice mapTarget correlationId"
+# The columns of each kind of file. A kind is what stands between the file type (sct2, der2) and "Snapshot".
 COLUMNS = {
-    "sct2_Concept_Snapshot": f"{_ROW} definitionStatusId",
-    "sct2_Description_Snapshot": _DESCRIPTION,
-    "sct2_TextDefinition_Snapshot": _DESCRIPTION,
-    "sct2_Relationship_Snapshot": f"{_ROW} sourceId destinationId relationshipGroup typeId "
+    "Concept": f"{_ROW} definitionStatusId",
+    "Description": _DESCRIPTION,
+    "TextDefinition": _DESCRIPTION,
+    "Relationship": f"{_ROW} sourceId destinationId relationshipGroup typeId "
     "characteristicTypeId modifierId",
-    "der2_cRefset_LanguageSnapshot": f"{_MEMBER} acceptabilityId",
-    "der2_cRefset_AssociationSnapshot": f"{_MEMBER} targetComponentId",
-    "der2_iisssccRefset_ExtendedMapSnapshot": f"{_MEMBER} mapGroup mapPriority mapRule mapAdvice "
-    "mapTarget correlationId mapCategoryId",
+    "cRefset_Language": f"{_MEMBER} acceptabilityId",
+    "cRefset_Association": f"{_MEMBER} targetComponentId",
+    "iisssccRefset_ExtendedMap": f"{_MAP} mapCategoryId",
+    "iisssciRefset_ExtendedMap": f"{_MAP} mapBlock",  # of the UK
 }
 (
-    CONCEPT, DESCRIPTION, TEXT_DEFINITION, RELATIONSHIP, LANGUAGE, ASSOCIATION, EXTENDED_MAP,
+    CONCEPT, DESCRIPTION, TEXT_DEFINITION, RELATIONSHIP, LANGUAGE, ASSOCIATION, EXTENDED_MAP, UK_MAP,
 ) = COLUMNS  # fmt: skip
+# The name of a file has five elements: FileType, ContentType, ContentSubType, CountryNamespace and
+# VersionDate, as in "sct2_Description_UKCLSnapshot-en_GB1000000_20240410.txt". A provisional file begins
+# with an x. Before "Snapshot" stands a summary of the content: the kind of reference set, and the module.
+_FILE = re.compile(r"x?(?:sct2|der2)_([A-Za-z]+)_(\w*)Snapshot([A-Za-z-]*_\w+)_(\d{8})\w*\.txt")
 _IS_A = "116680003"
 _IS_FULL = "typeId = '900000000000003001'"  # "Multiple sclerosis (disorder)"
 _PREFERRED = "900000000000548007"
 _ENGLISH_OF_THE_US = "900000000000509007"
 _REPLACED_BY = "('900000000000526001', '900000000000527005')"  # REPLACED BY, SAME AS
 _MAPS = {"447562003": "ICD10", "6011000124106": "ICD10CM"}  # by reference set
+_UK_ICD10 = "999002271000000101"
 _TAG = r"\s*\(([^()]*)\)\s*$"
 
 
 def read_snomed(path: Path, options: ReadOptions) -> Source:
-    """The active concepts of a release, sorted by id as text.
+    """Return the active concepts of all snapshots below a folder, sorted by id as text.
+
+    Extensions are read together with the release that they extend. Of several dates of one file, the last
+    one counts; of a component that several files have, the row with the last ``effectiveTime``.
 
     The name is the preferred term, in English of the US if there is a choice, or else the fully specified
     name without its tag, which is the type ("disorder"). Aliases are all other active English descriptions,
-    or those of all languages if none is English. An inactive concept that exactly one active concept
-    replaces, or is the same as, gives that one its id as a retired id. Cross-references are the targets of
-    the maps to ICD-10 and ICD-10-CM: several, where rules about the patient decide.
+    or those of all languages if a concept has none in English. An inactive concept that exactly one active
+    concept replaces, or is the same as, gives that one its id as a retired id. Cross-references are the
+    targets of the maps to ICD-10 and ICD-10-CM: several, where rules about the patient decide.
     """
-    folder = _snapshot_folder(path)
-    if folder is None:
-        raise PelError(f"{path}: holds no {CONCEPT}_*.txt", "give an unpacked release of SNOMED CT")
-    files = {kind: sorted(folder.rglob(f"{kind}*.txt")) for kind in COLUMNS}
+    files, dates = _snapshot_files(path)
+    if not files[CONCEPT]:
+        remedy = "give an unpacked release of SNOMED CT"
+        raise PelError(f"{path}: holds no sct2_Concept_*Snapshot_*.txt", remedy)
     if not files[DESCRIPTION]:
-        raise PelError(f"{folder}: holds no {DESCRIPTION}-*.txt", "unpack the whole release")
-    for kind in (DESCRIPTION, TEXT_DEFINITION):
-        files[kind] = [file for file in files[kind] if "Snapshot-en" in file.name] or files[kind]
-    date = re.search(r"_(\d{8})\.txt$", files[CONCEPT][0].name)
-    return Source(_entities(folder, files), version=date[1] if date else None)
+        problem = f"{path}: holds no sct2_Description_*Snapshot-*.txt"
+        raise PelError(problem, "unpack the whole release")
+    return Source(_entities(path, files), version=max(dates))
 
 
-def _snapshot_folder(path: Path) -> Path | None:
-    """The folder of a release's snapshot: this one, or the first one in it; None without one."""
-    folders = [path, path / "Snapshot", *sorted(path.glob("*/Snapshot"))]
-    pattern = f"{CONCEPT}*.txt"
-    found = [f for f in folders if any(f.glob(pattern)) or any((f / "Terminology").glob(pattern))]
-    return found[0] if found else None
+def _snapshot_files(folder: Path) -> tuple[dict[str, list[Path]], set[str]]:
+    """Return the newest files of each kind below a folder, and the dates of its Concept files."""
+    newest: dict[tuple[str, ...], tuple[str, Path]] = {}
+    for path in sorted(folder.rglob("*Snapshot*.txt")):
+        if found := _FILE.fullmatch(path.name):
+            content, summary, scope, date = found.groups()
+            for kind in COLUMNS:
+                pattern, _, refset = kind.partition("_")
+                if content == pattern and refset in summary:
+                    key = (kind, summary, scope)
+                    newest[key] = max(newest.get(key, ("", path)), (date, path))
+    files: dict[str, list[Path]] = {kind: [] for kind in COLUMNS}
+    for (kind, *_), (_, path) in newest.items():
+        files[kind].append(path)
+    return files, {date for (kind, *_), (date, _) in newest.items() if kind == CONCEPT}
 
 
 def _entities(folder: Path, files: dict[str, list[Path]]) -> Iterator[Entity]:
-    with opened_release(folder, COLUMNS, files, "\t", "active = '1'") as release:
-        release.connection.execute(f"CREATE TABLE concept AS SELECT id FROM {CONCEPT}")
-        release.connection.execute(
-            "CREATE TABLE description AS SELECT id AS number, conceptId AS id, term, "
-            f"{_IS_FULL} AS is_full FROM {DESCRIPTION}"
+    with opened_release(folder, COLUMNS, files, "\t") as release:
+        connection = release.connection
+        for kind, paths in files.items():
+            last = "QUALIFY row_number() OVER (PARTITION BY id ORDER BY effectiveTime DESC) = 1"
+            rows = f"SELECT * FROM {kind} {last if len(paths) > 1 else ''}"
+            connection.execute(f"CREATE VIEW Active{kind} AS FROM ({rows}) WHERE active = '1'")
+        connection.execute(f"CREATE TABLE concept_id AS SELECT id FROM Active{CONCEPT}")
+        connection.execute(
+            "CREATE TABLE description_of AS SELECT id AS number, conceptId AS id, term, "
+            f"{_IS_FULL} AS is_full, languageCode AS language FROM Active{DESCRIPTION}"
         )
+        _leave_out_other_languages(folder, connection)
+        _warn_of_a_missing_base(folder, connection)
         codes = " ".join(f"WHEN '{refset}' THEN '{name}'" for refset, name in _MAPS.items())
+        map_row = "refsetId || lpad(mapGroup, 3, '0') || lpad(mapPriority, 3, '0') AS number"
         queries = (
             # Preferred terms, those of the US first; then fully specified names; then other terms.
             f"SELECT id, {NAME} AS kind, '{SOURCE}' AS vocabulary, NULL AS xref, number, "
             f"if(is_full, regexp_replace(term, '{_TAG}', ''), term) AS text, "
-            "if(is_full, 2, coalesce(place, 3)) AS place FROM description LEFT JOIN "
+            "if(is_full, 2, coalesce(place, 3)) AS place FROM description_of LEFT JOIN "
             "(SELECT referencedComponentId AS number, "
-            f"min(if(refsetId = '{_ENGLISH_OF_THE_US}', 0, 1)) AS place FROM {LANGUAGE} "
+            f"min(if(refsetId = '{_ENGLISH_OF_THE_US}', 0, 1)) AS place FROM Active{LANGUAGE} "
             f"WHERE acceptabilityId = '{_PREFERRED}' GROUP BY 1) AS preferred USING (number)",
             f"SELECT id, {TYPE} AS kind, regexp_extract(term, '{_TAG}', 1) AS text, number "
-            f"FROM description WHERE is_full AND regexp_matches(term, '{_TAG}')",
-            f"SELECT conceptId AS id, {DEFINITION} AS kind, term AS text, id AS number "
-            f"FROM {TEXT_DEFINITION}",
+            f"FROM description_of WHERE is_full AND regexp_matches(term, '{_TAG}')",
+            f"SELECT conceptId AS id, {DEFINITION} AS kind, term AS text, id AS number, "
+            f"if(languageCode = 'en', 0, 1) AS place FROM Active{TEXT_DEFINITION}",
             f"SELECT sourceId AS id, {PARENT} AS kind, destinationId AS text "
-            f"FROM {RELATIONSHIP} WHERE typeId = '{_IS_A}'",
+            f"FROM Active{RELATIONSHIP} WHERE typeId = '{_IS_A}'",
             f"SELECT min(targetComponentId) AS id, {RETIRED} AS kind, "
-            f"referencedComponentId AS text FROM {ASSOCIATION} WHERE refsetId IN {_REPLACED_BY} "
-            "AND referencedComponentId NOT IN (SELECT id FROM concept) "
+            f"referencedComponentId AS text FROM Active{ASSOCIATION} WHERE refsetId IN {_REPLACED_BY} "
+            "AND referencedComponentId NOT IN (SELECT id FROM concept_id) "
             "GROUP BY 2, 3 HAVING count(DISTINCT targetComponentId) = 1",
             f"SELECT referencedComponentId AS id, {TYPE} AS kind, "
-            f"CASE refsetId {codes} END || ':' || mapTarget AS xref, "
-            "refsetId || lpad(mapGroup, 3, '0') || lpad(mapPriority, 3, '0') AS number "
-            f"FROM {EXTENDED_MAP} WHERE coalesce(mapTarget, '') <> '' "
+            f"CASE refsetId {codes} END || ':' || mapTarget AS xref, {map_row} "
+            f"FROM Active{EXTENDED_MAP} WHERE coalesce(mapTarget, '') <> '' "
             f"AND refsetId IN {tuple(_MAPS)}",
+            # As the NHS writes codes: "J459" is J45.9; "G35X" is G35; "I330D" and "I398A" are a dagger
+            # and an asterisk code; "#NC" says that there is none.
+            f"SELECT referencedComponentId AS id, {TYPE} AS kind, 'ICD10:' || "
+            r"regexp_replace(regexp_replace(mapTarget, '(X?[AD]|X)$', ''), '^(...)([^.])', '\1.\2') AS xref, "
+            f"{map_row} "
+            f"FROM Active{UK_MAP} WHERE refsetId = '{_UK_ICD10}' AND mapTarget SIMILAR TO '[A-Z].*'",
         )
-        yield from release.entities(queries, "id IN (SELECT id FROM concept)")
+        yield from release.entities(queries, "id IN (SELECT id FROM concept_id)")
 
 
-SNOMED = SourceFormat("snomed", read_snomed, is_folder=_snapshot_folder, folder=f"{CONCEPT}_*.txt")
+def _leave_out_other_languages(folder: Path, connection: duckdb.DuckDBPyConnection) -> None:
+    """Keep the English descriptions of each concept that has some."""
+    left_out = connection.execute(
+        "DELETE FROM description_of WHERE language NOT LIKE 'en%' AND id IN "
+        "(SELECT id FROM description_of WHERE language LIKE 'en%') RETURNING language"
+    ).fetchall()
+    if left_out:
+        languages = ", ".join(sorted({language for (language,) in left_out}))
+        said = "%s: left out %d descriptions that are not English (%s)"
+        logger.warning(said, folder, len(left_out), languages)
+
+
+def _warn_of_a_missing_base(folder: Path, connection: duckdb.DuckDBPyConnection) -> None:
+    """Warn if descriptions are of concepts that no file has: an extension without what it extends."""
+    query = (
+        f"SELECT count(DISTINCT id) FROM description_of WHERE id NOT IN (SELECT id FROM {CONCEPT})"
+    )
+    if n := connection.execute(query).fetchall()[0][0]:
+        said = "%s: left out %d concepts that have descriptions, but are in no Concept file: %s"
+        logger.warning(said, folder, n, "put the release that this one extends into the folder")
+
+
+SNOMED = SourceFormat(
+    "snomed",
+    read_snomed,
+    is_folder=lambda path: _snapshot_files(path)[0][CONCEPT],
+    folder="sct2_Concept_*Snapshot_*.txt",
+)

@@ -143,7 +143,7 @@ def test_classes_with_one_id_and_files_in_a_row_are_joined(tmp_path: Path) -> No
 
 def test_what_stands_behind_a_value_does_not_matter(tmp_path: Path, caplog) -> None:
     text = (
-        "[Term]\nid: D:1 ! a\nname: a\\! b {x} ! c\n"
+        '[Term]\nid: D:1 ! a\nname: a\\! b {x="y, \\"z\\"", http://x#w=""} ! c\n'
         'def: "A\\n\\"text\\"." [JA:Two Words, url:http\\://x]\n'
         'synonym: "b" BROAD [ISBN 3 [x\\]]\nxref: http://x.org/Y\\:Z {\nsynonym: "c\n'
         "xref: MSH:D1\n\n[Term]\nid: D:2\n"
@@ -154,6 +154,83 @@ def test_what_stands_behind_a_value_does_not_matter(tmp_path: Path, caplog) -> N
     assert entity.xrefs == ("http://x.org/Y:Z", "MSH:D1")
     assert "left out 1 clauses, the first in line 7: synonym" in caplog.text
     assert "skipped 1 classes without a name" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "clause, names",
+    [
+        # Shapes of ChEBI: braces, brackets and quotes that are part of a name.
+        ("name: N(4)-{beta-D-Glc-(1->4)}-Asn residue", ("N(4)-{beta-D-Glc-(1->4)}-Asn residue",)),
+        ("name: {[imino]amino}acetic acid", ("{[imino]amino}acetic acid",)),
+        ('name: poly {A=B} ester {source="x"}', ("poly {A=B} ester",)),
+        ("name: poly {n}", ("poly {n}",)),
+        (r"name: a \{b\} c", ("a {b} c",)),
+        ("name: Yahoo!gene", ("Yahoo!gene",)),
+        ("name: a ! b", ("a",)),
+        (r'synonym: "the \"b\" form" EXACT []', ("x", 'the "b" form')),
+        ('synonym: "the "b" form" RELATED [KEGG:C1]', ("x", 'the "b" form')),
+        (r'synonym: "5"-end" EXACT IUPAC_NAME [X:1 "a \"] b"] {y="z"} ! "c"', ("x", '5"-end')),
+        ('synonym: "{b}!" RELATED syn:type []', ("x", "{b}!")),
+        ('synonym: "b" []', ("x", "b")),
+        ('synonym: "b"', ("x", "b")),
+    ],
+)
+def test_braces_and_quotes_in_a_clause(tmp_path: Path, clause: str, names: tuple[str, ...]) -> None:
+    name = "" if clause.startswith("name") else "name: x\n"
+    path = write_text(tmp_path / "x.obo", f"[Term]\nid: CHEBI:1\n{name}{clause}\n")
+    [entity] = open_source(path).entities
+    assert entity.names == names
+
+
+# What ORDO, EFO and NCIt write, in small: our own classes.
+PROPERTIES = """
+  <owl:Class rdf:about="http://www.orpha.net/ORDO/Orphanet_558" xmlns:efo="http://www.ebi.ac.uk/efo/">
+    <rdfs:label xml:lang="en">Marfan syndrome</rdfs:label>
+    <efo:alternative_term xml:lang="en">MFS</efo:alternative_term>
+    <efo:alternative_term xml:lang="fr">Syndrome de Marfan</efo:alternative_term>
+    <efo:definition xml:lang="en">A disease of fibrillin.</efo:definition>
+    <efo:definition_citation>orphanet</efo:definition_citation>
+    <oboInOwl:hasDbXref>ICD-10:Q87.4</oboInOwl:hasDbXref>
+    <skos:notation>ORPHA:558</skos:notation>
+  </owl:Class>
+  <owl:Class rdf:about="http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#C3243"
+      xmlns="http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#">
+    <rdfs:label>Multiple Sclerosis</rdfs:label>
+    <NHC0>C3243</NHC0>
+    <P90>MS</P90>
+    <P90>Multiple Sclerosis</P90>
+    <P90>Disseminated Sclerosis</P90>
+    <P97>A disease of myelin.</P97>
+    <P106>Disease or Syndrome</P106>
+    <P108>Multiple Sclerosis</P108>
+  </owl:Class>
+"""
+
+
+def test_the_properties_of_ordo_and_of_ncit(tmp_path: Path, caplog) -> None:
+    path = write_text(tmp_path / "x.owl", f"{HEAD}{PROPERTIES}</rdf:RDF>")
+    assert list(open_source(path).entities) == [
+        Entity(
+            *("Orphanet:558", "Marfan syndrome", ("MFS",), (), "A disease of fibrillin."),
+            xrefs=("ICD-10:Q87.4",),
+            sources=("Orphanet",),
+        ),
+        Entity(
+            *("C3243", "Multiple Sclerosis", ("MS", "Disseminated Sclerosis")),
+            *(("Disease or Syndrome",), "A disease of myelin."),
+        ),
+    ]
+    assert not caplog.records
+
+
+def test_annotations_that_are_ignored_are_named_if_no_class_has_a_synonym(
+    tmp_path: Path, caplog
+) -> None:
+    unknown = PROPERTIES.replace("alternative_term", "other_name").replace("P90", "P1")
+    path = write_text(tmp_path / "x.owl", f"{HEAD}{unknown}</rdf:RDF>")
+    assert [entity.aliases for entity in open_source(path).entities] == [(), ()]
+    expected = "no class has a synonym; annotations that were ignored: P1 (3), other_name (2), "
+    assert expected in caplog.text
 
 
 @pytest.mark.parametrize(
