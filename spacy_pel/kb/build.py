@@ -18,7 +18,7 @@ from ..about import __version__
 from ..errors import PelError
 from .knowledge_base import KnowledgeBase
 from .records.entity import Entity, cleaned, joined
-from .records.names import name_hash, normalised, searched_text
+from .records.names import name_hash, normalised
 from .records.semantic_types import SemanticType
 from .store import FIELDS, KIND, POSTING, SCHEMA, SCHEMA_VERSION, entity_of, entity_row, record_crc
 from .transaction import folder_lock, put_in_place, temporary_path, write_settings
@@ -68,7 +68,7 @@ def build_kb(
             settings |= {"created_by": f"spacy-pel {__version__}", "sources": list(sources)}
             settings |= {"counts": counts, "checksum": digest, "change": 0}
             settings |= dict.fromkeys(("next_number", "in_order"), counts["entities"])
-            settings["in_any_order"] = in_any_order
+            settings |= {"in_any_order": in_any_order, "plain_names": True}
             write_settings(database, settings)
             database.execute("INSERT INTO setting VALUES ('built', ?)", (digest,))
             database.execute("INSERT INTO word (word) VALUES ('optimize')")
@@ -125,8 +125,8 @@ def write_records(
         digest.update(crc.to_bytes(4, "little"))
         database.execute(insert, (number, *row, crc))
         names = dict.fromkeys(map(normalised, entity.names))
-        text = searched_text(" ".join(names))
-        database.execute("INSERT INTO word (rowid, names) VALUES (?, ?)", (number, text))
+        row = number, " ".join(names)
+        database.execute("INSERT INTO word (rowid, names) VALUES (?, ?)", row)
         hashes.extend(name_hash(name) << 32 | number for name in names)
         for id in (*entity.alt_ids, *entity.retired_ids):
             database.execute("INSERT OR IGNORE INTO alternative VALUES (?, ?)", (id, number))

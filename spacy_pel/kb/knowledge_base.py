@@ -203,6 +203,8 @@ class KnowledgeBase:
         """The numbers of the entities that ``named`` returns: int64, ascending."""
         key = normalised(name)
         numbers = self._selected("SELECT number FROM name WHERE hash = ?", name_hash(key))
+        if key in self._other_spellings:
+            numbers = np.union1d(numbers, self._other_spellings[key])
         entities = self._store.entities(numbers) if len(numbers) else ()
         has_it = [key in map(normalised, entity.names) for entity in entities]
         if any(has_it):
@@ -218,6 +220,19 @@ class KnowledgeBase:
         return numbers[:0]
 
     @cached_property
+    def _other_spellings(self) -> dict[str, list[int]]:
+        """The owners of names that are not ASCII, which KBs of older versions stored in another form."""
+        if self.settings.get("plain_names"):
+            return {}
+        query = "SELECT number FROM entity WHERE canonical_name GLOB ?1 OR aliases GLOB ?1"
+        numbers = self._selected(query, "*[^ -~]*")
+        owners = defaultdict(list)
+        for number, entity in zip(numbers.tolist(), self._store.entities(numbers)):
+            for name in dict.fromkeys(map(normalised, entity.names)):
+                owners[name].append(number)
+        return owners
+
+    @cached_property
     def _names(self) -> NameFinder:
         return self.name_finder()
 
@@ -229,7 +244,7 @@ class KnowledgeBase:
         ``progress`` wraps the entities that are read. ``choice`` are arguments of the class.
         """
         any_order = bool(self.settings.get("in_any_order"))
-        how = "-any-order" * any_order + "-2"  # the first kind had fewer British spellings
+        how = "-any-order" * any_order + "-3"  # older kinds were not of plain names
         name = f"{NAMES_PREFIX}{self.settings['checksum'][:16]}{how}.npy"
         try:
             table = mapped(self.path / name)
