@@ -182,8 +182,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         *_, names = self.made_of_kb(self._tools)
         for doc, text, mentions in zip(docs, found.texts, found.mentions):
             spans = [
-                span_of(doc, text, start, end, self.labels[label])
-                for start, end, label in mentions
+                span_of(doc, text, start, end, self.labels[label]) for start, end, label in mentions
             ]
             add_ents(doc, with_parts(doc, text, filter_spans(spans), names))
         for doc, states in zip(docs, found.states or ()):
