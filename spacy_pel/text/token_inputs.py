@@ -8,7 +8,6 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from ..errors import PelError
-from ..kb.records.plain_text import plain
 
 CLS, SEP, PAD, UNK = "[CLS]", "[SEP]", "[PAD]", "[UNK]"
 MASK = "[MASK]"
@@ -45,9 +44,8 @@ class WordPieces:
         self.mask = self.unknown if mask is None else mask  # an encoder from scratch has none
 
     def tokenize(self, texts: Iterable[str]) -> Iterator[list[int]]:
-        """The token ids of each text in its plain form, without special tokens."""
-        texts = list(map(plain, texts))
-        encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        """The token ids of each text, without special tokens."""
+        encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return (text.ids for text in encoded)
 
     def tokenize_split(
