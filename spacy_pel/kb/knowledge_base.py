@@ -228,8 +228,9 @@ class KnowledgeBase:
         numbers = self._selected(query, "*[^ -~]*")
         owners = defaultdict(list)
         for number, entity in zip(numbers.tolist(), self._store.entities(numbers)):
-            for name in dict.fromkeys(map(normalised, entity.names)):
-                owners[name].append(number)
+            for name in entity.names:
+                if not name.isascii():
+                    owners[normalised(name)].append(number)
         return owners
 
     @cached_property
@@ -257,6 +258,11 @@ class KnowledgeBase:
     def definitions(self, acronym: str) -> Mapping[int, int]:
         """How many texts defined an acronym for an entity, by its number; see ``kb learn --acronyms``."""
         return self._definitions.get(normalised(acronym), {})
+
+    @property
+    def acronyms(self) -> Collection[str]:
+        """The acronyms that texts define, in lower case; see ``definitions``."""
+        return self._definitions.keys()
 
     @cached_property
     def _definitions(self) -> dict[str, Counter[int]]:

@@ -1,6 +1,6 @@
 """The mentions of docs as encoders read them, and how their searches are confined and grouped."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..kb.records.plain_text import PlainText, plain
 from ..spans import gold_ids, mention_spans
 from ..text.abbreviations import at_long_forms, defined_acronyms, expanded
 from ..text.coordination import coordinated
+from ..text.lower_case import with_capitals
 from ..text.mention_inputs import DocumentContext, GoldMention, MentionInContext
 
 # What a blank mention finds: no name of an entity is blank.
@@ -60,6 +61,13 @@ def read_documents(
     return contexts, finish
 
 
+def text_of(doc: Doc, acronyms: Collection[str]) -> PlainText:
+    """The text of a doc as it is read: plain, with acronyms of a KB in capitals (``with_capitals``)."""
+    text = PlainText(doc.text)
+    text.text = with_capitals(text.text, acronyms)
+    return text
+
+
 def token_offsets(doc: Doc, text: PlainText) -> np.ndarray:
     """The first character of each token in the plain text, and the one after its last: int64 [t, 2]."""
     starts, lengths = doc.to_array([IDX, LENGTH]).astype(np.int64).reshape(-1, 2).T
@@ -90,15 +98,19 @@ def span_of(
 
 
 def mentions_in_context(
-    doc: Doc, spans: Sequence[Span], document: DocumentContext | None, resolve_abbreviations: bool
+    doc: Doc,
+    spans: Sequence[Span],
+    document: DocumentContext | None,
+    resolve_abbreviations: bool,
+    known: Collection[str] = (),
 ) -> list[MentionInContext]:
-    """The spans of a doc in its plain text, in which acronyms may be replaced by their long forms.
+    """The spans of a doc in its text (``text_of``), in which acronyms may be replaced by long forms.
 
     Nothing can be replaced in a text that another component has read: an acronym is read there where
     its long form stands. ``document`` is the context of the doc; None is a new one, without states.
     """
     document = document or DocumentContext()
-    text = PlainText(doc.text)
+    text = text_of(doc, known)
     acronyms = long_forms(doc, text.text) if resolve_abbreviations and spans else {}
     read = expanded if document.states is None else at_long_forms
     mentions = read(text.text, plain_offsets(spans, text), acronyms, document)
@@ -212,7 +224,8 @@ def trainable_mentions(
     for example, document in zip(examples, documents or repeat(None)):
         spans = mention_spans(example.reference, spans_key)
         text = example.reference.text
-        contexts = mentions_in_context(example.reference, spans, document, resolve_abbreviations)
+        how = document, resolve_abbreviations, kb.acronyms
+        contexts = mentions_in_context(example.reference, spans, *how)
         for span, context in zip(spans, contexts):
             if golds := _numbers(kb, span):
                 mentions.append(GoldMention(context, golds, text))

@@ -32,7 +32,7 @@ from ..text.abbreviations import defined_acronyms, places_of
 from ..text.token_inputs import EncoderInputs
 from ..text.word_inputs import WordReader
 from ..training.optimizer import apply_gradients
-from .doc_mentions import NameTest, plain_offsets, span_of, token_offsets, with_parts
+from .doc_mentions import NameTest, plain_offsets, span_of, text_of, token_offsets, with_parts
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .runtime import Runtime
 
@@ -139,7 +139,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
                 "train it with spacy train, or load a pipeline that has it",
             )
         docs = list(docs)
-        texts = [PlainText(doc.text) for doc in docs]
+        texts = [text_of(doc, self.kb.acronyms) for doc in docs]
         words, sure, scores, states = self._outputs(texts)
         marked = np.array([self.only is None or label in self.only for label in self.labels])
         if not marked.all():
@@ -158,7 +158,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
 
     def token_states(self, docs: Sequence[Doc]) -> list[np.ndarray]:
         """The states of the tokens of each doc, float32 [t, d], without any look at the mentions."""
-        texts = [PlainText(doc.text) for doc in docs]
+        texts = [text_of(doc, self.kb.acronyms) for doc in docs]
         words, _, _, states = self._outputs(texts)
         return _of_tokens(_shares(words, docs, texts), states)
 
@@ -236,7 +236,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
         validate_examples(examples, "KBRecogniser.update")
-        texts = [PlainText(example.reference.text) for example in examples]
+        texts = [text_of(example.reference, self.kb.acronyms) for example in examples]
         words, inputs, _ = self._read([text.text for text in texts], HIDDEN)
         set_dropout(self.model, drop)
         outputs, backprop = self.model.begin_update(inputs)

@@ -12,8 +12,8 @@ from spacy.training import Example
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
-from spacy_pel.kb.records.plain_text import PlainText
 from spacy_pel.kb.pieces import Pieces
+from spacy_pel.kb.records.plain_text import PlainText
 from spacy_pel.pipeline.kb_ner import Found, as_defined, with_definitions
 from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.training.optimizer import AdamW
