@@ -80,7 +80,7 @@ def main() -> None:
     for spelling, spell in SPELLINGS.items():
         spelled = list(map(spell, names))
         changed = [name != other.translate(PLAIN) for name, other in zip(spelled, names)]
-        found = list(map(str.__eq__, map(str, links(spelled)), map(str, plain)))
+        found = [id is not None and id == other for id, other in zip(links(spelled), plain)]
         missed = [ascii(name) for name, right in zip(spelled, found) if not right]
         print(f"{spelling}: {sum(found)} of {len(names)} ({sum(changed)} spelled so)", *missed)
 

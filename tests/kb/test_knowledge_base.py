@@ -150,7 +150,9 @@ def test_names_of_older_kbs_are_found_in_any_spelling(tmp_path: Path) -> None:
     build_kb([Entity("C1", "Löfgren syndrome", ("β-thal",)), Entity("C2", "Fever")], tmp_path)
     hashes = [name_hash(name) for name in ("löfgren syndrome", "β thal")]
     with closing(sqlite3.connect(tmp_path / KB_FILE)) as database, database:
-        database.execute("DELETE FROM setting WHERE name = 'plain_names'")
+        database.execute(
+            "UPDATE setting SET value = json_remove(value, '$.plain_names') WHERE name = 'kb'"
+        )
         database.execute("DELETE FROM name WHERE number = 0")
         database.executemany("INSERT INTO name VALUES (?, 0)", [(each,) for each in hashes])
     kb = KnowledgeBase.open(tmp_path)
