@@ -122,7 +122,8 @@ def gold_passages(
     doc = example.reference
     spans = mention_spans(doc, spans_key)
     texts: dict[str, list[PassageMention]] = defaultdict(list)
-    for span, context in zip(spans, mentions_in_context(doc, spans, None, resolve)):
+    contexts = mentions_in_context(doc, spans, None, resolve, kb.acronyms)
+    for span, context in zip(spans, contexts):
         numbers = {number for number in map(kb.number, gold_ids(span)) if number is not None}
         if len(numbers) == 1 and context.surface.strip():
             ((id, _),) = kb.labels(list(numbers))

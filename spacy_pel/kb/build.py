@@ -56,7 +56,7 @@ def build_kb(
             settings |= {"created_by": f"spacy-pel {__version__}", "sources": list(sources)}
             settings |= {"counts": counts, "checksum": digest, "change": 0}
             settings |= dict.fromkeys(("next_number", "in_order"), counts["entities"])
-            settings["in_any_order"] = in_any_order
+            settings |= {"in_any_order": in_any_order, "plain_names": True}
             write_settings(database, settings)
             database.execute("INSERT INTO setting VALUES ('built', ?)", (digest,))
             note_sum(database, row_sum(database))

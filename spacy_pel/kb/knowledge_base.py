@@ -251,6 +251,8 @@ class KnowledgeBase:
         """The numbers of the entities that ``named`` returns: int64, ascending."""
         key = normalised(name)
         numbers = self._selected("SELECT number FROM name WHERE hash = ?", name_hash(key))
+        if key in self._other_spellings:
+            numbers = np.union1d(numbers, self._other_spellings[key])
         entities = self._store.entities(numbers) if len(numbers) else ()
         has_it = [key in map(normalised, entity.names) for entity in entities]
         if any(has_it):
@@ -264,6 +266,20 @@ class KnowledgeBase:
             has_it = [own in map(stems_of, entity.names) for entity in entities]
             return numbers[np.array(has_it)] if any(has_it) else numbers
         return numbers[:0]
+
+    @_once
+    def _other_spellings(self) -> dict[str, list[int]]:
+        """The owners of names that are not ASCII, which KBs of older versions stored in another form."""
+        if self.settings.get("plain_names"):
+            return {}
+        query = "SELECT number FROM entity WHERE canonical_name GLOB ?1 OR aliases GLOB ?1"
+        numbers = self._selected(query, "*[^ -~]*")
+        owners = defaultdict(list)
+        for number, entity in zip(numbers.tolist(), self._store.entities(numbers)):
+            for name in entity.names:
+                if not name.isascii():
+                    owners[normalised(name)].append(number)
+        return owners
 
     @_once
     def _names(self) -> NameFinder:
@@ -287,7 +303,7 @@ class KnowledgeBase:
     @property
     def names_stem(self) -> str:
         """How the name of the file of its names begins."""
-        how = "-any-order" * self._in_any_order + "-2"  # the first kind had fewer British spellings
+        how = "-any-order" * self._in_any_order + "-3"  # older kinds were not of plain names
         return f"{NAMES_PREFIX}{self.settings['checksum'][:16]}{how}"
 
     @property
@@ -308,6 +324,11 @@ class KnowledgeBase:
     def definitions(self, acronym: str) -> Mapping[int, int]:
         """How many texts defined an acronym for an entity, by its number; see ``kb learn --acronyms``."""
         return self._definitions.get(normalised(acronym), {})
+
+    @property
+    def acronyms(self) -> Collection[str]:
+        """The acronyms that texts define, in lower case; see ``definitions``."""
+        return self._definitions.keys()
 
     @_once
     def _definitions(self) -> dict[str, Counter[int]]:

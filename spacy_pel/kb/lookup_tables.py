@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from .records.entity import Entity
-from .records.names import name_hash, normalised, searched_text
+from .records.names import name_hash, normalised
 from .records.semantic_types import SemanticType
 from .store import FIELDS, POSTING, SCHEMA, entity_of, record_crc
 
@@ -52,8 +52,8 @@ def write_records(
         digest.update(crc.to_bytes(4, "little"))
         database.execute(insert, (number, *row, crc))
         names = dict.fromkeys(map(normalised, entity.names))
-        text = searched_text(" ".join(names))
-        database.execute("INSERT INTO word (rowid, names) VALUES (?, ?)", (number, text))
+        words = number, " ".join(names)
+        database.execute("INSERT INTO word (rowid, names) VALUES (?, ?)", words)
         hashes.extend(name_hash(name) << 32 | number for name in names)
         for id in (*entity.alt_ids, *entity.retired_ids):
             database.execute("INSERT OR IGNORE INTO alternative VALUES (?, ?)", (id, number))

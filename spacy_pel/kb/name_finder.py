@@ -11,6 +11,7 @@ from .names_by_words import phrases, same_words, stems_in, sums_of, with_meaning
 from .pieces import Pieces, hash_of, is_short_acronym
 from .records.entity import Entity
 from .records.names import american
+from .records.plain_text import plain
 
 _ANY_LENGTH = 255  # is stored as the length of an acronym, which may be short
 _BASE = np.uint64(0x9E3779B97F4A7C15)
@@ -30,7 +31,7 @@ class FoundNames(NamedTuple):
 class NameFinder:
     """Finds the longest names of a KB in text, and says whose they are.
 
-    A name has a letter, and begins and ends at the edge of a word. Of names that overlap, that one is
+    Names and texts are compared as plain text. A name has a letter, and begins and ends at the edge of a word. Of names that overlap, that one is
     found which begins first; of those that begin at the same place, the longest. White space is ignored,
     and so are case and British spelling, except in acronyms (``is_short_acronym``).
 
@@ -164,7 +165,7 @@ def name_table(
     columns, beginnings = [tuple(np.empty(0, kind) for kind in kinds)], [np.empty(0, np.uint64)]
     stems, by_words = [np.empty(0, np.uint64)], [np.empty((3, 0), np.int32)]
     facts = (
-        (name, number, name == entity.canonical_name, is_short_acronym(name))
+        (name, number, name == entity.canonical_name, is_short_acronym(plain(name)))
         for entity, number in zip(entities, numbers.tolist())
         for name in entity.names
         if any(map(str.isalpha, name))

@@ -18,8 +18,7 @@ from .pieces import Pieces, hash_of
 from .records.names import american
 
 _EMPTY = frozenset("a an at by for from in of on the to with".split())  # words that say nothing
-_HYPHENS = frozenset("-\u2010\u2011")
-_INSIDE = _HYPHENS | frozenset("/'\u2019")  # a phrase goes on behind these
+_INSIDE = frozenset("-/'")  # a phrase goes on behind these
 # Plurals of Latin, which the stemmer does not know: nevi, fistulae, metastases, stenoses.
 _SINGULAR = {"i": "us", "ae": "a", "stases": "stasis", "oses": "osis"}
 _PLURAL = re.compile(rf"(?<=[a-z]{{3}})({'|'.join(_SINGULAR)})$")
@@ -56,7 +55,7 @@ def stems_in(pieces: Pieces) -> np.ndarray:
     """The stem of each piece, uint64 [n]; that of a word in two, as "pre-auricular", is at the first."""
     stems, words = pieces.hashes(stem), pieces.words
     for at, (word, link, rest) in enumerate(zip(words, words[1:], words[2:])):
-        if link in _HYPHENS and rest.isalpha() and word.casefold() in _PREFIXES:
+        if link == "-" and rest.isalpha() and word.casefold() in _PREFIXES:
             stems[at], stems[at + 2] = stem(word + rest), 0
     return stems
 
@@ -73,9 +72,7 @@ def phrases(pieces: Pieces, stems: np.ndarray) -> list[tuple[np.ndarray, np.ndar
     a hyphen: "Charcot-Marie-Tooth disease" is no tooth disease.
     """
     is_word = stems != 0
-    begins = is_word & ~np.array(
-        [False, *(p in _HYPHENS for p in pieces.words)][: len(stems)], bool
-    )
+    begins = is_word & ~np.array([False, *(p == "-" for p in pieces.words)][: len(stems)], bool)
     n_words = np.concatenate([[0], is_word.cumsum()])
     parts = np.cumsum([not (p[:1].isalnum() or p in _INSIDE) for p in pieces.words])
     found = []

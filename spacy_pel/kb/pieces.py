@@ -1,4 +1,4 @@
-"""Texts and names as pieces, which are compared by their hashes."""
+"""Texts and names as pieces of their plain forms, which are compared by their hashes."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -6,6 +6,8 @@ from hashlib import blake2b
 from itertools import accumulate
 
 import numpy as np
+
+from .records.plain_text import PlainText
 
 # Texts and names are compared piece by piece: a word, or one other character but white space.
 _PIECE = re.compile(r"(\w+|[^\w\s])")
@@ -16,25 +18,31 @@ _ACRONYM = 5  # the largest number of letters of an acronym
 class Pieces:
     """The n pieces of texts, one text after the other: ``words``; the last of each text is ``BREAK``.
 
-    ``texts`` is the place of the text of each, and ``starts`` and ``ends`` are its characters in that:
-    int64 [n]. The first piece of each text is ``first``, int64 [len(texts) + 1].
+    ``words`` are of plain texts (``PlainText``). ``texts`` is the place of the text of each, and ``starts``
+    and ``ends`` are its characters in that as it is given: int64 [n]. The first piece of each text is
+    ``first``, int64 [len(texts) + 1].
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
         parts: list[str] = []  # white space or nothing, a piece, white space or nothing, and so on
         n_parts = [0]
-        for text in texts:
-            parts += _PIECE.split(text)
+        plain_texts = list(map(PlainText, texts))
+        for text in plain_texts:
+            parts += _PIECE.split(text.text)
             parts.append(BREAK)
             n_parts.append(len(parts))
         self.words = parts[1::2]
         self.first = np.array(n_parts) // 2
         counts = np.diff(self.first)
         self.texts = np.repeat(np.arange(len(texts)), counts)
-        offsets = list(accumulate(map(len, texts), initial=0))
+        offsets = list(accumulate((len(text.text) for text in plain_texts), initial=0))
         bounds = np.fromiter(accumulate(map(len, parts)), np.int64, len(parts)).reshape(-1, 2)
         bounds -= np.repeat(np.array(offsets[:-1], dtype=np.int64), counts)[:, None]
         self.starts, self.ends = bounds.T
+        for place in [place for place, text in enumerate(texts) if not text.isascii()]:
+            own = slice(self.first[place], self.first[place + 1])
+            spans = self.starts[own], self.ends[own]
+            self.starts[own], self.ends[own] = plain_texts[place].given(*spans)
 
     def between(self, text: int, start: int, end: int) -> tuple[int, int]:
         """The first and the last piece that lie between two characters of a text, by its place."""

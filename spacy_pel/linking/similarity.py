@@ -16,6 +16,7 @@ import numpy as np
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.names_by_words import stemmed
 from ..kb.records.entity import Entity
+from ..kb.records.plain_text import plain
 
 _WORD = re.compile(r"\w+")
 _CODES = 4093  # hashes of trigrams
@@ -62,7 +63,7 @@ def word_likeness(
     """
     words: list[list[str]] = []
     for entity in entities.values():
-        own = list(map(_WORD.findall, entity.names))
+        own = list(map(_WORD.findall, map(plain, entity.names)))
         words += [*own, list(chain.from_iterable(own))]  # behind its names all of them together
     first = len(words)
     words += map(_WORD.findall, surfaces)
@@ -165,7 +166,7 @@ def _trigrams(texts: Sequence[str]) -> Tokens:
 
     They are of bytes in lower case, punctuation being a blank, with two bytes before and one behind.
     """
-    joined = "".join(f"{_EDGE}{_EDGE}{text}{_EDGE}{_END}" for text in texts)
+    joined = plain("".join(f"{_EDGE}{_EDGE}{text}{_EDGE}{_END}" for text in texts))
     lower = joined.encode("utf8", "replace").lower().translate(_BLANKS)
     letters = np.frombuffer(lower, np.uint8)
     blank = letters == ord(" ")

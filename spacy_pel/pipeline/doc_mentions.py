@@ -1,6 +1,6 @@
 """The mentions of docs as encoders read them, and how their searches are confined and grouped."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 
 import numpy as np
@@ -12,9 +12,11 @@ from thinc.api import Model
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
+from ..kb.records.plain_text import PlainText, plain
 from ..spans import gold_ids, mention_spans
 from ..text.abbreviations import at_long_forms, defined_acronyms, expanded
 from ..text.coordination import coordinated
+from ..text.lower_case import with_capitals
 from ..text.mention_inputs import DocumentContext, GoldMention, MentionInContext
 
 # What a blank mention finds: no name of an entity is blank.
@@ -50,7 +52,8 @@ def read_documents(
                 "run the pipeline with it, and when training freeze it only as one of the "
                 "annotating_components",
             )
-        contexts.append(DocumentContext(values, token_offsets(doc), np.zeros_like(values)))
+        offsets = token_offsets(doc, PlainText(doc.text))
+        contexts.append(DocumentContext(values, offsets, np.zeros_like(values)))
 
     def finish() -> object:
         return backprop([tok2vec.ops.asarray(own.gradient) for own in contexts])
@@ -58,26 +61,59 @@ def read_documents(
     return contexts, finish
 
 
-def token_offsets(doc: Doc) -> np.ndarray:
-    """The first character of each token and the one after its last, int64 [t, 2]."""
+def text_of(doc: Doc, acronyms: Collection[str]) -> PlainText:
+    """The text of a doc as it is read: plain, with acronyms of a KB in capitals (``with_capitals``)."""
+    text = PlainText(doc.text)
+    text.text = with_capitals(text.text, acronyms)
+    return text
+
+
+def token_offsets(doc: Doc, text: PlainText) -> np.ndarray:
+    """The first character of each token in the plain text, and the one after its last: int64 [t, 2]."""
     starts, lengths = doc.to_array([IDX, LENGTH]).astype(np.int64).reshape(-1, 2).T
-    return np.stack([starts, starts + lengths], axis=1)
+    return text.places(np.stack([starts, starts + lengths], axis=1))
+
+
+def plain_offsets(spans: Iterable[Span], text: PlainText) -> list[tuple[int, int]]:
+    """The start and the end of each span of a doc in its plain text."""
+    offsets = [(span.start_char, span.end_char) for span in spans]
+    return list(map(tuple, text.places(np.array(offsets, np.int64).reshape(-1, 2)).tolist()))
+
+
+def span_of(
+    doc: Doc, text: PlainText, start: int, end: int, label: str = "", *, whole: bool = False
+) -> Span | None:
+    """The tokens of a doc that a mention in its plain text touches, in which it is read as it stands.
+
+    None if they reach beyond the mention, and only ``whole`` tokens are wanted. They may if they are not
+    ASCII: spaCy parts words at "-", and at no other hyphen.
+    """
+    first, after = text.given(np.array([start]), np.array([end]))
+    span = doc.char_span(int(first[0]), int(after[0]), label=label, alignment_mode="expand")
+    if plain_offsets([span], text) == [(start, end)]:
+        return span
+    if not span.text.isascii():
+        span._.read_as = text.text[start:end]
+    return None if whole and span.text.isascii() else span
 
 
 def mentions_in_context(
-    doc: Doc, spans: Sequence[Span], document: DocumentContext | None, resolve_abbreviations: bool
+    doc: Doc,
+    spans: Sequence[Span],
+    document: DocumentContext | None,
+    resolve_abbreviations: bool,
+    known: Collection[str] = (),
 ) -> list[MentionInContext]:
-    """The spans of a doc in its text, in which acronyms may be replaced by their long forms.
+    """The spans of a doc in its text (``text_of``), in which acronyms may be replaced by long forms.
 
     Nothing can be replaced in a text that another component has read: an acronym is read there where
     its long form stands. ``document`` is the context of the doc; None is a new one, without states.
     """
     document = document or DocumentContext()
-    offsets = [(span.start_char, span.end_char) for span in spans]
-    text = doc.text  # spaCy joins the tokens each time
-    acronyms = long_forms(doc, text) if resolve_abbreviations and spans else {}
+    text = text_of(doc, known)
+    acronyms = long_forms(doc, text.text) if resolve_abbreviations and spans else {}
     read = expanded if document.states is None else at_long_forms
-    mentions = read(text, offsets, acronyms, document)
+    mentions = read(text.text, plain_offsets(spans, text), acronyms, document)
     for place, (span, mention) in enumerate(zip(spans, mentions)):
         if span.has_extension("read_as") and (words := span._.read_as):
             mention = mention._replace(read_as=words)
@@ -107,25 +143,25 @@ class NameTest(dict[str, bool]):
         return self[words]
 
 
-def with_parts(doc: Doc, text: str, spans: Iterable[Span], names: NameTest) -> list[Span]:
-    """The spans of a doc, whose text is given, but those that share words (``coordinated``) in parts.
+def with_parts(doc: Doc, text: PlainText, spans: Iterable[Span], names: NameTest) -> list[Span]:
+    """The spans of a doc, but those that share words (``coordinated``) in parts.
 
     Each part has ``read_as``: all its words.
     """
     spans, parts = list(spans), []
-    for span in spans:
-        found = coordinated(text, span.start_char, span.end_char, names.__getitem__)
+    places = plain_offsets(spans, text)
+    for number, (span, place) in enumerate(zip(spans, places)):
+        found = coordinated(text.text, *place, names.__getitem__)
         # None takes words from another mention that has more.
         if any(
-            start < other.end_char and other.start_char < end
-            and not start <= other.start_char < other.end_char <= end
-            for other in spans if other != span
+            start < other[1] and other[0] < end and not start <= other[0] < other[1] <= end
+            for other in [*places[:number], *places[number + 1 :]]
             for start, end, _ in found
-        ):  # fmt: skip
+        ):
             continue
         for start, end, words in found:
-            part = doc.char_span(start, end, label=span.label, alignment_mode="expand")
-            if part.text != words:
+            part = span_of(doc, text, start, end, span.label)
+            if plain(part.text) != words:
                 part._.read_as = words
             parts.append(part)
     parts = filter_spans(parts)
@@ -135,7 +171,7 @@ def with_parts(doc: Doc, text: str, spans: Iterable[Span], names: NameTest) -> l
 
 
 def long_forms(doc: Doc, text: str) -> Mapping[str, str]:
-    """From the acronyms that a doc defines to their long forms.
+    """From the acronyms that a doc, whose plain text is given, defines to their long forms.
 
     They are those that scispaCy's AbbreviationDetector has found, if it is in the pipeline and has
     found any. Otherwise they are those of ``defined_acronyms``.
@@ -145,9 +181,9 @@ def long_forms(doc: Doc, text: str) -> Mapping[str, str]:
     found = {}
     for each in reversed(doc._.abbreviations):  # of several, the first
         if isinstance(each, dict):  # of make_serializable
-            found[each["short_text"]] = each["long_text"]
+            found[plain(each["short_text"])] = plain(each["long_text"])
         else:
-            found[each.text] = str(each._.long_form)
+            found[plain(each.text)] = plain(str(each._.long_form))
     return found
 
 
@@ -188,7 +224,8 @@ def trainable_mentions(
     for example, document in zip(examples, documents or repeat(None)):
         spans = mention_spans(example.reference, spans_key)
         text = example.reference.text
-        contexts = mentions_in_context(example.reference, spans, document, resolve_abbreviations)
+        how = document, resolve_abbreviations, kb.acronyms
+        contexts = mentions_in_context(example.reference, spans, *how)
         for span, context in zip(spans, contexts):
             if golds := _numbers(kb, span):
                 mentions.append(GoldMention(context, golds, text))

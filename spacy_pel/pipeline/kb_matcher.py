@@ -6,15 +6,16 @@ import numpy as np
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
-from spacy.util import minibatch
+from spacy.util import filter_spans, minibatch
 
 from ..errors import PelError
 from ..kb.name_finder import NameFinder
 from ..kb.pieces import Pieces
 from ..kb.records.entity import Entity
+from ..kb.records.plain_text import PlainText
 from ..linking.ordering import sole_owner
 from ..spans import add_ents
-from .doc_mentions import NameTest, with_parts
+from .doc_mentions import NameTest, span_of, with_parts
 from .kb_component import KBComponent
 
 # The label of mentions of which nothing is said.
@@ -123,18 +124,18 @@ class KBMatcher(KBComponent, Pipe):
                 yield from docs
 
     def _mark(self, docs: Sequence[Doc]) -> None:
-        texts = [doc.text for doc in docs]
-        pieces = Pieces(texts)
+        texts = [PlainText(doc.text) for doc in docs]
+        pieces = Pieces([text.text for text in texts])
         finder, names, owners = self.read_names()
         first, last, _ = finder.found_in(pieces, self.nested)
         places = pieces.texts[first], pieces.starts[first], pieces.ends[last]
         found: list[list[Span]] = [[] for _ in docs]
         for text, start, end in zip(*(column.tolist() for column in places)):
-            span = docs[text].char_span(start, end)
+            span = span_of(docs[text], texts[text], start, end, whole=True)
             if span is not None:
                 found[text].append(span)
         for doc, text, spans in zip(docs, texts, found):
-            spans = with_parts(doc, text, spans, names)
+            spans = with_parts(doc, text, spans if self.nested else filter_spans(spans), names)
             spans = [self._with_owner(span, owners) for span in spans]
             spans = list(self._without_others(spans)) if self.nested else spans
             if self.spans_key:

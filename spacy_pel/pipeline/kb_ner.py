@@ -20,6 +20,7 @@ from thinc.api import Config, Model, Optimizer
 from ..errors import PelError
 from ..kb.name_finder import FoundNames, NameFinder
 from ..kb.pieces import Pieces
+from ..kb.records.plain_text import PlainText
 from ..kb.records.semantic_types import types_meant
 from ..linking.ordering import is_acronym
 from ..models.architectures import encoder_of, pack_model, set_dropout, unpack_model
@@ -31,7 +32,7 @@ from ..text.abbreviations import defined_acronyms, places_of
 from ..text.token_inputs import EncoderInputs
 from ..text.word_inputs import WordReader
 from ..training.optimizer import apply_gradients
-from .doc_mentions import NameTest, token_offsets, with_parts
+from .doc_mentions import NameTest, plain_offsets, span_of, text_of, token_offsets, with_parts
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .runtime import Runtime
 
@@ -53,8 +54,8 @@ DEFAULT_MODEL = {
 class Found(NamedTuple):
     """What the recogniser says of documents."""
 
-    texts: list[str]
-    mentions: list[list[Tagged]]  # of each text
+    texts: list[PlainText]
+    mentions: list[list[Tagged]]  # of each plain text
     states: list[np.ndarray] | None  # of the tokens of each, float32 [t, d]; None: nobody listens
 
 
@@ -127,7 +128,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         return tuple(self.model.attrs["labels"])
 
     def predict(self, docs: Iterable[Doc]) -> Found:
-        """Find the mentions of docs: start and end in characters, and the number of the label.
+        """Find the mentions of docs: start and end in the plain text, and the number of the label.
 
         Raises:
             PelError: The component is not trained, or there is no KB.
@@ -138,7 +139,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
                 "train it with spacy train, or load a pipeline that has it",
             )
         docs = list(docs)
-        texts = [doc.text for doc in docs]  # spaCy joins the tokens each time
+        texts = [text_of(doc, self.kb.acronyms) for doc in docs]
         words, sure, scores, states = self._outputs(texts)
         marked = np.array([self.only is None or label in self.only for label in self.labels])
         if not marked.all():
@@ -151,20 +152,21 @@ class KBRecogniser(KBComponent, Tok2Vec):
                 if marked[name[2]]
                 and not any(name[0] < end and start < name[1] for start, end, _ in own)
             ]
-        found = [as_defined(*both) for both in zip(texts, found)]
-        states = _of_tokens(_shares(words, docs), states) if self.listeners else None
+        found = [as_defined(text.text, own) for text, own in zip(texts, found)]
+        states = _of_tokens(_shares(words, docs, texts), states) if self.listeners else None
         return Found(texts, found, states)
 
     def token_states(self, docs: Sequence[Doc]) -> list[np.ndarray]:
         """The states of the tokens of each doc, float32 [t, d], without any look at the mentions."""
-        words, _, _, states = self._outputs([doc.text for doc in docs])
-        return _of_tokens(_shares(words, docs), states)
+        texts = [text_of(doc, self.kb.acronyms) for doc in docs]
+        words, _, _, states = self._outputs(texts)
+        return _of_tokens(_shares(words, docs, texts), states)
 
     def _outputs(
-        self, texts: Sequence[str]
+        self, texts: Sequence[PlainText]
     ) -> tuple[list[np.ndarray], list[list[Tagged]], np.ndarray, np.ndarray]:
         """The words of texts and their sure names (``_read``); the scores and states of all words."""
-        words, inputs, sure = self._read(texts)
+        words, inputs, sure = self._read([text.text for text in texts])
         with self.runtime.computes([self.model]):
             outputs = self.model.predict(inputs)
         return words, sure, *np.split(outputs, [encoder_of(self.model).n_tags], axis=1)
@@ -180,8 +182,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         *_, names = self.made_of_kb(self._tools)
         for doc, text, mentions in zip(docs, found.texts, found.mentions):
             spans = [
-                doc.char_span(start, end, label=self.labels[label], alignment_mode="expand")
-                for start, end, label in mentions
+                span_of(doc, text, start, end, self.labels[label]) for start, end, label in mentions
             ]
             add_ents(doc, with_parts(doc, text, filter_spans(spans), names))
         for doc, states in zip(docs, found.states or ()):
@@ -235,17 +236,18 @@ class KBRecogniser(KBComponent, Tok2Vec):
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
         validate_examples(examples, "KBRecogniser.update")
-        words, inputs, _ = self._read([example.reference.text for example in examples], HIDDEN)
+        texts = [text_of(example.reference, self.kb.acronyms) for example in examples]
+        words, inputs, _ = self._read([text.text for text in texts], HIDDEN)
         set_dropout(self.model, drop)
         outputs, backprop = self.model.begin_update(inputs)
-        allowed = [self._allowed(*both) for both in zip(examples, words)]
+        allowed = [self._allowed(*each) for each in zip(examples, texts, words)]
         gradient, first = np.zeros_like(outputs), encoder_of(self.model).n_tags
         if inputs.windows:
             scores = np.ascontiguousarray(outputs[:, :first])
             loss, gradient[:, :first] = summed_loss(scores, np.concatenate(allowed))
             losses[self.name] += loss
         docs = [example.predicted for example in examples]
-        shares = _shares(words, docs) if self.listeners else []
+        shares = _shares(words, docs, texts) if self.listeners else []
 
         def heard(of_tokens: Sequence[np.ndarray]) -> list[np.ndarray]:
             of_words = [own.T @ values for own, values in zip(shares, of_tokens)]
@@ -296,13 +298,12 @@ class KBRecogniser(KBComponent, Tok2Vec):
         self.model = unpack_model(saved, WordTagger)
         self._made_of_kb = None, None  # the labels are others
 
-    def _allowed(self, example: Example, words: np.ndarray) -> np.ndarray:
-        """The tags that may be right for the words of an example."""
+    def _allowed(self, example: Example, text: PlainText, words: np.ndarray) -> np.ndarray:
+        """The tags that may be right for the words of an example, whose plain text is given."""
         numbers = {label: number for number, label in enumerate(self.labels)}
+        ents = [ent for ent in example.reference.ents if ent.label_ in numbers]
         mentions = [
-            (ent.start_char, ent.end_char, numbers[ent.label_])
-            for ent in example.reference.ents
-            if ent.label_ in numbers
+            (*place, numbers[ent.label_]) for ent, place in zip(ents, plain_offsets(ents, text))
         ]
         annotated = self.cfg["annotated"].get(_source(example), self.labels)
         is_annotated = np.array([label in annotated for label in self.labels])
@@ -311,7 +312,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
     def _read(
         self, texts: Sequence[str], hidden: float = 0.0
     ) -> tuple[list[np.ndarray], EncoderInputs, list[list[Tagged]]]:
-        """Read texts; a share of the names is hidden.
+        """Read plain texts; a share of the names is hidden.
 
         Returns:
             The words of each text, what the model reads, and the names in each text that one entity
@@ -404,14 +405,16 @@ def as_defined(text: str, mentions: Sequence[Tagged]) -> list[Tagged]:
     return [mention for mention in mentions if text[mention[0] : mention[1]] not in others]
 
 
-def _shares(words: Sequence[np.ndarray], docs: Sequence[Doc]) -> list[csr_array]:
+def _shares(
+    words: Sequence[np.ndarray], docs: Sequence[Doc], texts: Sequence[PlainText]
+) -> list[csr_array]:
     """For each doc what share of a token each word is: float32 [t, w]; times values of words, means.
 
     A token that touches no word, such as blanks, has shares of 0.
     """
     shares = []
-    for own, doc in zip(words, docs):
-        tokens = token_offsets(doc)
+    for own, doc, text in zip(words, docs, texts):
+        tokens = token_offsets(doc, text)
         first = np.searchsorted(own[:, 1], tokens[:, 0], side="right")
         counts = np.searchsorted(own[:, 0], tokens[:, 1], side="left") - first
         counts = np.maximum(counts, 0)

@@ -24,6 +24,7 @@ from tokenizers import Tokenizer
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
+from ..kb.records.plain_text import plain
 from .token_inputs import TokenIds, WordPieces
 
 ROW_KINDS = ("entity", "title", "name", "described-name")
@@ -48,7 +49,7 @@ EncodeEntities = Callable[[Sequence[EntityText]], np.ndarray]
 
 
 class EntityReader:
-    """Turns the texts of entities into at most ``length`` token ids, special tokens included."""
+    """Turns the plain texts of entities into at most ``length`` token ids, special tokens included."""
 
     def __init__(self, tokenizer: Tokenizer, length: int, position_limit: int):
         self.length = min(length, position_limit)
@@ -56,7 +57,7 @@ class EntityReader:
 
     def tokens(self, entities: Sequence[EntityText]) -> list[TokenIds]:
         """The token ids of each entity: ``[CLS] title [SEP] types [SEP] description [SEP]``, cut."""
-        tokenized = self._pieces.tokenize(part for entity in entities for part in entity)
+        tokenized = self._pieces.tokenize(plain(part) for entity in entities for part in entity)
         inputs = []
         for _ in entities:
             parts = [next(tokenized) for _ in EntityText._fields]

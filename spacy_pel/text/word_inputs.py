@@ -18,7 +18,7 @@ from .token_inputs import EncoderInputs, Window, WordPieces
 _SHAPES = [
     re.compile(shape)
     for shape in (
-        r"[.!?] [,;:] [(\[{] [)\]}] [-\u2010-\u2015] / [+*=<>%\u00b1] [^\w] \d{1,2} \d+ [A-Z] "
+        r"[.!?] [,;:] [(\[{] [)\]}] - / [+*=<>%\u00b1] [^\w] \d{1,2} \d+ [A-Z] "
         r"[A-Z]{2,5} [A-Z]{6,} [A-Z][a-z]+ [a-z] [a-z]{2,4} [a-z]+ [A-Z]+s [A-Z]+\d+ "
         r"[a-z]*\d+[a-z]* [^\W\d]+ \w+"
     ).split()

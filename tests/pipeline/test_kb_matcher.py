@@ -139,3 +139,23 @@ def test_names_and_ids_are_those_of_the_kb_as_it_was_opened(tmp_path: Path) -> N
 def test_without_a_kb_it_says_what_to_do() -> None:
     with pytest.raises(PelError, match='"kb_matcher" has no knowledge base; build one'):
         matcher_in(None)("text")
+
+
+def test_names_in_any_spelling_with_the_offsets_of_the_text(tmp_path: Path) -> None:
+    names = ["Alzheimer's disease", "Löfgren syndrome", "beta-thalassemia", "δ-storage disease"]
+    build_kb([Entity(f"C{n}", name) for n, name in enumerate(names)], tmp_path / "kb")
+    for nlp in (matcher_in(tmp_path / "kb"), matcher_in(tmp_path / "kb", spans_key="kb")):
+        written = [
+            ("Alzheimer’s\u00a0disease", "C0"),
+            ("Lofgren syndrome", "C1"),
+            ("Lo\u0308fgren syn\u00addrome", "C1"),
+            ("β\u2011thalassemia", "C2"),
+            ("delta\u2013storage dis\u200bease", "C3"),
+        ]
+        text = "".join(f"A {name}, then " for name, _ in written)
+        doc = nlp(text)
+        spans = doc.spans["kb"] if "kb" in doc.spans else doc.ents
+        assert [(span.text, span.kb_id_) for span in spans] == written
+        doc = nlp("β\u2011thalassemia\u2011like")
+        [span] = doc.spans["kb"] if "kb" in doc.spans else doc.ents
+        assert (span._.read_as, span.kb_id_) == ("beta-thalassemia", "C2")  # no token ends there

@@ -13,6 +13,7 @@ from spacy.training import Example
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.kb.pieces import Pieces
+from spacy_pel.kb.records.plain_text import PlainText
 from spacy_pel.pipeline.kb_ner import Found, as_defined, with_definitions
 from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.training.optimizer import AdamW
@@ -168,7 +169,7 @@ def test_mentions_that_share_words_are_marked_one_by_one(nlp: Language) -> None:
     text = "multiple or disseminated sclerosis and acetylsalicylic or other acid"
     doc, disease = nlp.make_doc(text), nlp.get_pipe("kb_ner").labels.index("Disease")
     places = [(0, 34, disease), (39, 68, 0)]
-    nlp.get_pipe("kb_ner").set_annotations([doc], Found([text], [places], None))
+    nlp.get_pipe("kb_ner").set_annotations([doc], Found([PlainText(text)], [places], None))
     read = [(ent.text, ent.label_, ent._.read_as) for ent in doc.ents]
     assert read[:2] == [
         ("multiple", "Disease", "multiple sclerosis"),

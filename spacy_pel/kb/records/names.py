@@ -4,7 +4,8 @@ import re
 import unicodedata
 from zlib import crc32
 
-_DIACRITICS = re.compile("[\u0300-\u036f]+")
+from .plain_text import plain
+
 # As FTS5's tokenizer "ascii" splits words, except for surrogates, which UTF-8 does not have.
 _WORD = re.compile("[0-9a-z\u0080-\ud7ff\ue000-\U0010ffff]+")
 
@@ -24,8 +25,8 @@ _BLANKS = _Blanks()
 
 
 def normalised(name: str) -> str:
-    """The name without differences of case, Unicode compatibility form, blanks and punctuation."""
-    folded = name.lower() if name.isascii() else _in_form("NFKC", _in_form("NFKC", name).casefold())
+    """The name in plain text, without differences of case, blanks and punctuation."""
+    folded = name.lower() if name.isascii() else plain(plain(name).casefold())
     return " ".join(folded.translate(_BLANKS).split()) or " ".join(folded.split())
 
 
@@ -51,30 +52,14 @@ def american(name: str) -> str:
     return _BRITISH_SPELLING.sub(lambda found: _AMERICAN[found[0]], name)
 
 
-# unicodedata sorts a run of combining characters in time that grows with its square. So texts are
-# normalised piece by piece: no word of a language is longer.
-_PIECE = re.compile(r"\s+|\S{1,250}")
-
-
-def _in_form(form: str, text: str) -> str:
-    if text.isascii():
-        return text
-    return _PIECE.sub(lambda piece: unicodedata.normalize(form, piece[0]), text)
-
-
 def name_hash(normalised_name: str) -> int:
     """A hash of a normalised name, of 32 bits. Different names may have the same hash."""
     return crc32(normalised_name.encode("utf-8", "surrogatepass"))
 
 
-def searched_text(names: str) -> str:
-    """Normalised names as the full-text index stores them: without diacritics."""
-    return _in_form("NFC", _DIACRITICS.sub("", _in_form("NFKD", names)))
-
-
 def words(text: str) -> list[str]:
     """The words of a text, as the full-text index stores them."""
-    return _WORD.findall(searched_text(normalised(text)))
+    return _WORD.findall(normalised(text))
 
 
 def likeness(query: str, name: str) -> float:

@@ -19,6 +19,8 @@ from ...growth import assert_linear
         ("Ｔ細胞", "T細胞"),
         ("straße", "STRASSE"),
         ("e\u0301te\u0301", "Été"),
+        ("Löfgren’s", "LOFGREN'S"),
+        ("β\u2011thalassemia", "beta-thalassemia"),
         ("a\x00b\ud800", "a b"),
         (" - ", "-"),  # punctuation alone is kept
     ],
@@ -28,9 +30,7 @@ def test_names_that_are_the_same(name: str, same: str) -> None:
     assert name_hash(normalised(name)) == name_hash(normalised(same)) < 2**32
 
 
-@pytest.mark.parametrize(
-    "name, other", [("Na+", "Na"), ("IL-2", "IL2"), ("-", "+"), ("की", "का"), ("été", "ete")]
-)
+@pytest.mark.parametrize("name, other", [("Na+", "Na"), ("IL-2", "IL2"), ("-", "+"), ("की", "का")])
 def test_names_that_are_not(name: str, other: str) -> None:
     assert normalised(name) != normalised(other)
 
@@ -60,7 +60,7 @@ def test_a_long_run_of_marks_is_normalised_in_time(marks: str) -> None:
 
 
 def test_a_long_name_keeps_the_marks_that_languages_need() -> None:
-    assert normalised("e\u0301 e\u0323\u0302 " * 300) == ("é ệ " * 300).strip()
+    assert normalised("कि \u0915\u093f " * 300) == ("कि कि " * 300).strip()
 
 
 @pytest.mark.parametrize(
