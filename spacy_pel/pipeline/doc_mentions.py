@@ -102,9 +102,11 @@ class NameTest(dict[str, bool]):
     def __missing__(self, words: str) -> bool:
         if len(self) > _REMEMBERED:
             self.clear()
-        forms = {words, words.removesuffix("s")}
-        self[words] = any(self.is_wanted[self.kb.numbers_named(form)].any() for form in forms)
-        return self[words]
+        found = (self.kb.numbers_named(form) for form in {words, words.removesuffix("s")})
+        # If the KB was refreshed meanwhile, it has entities that are not known here.
+        known = (numbers[numbers < len(self.is_wanted)] for numbers in found)
+        self[words] = is_name = any(self.is_wanted[numbers].any() for numbers in known)
+        return is_name  # another thread may have cleared the words
 
 
 def with_parts(doc: Doc, text: str, spans: Iterable[Span], names: NameTest) -> list[Span]:

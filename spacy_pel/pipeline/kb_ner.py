@@ -18,6 +18,7 @@ from spacy.util import filter_spans
 from thinc.api import Config, Model, Optimizer
 
 from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import FoundNames, NameFinder
 from ..kb.pieces import Pieces
 from ..kb.records.semantic_types import types_meant
@@ -339,11 +340,11 @@ class KBRecogniser(KBComponent, Tok2Vec):
                     sure[text].append((int(start), int(end), int(own.argmax())))
         return *reader.inputs(pieces, features.reshape(len(features), -1)), sure
 
-    def _tools(self) -> tuple[NameFinder, np.ndarray, WordReader, NameTest]:
+    def _tools(self, kb: KnowledgeBase) -> tuple[NameFinder, np.ndarray, WordReader, NameTest]:
         """What finds names, the labels and hints of entities, bool [entities, labels + hints], what reads words, what is a name."""
         columns = [*self.labels, *self.hints]
-        groups = np.zeros((self.kb.numbers().max(initial=-1) + 1, len(columns)), dtype=bool)
-        of_kb = self.kb.semantic_types
+        groups = np.zeros((kb.numbers().max(initial=-1) + 1, len(columns)), dtype=bool)
+        of_kb = kb.semantic_types
         known = {
             group: [name for name in types if types_meant(name, of_kb)]
             for group, types in (self.types | self.hints).items()
@@ -352,12 +353,12 @@ class KBRecogniser(KBComponent, Tok2Vec):
         for group, types in {} if is_other else known.items():
             if types or group in self.types:
                 chosen = types or self.types[group]  # which the KB refuses
-                groups[self.kb.of_types(*chosen), columns.index(group)] = True
+                groups[kb.of_types(*chosen), columns.index(group)] = True
         encoder = encoder_of(self.model)
         length = min(self.model.attrs["length"], encoder.position_limit)
         reader = WordReader(encoder.tokenizer, length)
-        finder = self.kb.name_finder(stop_words=self.stop_words)
-        return finder, groups, reader, NameTest(self.kb, groups[:, : len(self.labels)])
+        finder = kb.name_finder(stop_words=self.stop_words)
+        return finder, groups, reader, NameTest(kb, groups[:, : len(self.labels)])
 
 
 def with_definitions(texts: Sequence[str], pieces: Pieces, names: FoundNames) -> FoundNames:

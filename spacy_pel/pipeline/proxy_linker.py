@@ -3,10 +3,10 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.language import Language
@@ -40,6 +40,7 @@ from ..models.architectures.crossencoder import CrossEncoder
 from ..models.losses import MentionPairLoss, ScoreLoss
 from ..spans import mention_spans
 from ..text.entity_texts import ROW_KINDS
+from ..text.mention_inputs import DocumentContext
 from ..training.arborescence import Arborescence
 from ..training.mention_views import MaskAndReplace
 from ..training.negatives import Sampler
@@ -48,7 +49,7 @@ from ..training.pool import Pool
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from . import training_session as learning
-from .annotations import answers, write_answers
+from .annotations import Answer, answers, write_answers
 from .doc_mentions import mentions_in_context, read_documents, search_filters
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
@@ -65,6 +66,14 @@ SCISPACYS = {
     "k": 'scispaCy looks up this number of names for a mention; here "candidates" is the number of '
     "entities that a mention keeps",
 }
+
+
+class Linked(NamedTuple):
+    """What the linker says of documents with mentions."""
+
+    spans: list[list[Span]]  # the mentions of each
+    links: Links  # of all mentions
+    answers: list[Answer]  # what is to be written on each mention
 
 
 class ProxyLinker(KBComponent, TrainablePipe):
@@ -229,11 +238,8 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
     # Linking
 
-    def predict(self, docs: Iterable[Doc]) -> tuple[list[list[Span]], Links] | None:
-        """Link the mentions of docs; changes nothing on the docs.
-
-        Returns:
-            The mentions of each doc, and the results for all of them; None if there is no mention.
+    def predict(self, docs: Iterable[Doc]) -> Linked | None:
+        """Link the mentions of docs, and change nothing on the docs; None if there is no mention.
 
         Raises:
             PelError: There is no KB, or there are no weights, or they do not fit.
@@ -242,8 +248,24 @@ class ProxyLinker(KBComponent, TrainablePipe):
         spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
-        retriever, index = self.retriever, self.index
+        with self._building:  # else each thread would make the retriever at the first doc
+            self.retriever, self.index
         documents, _ = read_documents(self.model, docs)
+
+        def linked(kb: KnowledgeBase) -> Linked:
+            links = self._links(docs, spans, documents, kb)
+            return Linked(spans, links, list(answers(links, kb, self)))
+
+        return self.read_kb(linked)
+
+    def _links(
+        self,
+        docs: Sequence[Doc],
+        spans: Sequence[Sequence[Span]],
+        documents: Sequence[DocumentContext],
+        kb: KnowledgeBase,
+    ) -> Links:
+        """What linking to a KB says of all mentions."""
         mentions = [
             mention
             for each in zip(docs, spans, documents)
@@ -260,32 +282,28 @@ class ProxyLinker(KBComponent, TrainablePipe):
             keys = zip(owners, words, filters or repeat(None))
             more["groups"] = np.array([groups.setdefault(key, len(groups)) for key in keys])
         if self.reranked:
-            more["reranking"] = Reranking(self.reranker, self.kb, self.reranked)
+            more["reranking"] = Reranking(self.reranker, kb, self.reranked)
         towers: list[Tower] = []
         # In a training session weights change, and only torch follows them. Evaluations show what
         # the encoder has learnt, not what names know.
         if self.trainer is None:
             towers = self.towers
-            more["sure"] = Sure(self.kb, self.sure_probability, self.least_probability)
-            more["known"] = self.kb.mentions if self.kb.settings["mentions"] else None
+            more["sure"] = Sure(kb, self.sure_probability, self.least_probability)
+            more["known"] = kb.mentions if kb.settings["mentions"] else None
             # What was fitted goes before the default. A reranker decides by itself.
             if ranking := self.fitting(self.ranking):
-                more["ordering"] = partial(ranking.ordered, self.kb, labels)
+                more["ordering"] = partial(ranking.ordered, kb, labels)
             elif self.sole_owners_first and not self.reranked:
-                more["ordering"] = partial(sole_owners_first, self.kb)
+                more["ordering"] = partial(sole_owners_first, kb)
+        more["nil_threshold"] = self.fitted.nil_threshold
         with self.runtime.computes(towers):
-            threshold = self.fitted.nil_threshold
-            return spans, link(
-                retriever, index, mentions, self.candidates, nil_threshold=threshold, **more
-            )
+            return link(self.retriever, self._index(kb), mentions, self.candidates, **more)
 
-    def set_annotations(
-        self, docs: Iterable[Doc], linked: tuple[list[list[Span]], Links] | None
-    ) -> None:
+    def set_annotations(self, docs: Iterable[Doc], linked: Linked | None) -> None:
         """Write ids, scores, probabilities and candidates on the mentions that ``predict`` linked."""
         if linked is None:
             return
-        spans, links = linked
+        spans = linked.spans
         if ranking := self.fitting(self.ranking):
             # Warn, once for each label, if the probabilities were fitted on other labels alone.
             known = {label.casefold() for label in ranking.labels}
@@ -300,7 +318,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
                     "pel calibrate PIPELINE DEV",
                     *(self.name, ranking.fitted_on, ", ".join(repr(label) for _, label in new)),
                 )
-        write_answers(docs, spans, answers(links, self.kb, self), self.spans_key, self.overwrite)
+        write_answers(docs, spans, iter(linked.answers), self.spans_key, self.overwrite)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """What the scorer says of linked docs (``scorer.linking_scores``); nothing without one."""
@@ -313,9 +331,11 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
         PelError: the KB has no vectors, or those of another encoder.
         """
+        return self._index(self.kb)
+
+    def _index(self, kb: KnowledgeBase) -> KnowledgeBase | Pool:
         if isinstance(self.trainer, RetrieverTrainer) and self.trainer.pool.searched:
             return self.trainer.pool
-        kb = self.kb
         if self._fitting_kb != kb.fingerprint:
             kb.check_fingerprint(self.retriever.entity_fingerprint())
             if kb.mentions:
