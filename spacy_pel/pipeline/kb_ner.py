@@ -32,7 +32,7 @@ from ..text.abbreviations import defined_acronyms, places_of
 from ..text.token_inputs import EncoderInputs
 from ..text.word_inputs import WordReader
 from ..training.optimizer import apply_gradients
-from .doc_mentions import NameTest, token_offsets, with_parts
+from .doc_mentions import RECOGNISER, NameTest, token_offsets, with_parts
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .runtime import Runtime
 
@@ -187,6 +187,11 @@ class KBRecogniser(KBComponent, Tok2Vec):
             add_ents(doc, with_parts(doc, text, filter_spans(spans), names))
         for doc, states in zip(docs, found.states or ()):
             doc.tensor = states
+
+    def add_listener(self, listener: Tok2VecListener, component_name: str) -> None:
+        """As spaCy's. The listener keeps this component, to have it read docs that it has not read."""
+        super().add_listener(listener, component_name)
+        listener.attrs[RECOGNISER] = self
 
     def initialize(
         self,
