@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -127,6 +127,10 @@ class KBRecogniser(KBComponent, Tok2Vec):
         """The labels of mentions."""
         return tuple(self.model.attrs["labels"])
 
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """As spaCy's. With the runtime "exact" each doc is computed by itself."""
+        return super().pipe(stream, batch_size=self.runtime.batch_size(batch_size))
+
     def predict(self, docs: Iterable[Doc]) -> Found:
         """Find the mentions of docs: start and end in characters, and the number of the label.
 
@@ -139,6 +143,11 @@ class KBRecogniser(KBComponent, Tok2Vec):
                 "train it with spacy train, or load a pipeline that has it",
             )
         docs = list(docs)
+        if unknown := sorted(set(self.only or ()) - set(self.labels)):
+            raise PelError(
+                f'"only" of "{self.name}" has the label "{unknown[0]}", which it does not mark',
+                f"choose of its labels: {', '.join(self.labels)}",
+            )
         texts = [doc.text for doc in docs]  # spaCy joins the tokens each time
         words, sure, scores, states = self._outputs(texts)
         marked = np.array([self.only is None or label in self.only for label in self.labels])

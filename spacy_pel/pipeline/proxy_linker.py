@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -50,7 +50,7 @@ from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from . import training_session as learning
 from .annotations import Answer, answers, write_answers
-from .doc_mentions import mentions_in_context, read_documents, search_filters
+from .doc_mentions import RECOGNISER, mentions_in_context, read_documents, search_filters
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .kb_ner import OwnReader, packed_reader, reader_beside, unpacked_reader
@@ -205,9 +205,14 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self._path = path
         self._fitting_kb: str | None = None  # the fingerprint of the KB that was checked
         self._warned_of: set[tuple[str, str]] = set()  # what was fitted on, and labels
-        # If there is none, this may be a saved pipeline, which loads weights of its own next.
-        if path is not None and pipeline_folder(path) is not None:
+        self._known_labels: set[str] = set()  # those of ``label_types`` that were checked
+        self._checked = ""  # the KB and the settings that were compared with it
+        # A saved pipeline loads weights and a KB of its own next: its config may name some that are gone.
+        is_saved = name in nlp._meta.get("components", ())
+        if path is not None and not (is_saved and pipeline_folder(path) is None):
             self.open(path)
+            if kb is not None and not is_saved:
+                KnowledgeBase.open(kb).close()  # it will be opened when it is needed
 
     nil_threshold = fitted_value("nil_threshold")
     ranking = fitted_value("ranking")
@@ -238,6 +243,10 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
     # Linking
 
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """As spaCy's. With the runtime "exact" each doc is computed by itself."""
+        return super().pipe(stream, batch_size=self.runtime.batch_size(batch_size))
+
     def predict(self, docs: Iterable[Doc]) -> Linked | None:
         """Link the mentions of docs, and change nothing on the docs; None if there is no mention.
 
@@ -250,13 +259,46 @@ class ProxyLinker(KBComponent, TrainablePipe):
             return None
         with self._building:  # else each thread would make the retriever at the first doc
             self.retriever, self.index
+        self._check_labels({span.label_ for own in spans for span in own})
         documents, _ = read_documents(self.model, docs)
 
         def linked(kb: KnowledgeBase) -> Linked:
+            self._check_choices(kb)
             links = self._links(docs, spans, documents, kb)
             return Linked(spans, links, list(answers(links, kb, self)))
 
         return self.read_kb(linked)
+
+    def _check_choices(self, kb: KnowledgeBase) -> None:
+        """PelError if the KB lacks a type, source or vocabulary of the settings; once for each KB."""
+        types = (self.types, *(self.label_types or {}).values())
+        chosen = repr((kb.settings["checksum"], types, self.sources, self.xrefs))
+        if self._checked == chosen:
+            return
+        for own in types:
+            kb.of_types(*(own or ()))
+        kb.of_sources(*(self.sources or ()))
+        kb.check_vocabularies(self.xrefs or ())
+        self._checked = chosen
+
+    def _check_labels(self, labels: set[str]) -> None:
+        """Warn, once for each, of labels of ``label_types`` that no mention can have.
+
+        They are not those of the first mentions, nor those of the recogniser that the linker listens to.
+        """
+        asked = set(self.label_types or ()) - self._known_labels
+        if not asked:
+            return
+        tok2vec = self.model.maybe_get_ref("tok2vec")
+        recogniser = tok2vec and tok2vec.attrs.get(RECOGNISER)
+        known = labels.union(recogniser.labels if recogniser else ())
+        self._known_labels |= asked
+        if unknown := sorted(asked - known):
+            logger.warning(
+                '%s: "label_types" names %s, but the labels of mentions are %s: types are not '
+                "limited for a label that is not named exactly so",
+                *(self.name, *(", ".join(map(repr, names)) for names in (unknown, sorted(known)))),
+            )
 
     def _links(
         self,
