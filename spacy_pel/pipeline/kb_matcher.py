@@ -149,9 +149,7 @@ class KBMatcher(KBComponent, Pipe):
             found[number] = list(_without_others(spans, names.kb)) if self.nested else spans
         return found
 
-    def _with_owner(
-        self, span: Span, kb: KnowledgeBase, owners: dict[str, Entity | None]
-    ) -> Span:
+    def _with_owner(self, span: Span, kb: KnowledgeBase, owners: dict[str, Entity | None]) -> Span:
         """The span with its label, and the id of the entity that alone has its name."""
         words = span._.read_as or span.text
         try:
