@@ -375,7 +375,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         """
         return self._index(self.kb)
 
-    def _index(self, kb: KnowledgeBase) -> KnowledgeBase | Pool:
+    def _index(self, kb: KnowledgeBase) -> KnowledgeBase | NegativePool:
         if isinstance(self.trainer, RetrieverTrainer) and self.trainer.pool.searched:
             return self.trainer.pool
         if self._fitting_kb != kb.fingerprint:
