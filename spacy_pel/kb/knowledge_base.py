@@ -412,7 +412,9 @@ class KnowledgeBase:
         for wanted in filter(None, names_or_codes):
             meant = {type.name for type in types_meant(wanted, self.semantic_types)}
             if not meant:
-                remedy = "choose one that python -m spacy pel kb info lists"
+                known = sorted({type.name for type in self.semantic_types})
+                some = ", ".join(map(repr, known[:20])) + " …" * (len(known) > 20) or "none"
+                remedy = f"choose one that python -m spacy pel kb info lists: {some}"
                 raise PelError(f"no semantic type {wanted!r} in this KB", remedy)
             names |= meant
         numbers = self._posted("typed", "type", names)

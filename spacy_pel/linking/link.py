@@ -10,7 +10,7 @@ from ..kb.mentions import KnownMentions
 from ..kb.vectors.index import Candidates
 from ..text.mention_inputs import MentionInContext
 from .nil import Sure, is_nil
-from .ordering import Found, Ordered, Reranking, group_means, reranked_candidates
+from .ordering import Evidence, Found, Ordered, Reranking, group_means, reranked_candidates
 from .retriever import Retriever
 
 # The number of candidates searched for a mention, at least, where exact names count and in
@@ -44,6 +44,8 @@ class Links(NamedTuple):
     # int64 [n, k], for the first candidates the row of the learnt mention that is nearest
     # (``KnownMentions.nearest_of``), -1 for none. None if no mentions were given.
     mention_rows: np.ndarray | None = None
+    # What the decision rests on, of the first candidates alone. None without a ranking.
+    evidence: Evidence | None = None
 
 
 def link(
@@ -86,12 +88,12 @@ def link(
     depth = max(k, reranking.top if reranking else 0, SEARCH_DEPTH if ordering else 0)
     found = nearest(index, vectors, depth, filters, groups)
     decisive = found.scores[:, 0]
-    rerank_scores = chances = rows = None
+    rerank_scores = chances = rows = evidence = None
     if reranking is not None:
         found, rerank_scores = reranked_candidates(found, mentions, reranking, groups)
     if ordering is not None:
         looked_at = Found(mentions, found, rerank_scores, groups, vectors)
-        order, chances, in_kb = ordering(looked_at)
+        order, chances, in_kb, evidence = ordering(looked_at)
         found = Candidates(*(np.take_along_axis(column, order, axis=1) for column in found))
         if rerank_scores is not None:
             rerank_scores = np.take_along_axis(rerank_scores, order, axis=1)
@@ -113,6 +115,7 @@ def link(
         None if chances is None else chances[:, :k],
         vectors,
         rows,
+        evidence,
     )
 
 

@@ -41,6 +41,27 @@ class Found(NamedTuple):
     vectors: np.ndarray | None = None
 
 
+class Evidence(NamedTuple):
+    """What the decision about the first t candidates of n mentions rests on, in their order, [n, t]."""
+
+    names: Sequence[
+        Sequence[str]
+    ]  # the name that is most similar to the mention; "" for no candidate
+    likeness: (
+        np.ndarray
+    )  # float, Dice's coefficient of the trigrams of that name and the mention, 0 to 1
+    exact: np.ndarray  # bool, whether the mention is a name of the candidate
+    owners: np.ndarray  # int, how many entities have the mention as a name
+    texts: np.ndarray  # int, how many texts define the mention as the candidate
+    all_texts: np.ndarray  # int, how many texts define it
+    elsewhere: np.ndarray  # int, how many other mentions of the document seem to mean the candidate
+
+    def in_order(self, order: np.ndarray) -> Evidence:
+        """The same in another order, int64 [n, t]: the places of the candidates in it."""
+        names = [[own[place] for place in row] for own, row in zip(self.names, order.tolist())]
+        return Evidence(names, *(np.take_along_axis(own, order, axis=1) for own in self[1:]))
+
+
 class Ordered(NamedTuple):
     """What names, or a learnt ranking, say of the candidates of n mentions."""
 
@@ -51,6 +72,7 @@ class Ordered(NamedTuple):
     # float32 [n], the probability that a candidate is right, which decides about NIL. None: the
     # retriever's score decides.
     in_kb: np.ndarray | None = None
+    evidence: Evidence | None = None  # of the candidates that were looked at, in the new order
 
 
 def sole_owners_first(kb: KnowledgeBase, found: Found) -> Ordered:

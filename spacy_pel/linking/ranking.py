@@ -12,7 +12,7 @@ import numpy as np
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.names import american, normalised
 from ..text.mention_inputs import MentionInContext
-from .ordering import Found, Ordered, group_means, is_acronym
+from .ordering import Evidence, Found, Ordered, group_means, is_acronym
 from .similarity import trigram_likeness, word_likeness
 
 if TYPE_CHECKING:
@@ -42,13 +42,17 @@ class Ranking(NamedTuple):
 
         ``kb`` has their names and types. ``labels`` are those of the mentions.
         """
-        given = self.probabilities(features_of(kb, labels, found, self.by_words))
+        features, evidence = looked_at(kb, labels, found, self.by_words)
+        given = self.probabilities(features)
         if found.groups is not None:
             given = group_means(given, found.groups)
         chances = np.full(found.candidates.scores.shape, np.nan, dtype=np.float32)
         chances[:, : given.shape[1] - 1] = given[:, :-1]
         order = np.argsort(-np.nan_to_num(chances, nan=-1.0), kind="stable", axis=1)
-        return Ordered(order, np.take_along_axis(chances, order, axis=1), 1 - given[:, -1])
+        evidence = evidence.in_order(order[:, : given.shape[1] - 1])
+        return Ordered(
+            order, np.take_along_axis(chances, order, axis=1), 1 - given[:, -1], evidence
+        )
 
     def probabilities(self, features: Features) -> np.ndarray:
         """The probability of each candidate and, last, that none is right: float32 [n, k + 1]."""
@@ -162,7 +166,14 @@ def learnt_priors(
 def features_of(
     kb: KnowledgeBase, labels: Sequence[str], found: Found, by_words: bool = True
 ) -> Features:
-    """Look at the best candidates of mentions.
+    """What a ranking looks at (``looked_at``)."""
+    return looked_at(kb, labels, found, by_words)[0]
+
+
+def looked_at(
+    kb: KnowledgeBase, labels: Sequence[str], found: Found, by_words: bool = True
+) -> tuple[Features, Evidence]:
+    """Look at the best candidates of mentions: what a ranking compares, and the same for people.
 
     Of a candidate: its score, and how far it is behind the best; its rank; how like the mention its
     names are (Dice's coefficient of their trigrams); whether the mention is one of its names, exactly,
@@ -191,7 +202,7 @@ def features_of(
     ]  # np.isin is slow on few
     exact = [[number in own for number in row] for own, row in zip(owning, numbers.tolist())]
     exact = np.array(exact, dtype=bool).reshape(numbers.shape) & there
-    like, like_first = trigram_likeness(spelled, numbers, entities)
+    like, like_first, nearest = trigram_likeness(spelled, numbers, entities)
     words = word_likeness(kb, spelled, numbers, entities) if by_words else []
     elsewhere = _told_elsewhere(mentions, surfaces, numbers, exact & is_sole[:, None])
     of_entities = {n: (log(len(e.names)), float(bool(e.types))) for n, e in entities.items()}
@@ -200,8 +211,11 @@ def features_of(
     # How often texts define a mention as a candidate, as the log of a share; 0 where none defines it.
     # An owner counts as defined half a time more.
     defined, n_texts = np.zeros(numbers.shape), np.zeros(len(mentions))
+    texts = np.zeros((2, *numbers.shape), dtype=int)
     for place, (mention, row) in enumerate(zip(mentions, numbers.tolist())):
         if counts := kb.definitions(mention.surface):
+            texts[0, place] = [counts.get(number, 0) for number in row]
+            texts[1, place] = sum(counts.values())
             total = sum(counts.values()) + len(owners[mention.surface]) / 2
             defined[place] = [log((counts.get(number, 0) + 0.5) / total) for number in row]
             n_texts[place] = log1p(sum(counts.values()))
@@ -251,13 +265,21 @@ def features_of(
         n_texts,
         *(own.max(axis=1) for own in words),
     ]
-    return Features(
+    features = Features(
         np.stack(candidates, axis=-1).astype(np.float32),
         np.array(of_mentions, dtype=np.float32).T.copy(),
         there,
         labels,
         [[entities[n].types if n >= 0 else () for n in row] for row in numbers.tolist()],
     )
+    names = [
+        [entities[n].names[place] if n >= 0 else "" for n, place in zip(*rows)]
+        for rows in zip(numbers.tolist(), nearest.tolist())
+    ]
+    counts = np.array([len(owners[mention.surface]) for mention in mentions])[:, None]
+    said = np.rint(elsewhere * _ELSEWHERE).astype(int)
+    counts = np.broadcast_to(counts, numbers.shape)
+    return features, Evidence(names, like, exact, counts, *texts, said)
 
 
 def _told_elsewhere(

@@ -29,7 +29,7 @@ Tokens = tuple[np.ndarray, np.ndarray]  # those of texts as numbers, and where e
 
 def trigram_likeness(
     surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Dice's coefficient of each mention and the most similar name of a candidate, and its first name.
 
     Args:
@@ -38,7 +38,8 @@ def trigram_likeness(
         entities: The candidates by their numbers, ascending.
 
     Returns:
-        Two arrays [n, k], from 0 to 1.
+        Two arrays [n, k], from 0 to 1; and int64 [n, k], the place of the most similar name among those
+        of the candidate, the first of several.
     """
     names = [entity.names for entity in entities.values()]
     of_names = _trigrams([name for own in names for name in own])
@@ -46,7 +47,10 @@ def trigram_likeness(
     own, weights = _trigrams(surfaces), np.ones(_CODES)
     pairs = _compared(surfaces, numbers, entities, counts, of_names, own, weights)
     dice = np.minimum(2 * pairs.shared / (pairs.of_name + pairs.of_mention), 1.0)
-    return pairs.filled(pairs.most(dice)), pairs.filled(dice[pairs.starts])
+    best = pairs.most(dice)
+    is_best = np.flatnonzero(dice == np.repeat(best, np.diff(pairs.starts, append=len(dice))))
+    first = is_best[np.searchsorted(is_best, pairs.starts)] - pairs.starts
+    return pairs.filled(best), pairs.filled(dice[pairs.starts]), pairs.filled(first).astype(int)
 
 
 def word_likeness(

@@ -24,12 +24,17 @@ _NOTHING = SearchFilter(ids=("",))
 
 
 _REMEMBERED = 10_000  # words that are known to be a name or none
+# The attribute of a listener that has the recogniser it listens to.
+RECOGNISER = "recogniser"
 
 
 def read_documents(
     retriever: Model, docs: Sequence[Doc], is_train: bool = False
 ) -> tuple[list[DocumentContext], Callable[[], object]]:
     """The contexts of docs, with the states of their tokens if the retriever listens.
+
+    A doc that a "kb_ner" should have read and has not, such as one of given mentions alone, is read by
+    it now, unless it is for training. Neither mentions nor ``doc.tensor`` change by that.
 
     Returns:
         The contexts, and for training a function to call once when the gradients of their states
@@ -43,15 +48,30 @@ def read_documents(
     if tok2vec is None:
         return [DocumentContext() for _ in docs], lambda: None
     all_states, backprop = tok2vec(list(docs), is_train)
-    contexts = []
-    for doc, states in zip(docs, all_states):
-        values = np.ascontiguousarray(tok2vec.ops.to_numpy(states), dtype=np.float32)
-        if not values.any() and doc.text.strip():  # blanks have no states
+    read = [
+        np.ascontiguousarray(tok2vec.ops.to_numpy(states), dtype=np.float32)
+        for states in all_states
+    ]
+    width = tok2vec.maybe_get_dim("nO")  # a tensor of another width is another component's
+    unread = [
+        place
+        for place, (doc, states) in enumerate(zip(docs, read))
+        if doc.text.strip() and (not states.any() or width not in (None, states.shape[1]))
+    ]
+    if unread:  # blanks have no states
+        recogniser = tok2vec.attrs.get(RECOGNISER)
+        if recogniser is None or is_train:
             raise PelError(
                 "the linker shares what another component reads, which has not read this doc",
-                "run the pipeline with it, and when training freeze it only as one of the "
-                "annotating_components",
+                "run the pipeline with it; in a pipeline without it, open the linker by its path: "
+                'nlp.add_pipe("proxy_linker", config={"path": PIPELINE}); when training, freeze it '
+                "only as one of the annotating_components",
             )
+        now = recogniser.token_states([docs[place] for place in unread])
+        for place, states in zip(unread, now):
+            read[place] = states
+    contexts = []
+    for doc, values in zip(docs, read):
         offsets = token_offsets(doc, PlainText(doc.text))
         contexts.append(DocumentContext(values, offsets, np.zeros_like(values)))
 
@@ -138,9 +158,11 @@ class NameTest(dict[str, bool]):
     def __missing__(self, words: str) -> bool:
         if len(self) > _REMEMBERED:
             self.clear()
-        forms = {words, words.removesuffix("s")}
-        self[words] = any(self.is_wanted[self.kb.numbers_named(form)].any() for form in forms)
-        return self[words]
+        found = (self.kb.numbers_named(form) for form in {words, words.removesuffix("s")})
+        # If the KB was refreshed meanwhile, it has entities that are not known here.
+        known = (numbers[numbers < len(self.is_wanted)] for numbers in found)
+        self[words] = is_name = any(self.is_wanted[numbers].any() for numbers in known)
+        return is_name  # another thread may have cleared the words
 
 
 def with_parts(doc: Doc, text: PlainText, spans: Iterable[Span], names: NameTest) -> list[Span]:

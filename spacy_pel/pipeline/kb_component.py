@@ -9,6 +9,8 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from threading import RLock
+from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 import srsly
@@ -39,8 +41,32 @@ class SavedFile(NamedTuple):
     optional: bool = False  # whether it may be missing; else that is an error
 
 
+class BuildLock:
+    """A reentrant lock for what is made once. A copy of its owner has a lock of its own."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BuildLock, ()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+
 class KBComponent:
     """A component with a knowledge base, which is opened when it is first needed.
+
+    Several threads may use it at a time. Each reads one KB from the beginning of a call to its end,
+    also if another thread sets or refreshes the KB meanwhile.
 
     It is saved as some files in a folder, or as the same in one string of bytes. As a base class it
     stands before spaCy's own, whose saving it replaces. In its methods ``exclude`` has the names of
@@ -63,35 +89,60 @@ class KBComponent:
         self.kb_path = str(Path(configured).absolute()) if configured else None
         self._opened_kb: KnowledgeBase | None = None
         self._made_of_kb: tuple[object, Any] = (None, None)
+        self._building = BuildLock()
 
     @property
     def kb(self) -> KnowledgeBase:
         """The knowledge base, opened; PelError if there is none."""
-        if self._opened_kb is None:
-            if self.kb_path is None:
-                raise PelError(
-                    f'"{self.name}" has no knowledge base',
-                    f'build one with "python -m spacy pel kb '
-                    f'build SOURCE KB" and give its folder: nlp.add_pipe("{self.factory}", '
-                    'config={"kb": "KB"}) or the component\'s set_kb("KB")',
-                )
-            self._opened_kb = KnowledgeBase.open(Path(self.kb_path))
-        return self._opened_kb
+        with self._building:
+            if self._opened_kb is None:
+                if self.kb_path is None:
+                    raise PelError(
+                        f'"{self.name}" has no knowledge base',
+                        f'build one with "python -m spacy pel kb '
+                        f'build SOURCE KB" and give its folder: nlp.add_pipe("{self.factory}", '
+                        'config={"kb": "KB"}) or the component\'s set_kb("KB")',
+                    )
+                self._opened_kb = KnowledgeBase.open(Path(self.kb_path))
+            return self._opened_kb
 
     def set_kb(self, path: str | os.PathLike) -> None:
         """Use the KB of another folder from now on; PelError if there is none in it."""
-        self._opened_kb = KnowledgeBase.open(Path(path))
-        self.kb_path = str(Path(path).absolute())
+        self.use_kb(KnowledgeBase.open(Path(path)))
 
     def use_kb(self, kb: KnowledgeBase) -> None:
         """Use a knowledge base that is open."""
-        self.kb_path, self._opened_kb = str(kb.path), kb
+        with self._building:
+            self.kb_path, self._opened_kb = str(kb.path), kb
 
-    def made_of_kb(self, make: Callable[[], T]) -> T:
-        """What is made of the KB: at the first call, and when it is another KB or was refreshed."""
-        if self._made_of_kb[0] is not self.kb.settings:
-            self._made_of_kb = self.kb.settings, make()
-        return self._made_of_kb[1]
+    def read_kb(self, read: Callable[[KnowledgeBase], T]) -> T:
+        """Return what a function reads of the KB.
+
+        The function is called again if another thread refreshed the KB meanwhile: it may have read
+        some of the KB before and some after that.
+        """
+        while True:
+            kb = self.kb
+            settings = kb.settings
+            try:
+                found = read(kb)
+            except Exception:
+                if kb.settings is settings:
+                    raise
+            else:
+                if kb.settings is settings:
+                    return found
+
+    def made_of_kb(self, make: Callable[[KnowledgeBase], T]) -> T:
+        """Return what is made of the KB: at the first call, and when it is another KB or was refreshed.
+
+        One thread makes it, and the others wait.
+        """
+        with self._building:
+            if self._made_of_kb[0] is not self.kb.settings:
+                self._made_of_kb = self.read_kb(lambda kb: (kb.settings, make(kb)))
+            made: T = self._made_of_kb[1]
+            return made
 
     def saved_files(self) -> dict[str, SavedFile]:
         """The files of the component, by their names in its folder. They are loaded in this order."""

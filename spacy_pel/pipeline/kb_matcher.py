@@ -9,6 +9,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans, minibatch
 
 from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import NameFinder
 from ..kb.pieces import Pieces
 from ..kb.records.entity import Entity
@@ -90,14 +91,14 @@ class KBMatcher(KBComponent, Pipe):
             What finds the names, what is one, and the owners of those found last.
         """
 
-        def make() -> tuple[NameFinder, NameTest, dict[str, Entity | None]]:
-            numbers = self.kb.numbers()
-            entities = None if self.types is None else self.kb.of_types(*self.types)
+        def make(kb: KnowledgeBase) -> tuple[NameFinder, NameTest, dict[str, Entity | None]]:
+            numbers = kb.numbers()
+            entities = None if self.types is None else kb.of_types(*self.types)
             is_wanted = np.zeros(numbers.max(initial=-1) + 1, dtype=bool)
             is_wanted[numbers if entities is None else entities] = True
             choice = {"min_length": self.min_length, "stop_words": self.stop_words}
-            finder = self.kb.name_finder(progress, entities=entities, **choice)
-            return finder, NameTest(self.kb, is_wanted), {}
+            finder = kb.name_finder(progress, entities=entities, **choice)
+            return finder, NameTest(kb, is_wanted), {}
 
         return self.made_of_kb(make)
 
@@ -124,6 +125,15 @@ class KBMatcher(KBComponent, Pipe):
                 yield from docs
 
     def _mark(self, docs: Sequence[Doc]) -> None:
+        found = self.read_kb(lambda _: self._found(docs))
+        for doc, spans in zip(docs, found):
+            if self.spans_key:
+                doc.spans[self.spans_key] = spans
+            else:
+                add_ents(doc, spans)
+
+    def _found(self, docs: Sequence[Doc]) -> list[list[Span]]:
+        """The names in each doc."""
         texts = [PlainText(doc.text) for doc in docs]
         pieces = Pieces([text.text for text in texts])
         finder, names, owners = self.read_names()
@@ -134,47 +144,48 @@ class KBMatcher(KBComponent, Pipe):
             span = span_of(docs[text], texts[text], start, end, whole=True)
             if span is not None:
                 found[text].append(span)
-        for doc, text, spans in zip(docs, texts, found):
-            spans = with_parts(doc, text, spans if self.nested else filter_spans(spans), names)
-            spans = [self._with_owner(span, owners) for span in spans]
-            spans = list(self._without_others(spans)) if self.nested else spans
-            if self.spans_key:
-                doc.spans[self.spans_key] = spans
-            else:
-                add_ents(doc, spans)
+        for number, (doc, text) in enumerate(zip(docs, texts)):
+            spans = found[number] if self.nested else filter_spans(found[number])
+            spans = with_parts(doc, text, spans, names)
+            spans = [self._with_owner(span, names.kb, owners) for span in spans]
+            found[number] = list(_without_others(spans, names.kb)) if self.nested else spans
+        return found
 
-    def _without_others(self, spans: Sequence[Span]) -> Iterator[Span]:
-        """The spans, from the left, but those inside one whose entity is not below theirs.
-
-        Curators mark the colitis in "ulcerative colitis", but no nevus in "basal cell nevus", a carcinoma.
-        """
-        begun: list[Span] = []
-        for span in spans:
-            begun = [other for other in begun if other.end > span.start]
-            if all(self._is_above(span, other) for other in begun if other.end >= span.end):
-                yield span
-            begun.append(span)
-
-    def _is_above(self, span: Span, other: Span) -> bool:
-        """Whether its entity is above the other's, or the same. It is if the KB cannot tell."""
-        reached = [other.kb_id_]
-        for id in reached:
-            parents = self.kb[id].parents if id in self.kb else ()
-            reached += [parent for parent in parents if parent not in reached]
-        return span.kb_id_ in reached or not span.kb_id_ or len(reached) == 1
-
-    def _with_owner(self, span: Span, owners: dict[str, Entity | None]) -> Span:
+    def _with_owner(self, span: Span, kb: KnowledgeBase, owners: dict[str, Entity | None]) -> Span:
         """The span with its label, and the id of the entity that alone has its name."""
         words = span._.read_as or span.text
-        if words not in owners:
+        try:
+            owner = owners[words]
+        except KeyError:  # asked so, because another thread may clear them
             if len(owners) >= _REMEMBERED:
                 owners.clear()
-            number = sole_owner(self.kb, words)
-            owners[words] = None if number is None else self.kb.entities([number])[0]
-        owner = owners[words]
+            number = sole_owner(kb, words)
+            owners[words] = owner = None if number is None else kb.entities([number])[0]
         label = self.label or (owner.types[0] if owner and owner.types else ANY)
         id = owner.concept_id if owner else ""
         return Span(span.doc, span.start, span.end, label=label, kb_id=id)
+
+
+def _without_others(spans: Sequence[Span], kb: KnowledgeBase) -> Iterator[Span]:
+    """The spans, from the left, but those inside one whose entity is not below theirs.
+
+    Curators mark the colitis in "ulcerative colitis", but no nevus in "basal cell nevus", a carcinoma.
+    """
+    begun: list[Span] = []
+    for span in spans:
+        begun = [other for other in begun if other.end > span.start]
+        if all(_is_above(span, other, kb) for other in begun if other.end >= span.end):
+            yield span
+        begun.append(span)
+
+
+def _is_above(span: Span, other: Span, kb: KnowledgeBase) -> bool:
+    """Whether its entity is above the other's, or the same. It is if the KB cannot tell."""
+    reached = [other.kb_id_]
+    for id in reached:
+        parents = kb[id].parents if id in kb else ()
+        reached += [parent for parent in parents if parent not in reached]
+    return span.kb_id_ in reached or not span.kb_id_ or len(reached) == 1
 
 
 make_kb_matcher = Language.factory(

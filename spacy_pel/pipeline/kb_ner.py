@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from spacy.util import filter_spans
 from thinc.api import Config, Model, Optimizer
 
 from ..errors import PelError
+from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import FoundNames, NameFinder
 from ..kb.pieces import Pieces
 from ..kb.records.plain_text import PlainText
@@ -32,7 +33,15 @@ from ..text.abbreviations import defined_acronyms, places_of
 from ..text.token_inputs import EncoderInputs
 from ..text.word_inputs import WordReader
 from ..training.optimizer import apply_gradients
-from .doc_mentions import NameTest, plain_offsets, span_of, text_of, token_offsets, with_parts
+from .doc_mentions import (
+    RECOGNISER,
+    NameTest,
+    plain_offsets,
+    span_of,
+    text_of,
+    token_offsets,
+    with_parts,
+)
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .runtime import Runtime
 
@@ -127,6 +136,10 @@ class KBRecogniser(KBComponent, Tok2Vec):
         """The labels of mentions."""
         return tuple(self.model.attrs["labels"])
 
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """As spaCy's. With the runtime "exact" each doc is computed by itself."""
+        return super().pipe(stream, batch_size=self.runtime.batch_size(batch_size))
+
     def predict(self, docs: Iterable[Doc]) -> Found:
         """Find the mentions of docs: start and end in the plain text, and the number of the label.
 
@@ -139,6 +152,11 @@ class KBRecogniser(KBComponent, Tok2Vec):
                 "train it with spacy train, or load a pipeline that has it",
             )
         docs = list(docs)
+        if unknown := sorted(set(self.only or ()) - set(self.labels)):
+            raise PelError(
+                f'"only" of "{self.name}" has the label "{unknown[0]}", which it does not mark',
+                f"choose of its labels: {', '.join(self.labels)}",
+            )
         texts = [text_of(doc, self.kb.acronyms) for doc in docs]
         words, sure, scores, states = self._outputs(texts)
         marked = np.array([self.only is None or label in self.only for label in self.labels])
@@ -187,6 +205,11 @@ class KBRecogniser(KBComponent, Tok2Vec):
             add_ents(doc, with_parts(doc, text, filter_spans(spans), names))
         for doc, states in zip(docs, found.states or ()):
             doc.tensor = states
+
+    def add_listener(self, listener: Tok2VecListener, component_name: str) -> None:
+        """As spaCy's. The listener keeps this component, to have it read docs that it has not read."""
+        super().add_listener(listener, component_name)
+        listener.attrs[RECOGNISER] = self
 
     def initialize(
         self,
@@ -340,11 +363,11 @@ class KBRecogniser(KBComponent, Tok2Vec):
                     sure[text].append((int(start), int(end), int(own.argmax())))
         return *reader.inputs(pieces, features.reshape(len(features), -1)), sure
 
-    def _tools(self) -> tuple[NameFinder, np.ndarray, WordReader, NameTest]:
+    def _tools(self, kb: KnowledgeBase) -> tuple[NameFinder, np.ndarray, WordReader, NameTest]:
         """What finds names, the labels and hints of entities, bool [entities, labels + hints], what reads words, what is a name."""
         columns = [*self.labels, *self.hints]
-        groups = np.zeros((self.kb.numbers().max(initial=-1) + 1, len(columns)), dtype=bool)
-        of_kb = self.kb.semantic_types
+        groups = np.zeros((kb.numbers().max(initial=-1) + 1, len(columns)), dtype=bool)
+        of_kb = kb.semantic_types
         known = {
             group: [name for name in types if types_meant(name, of_kb)]
             for group, types in (self.types | self.hints).items()
@@ -353,12 +376,12 @@ class KBRecogniser(KBComponent, Tok2Vec):
         for group, types in {} if is_other else known.items():
             if types or group in self.types:
                 chosen = types or self.types[group]  # which the KB refuses
-                groups[self.kb.of_types(*chosen), columns.index(group)] = True
+                groups[kb.of_types(*chosen), columns.index(group)] = True
         encoder = encoder_of(self.model)
         length = min(self.model.attrs["length"], encoder.position_limit)
         reader = WordReader(encoder.tokenizer, length)
-        finder = self.kb.name_finder(stop_words=self.stop_words)
-        return finder, groups, reader, NameTest(self.kb, groups[:, : len(self.labels)])
+        finder = kb.name_finder(stop_words=self.stop_words)
+        return finder, groups, reader, NameTest(kb, groups[:, : len(self.labels)])
 
 
 def with_definitions(texts: Sequence[str], pieces: Pieces, names: FoundNames) -> FoundNames:

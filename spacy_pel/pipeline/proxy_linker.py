@@ -3,10 +3,10 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.language import Language
@@ -40,6 +40,7 @@ from ..models.architectures.crossencoder import CrossEncoder
 from ..models.losses import MentionPairLoss, ScoreLoss
 from ..spans import mention_spans
 from ..text.entity_texts import ROW_KINDS
+from ..text.mention_inputs import DocumentContext
 from ..training.arborescence import Arborescence
 from ..training.mention_views import MaskAndReplace
 from ..training.negatives import Sampler
@@ -48,8 +49,8 @@ from ..training.pool import NegativePool
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from . import training_session as learning
-from .annotations import answers, write_answers
-from .doc_mentions import mentions_in_context, read_documents, search_filters
+from .annotations import Answer, answers, write_answers
+from .doc_mentions import RECOGNISER, mentions_in_context, read_documents, search_filters
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .kb_ner import OwnReader, packed_reader, reader_beside, unpacked_reader
@@ -67,6 +68,14 @@ SCISPACYS = {
     "k": 'scispaCy looks up this number of names for a mention; here "candidates" is the number of '
     "entities that a mention keeps",
 }
+
+
+class Linked(NamedTuple):
+    """What the linker says of documents with mentions."""
+
+    spans: list[list[Span]]  # the mentions of each
+    links: Links  # of all mentions
+    answers: list[Answer]  # what is to be written on each mention
 
 
 class ProxyLinker(KBComponent, TrainablePipe):
@@ -202,9 +211,14 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self._path = path
         self._fitting_kb: str | None = None  # the fingerprint of the KB that was checked
         self._warned_of: set[tuple[str, str]] = set()  # what was fitted on, and labels
-        # If there is none, this may be a saved pipeline, which loads weights of its own next.
-        if path is not None and pipeline_folder(path) is not None:
+        self._known_labels: set[str] = set()  # those of ``label_types`` that were checked
+        self._checked = ""  # the KB and the settings that were compared with it
+        # A saved pipeline loads weights and a KB of its own next: its config may name some that are gone.
+        is_saved = name in nlp._meta.get("components", ())
+        if path is not None and not (is_saved and pipeline_folder(path) is None):
             self.open(path)
+            if kb is not None and not is_saved:
+                KnowledgeBase.open(kb).close()  # it will be opened when it is needed
 
     nil_threshold = fitted_value("nil_threshold")
     ranking = fitted_value("ranking")
@@ -235,11 +249,12 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
     # Linking
 
-    def predict(self, docs: Iterable[Doc]) -> tuple[list[list[Span]], Links] | None:
-        """Link the mentions of docs; changes nothing on the docs.
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """As spaCy's. With the runtime "exact" each doc is computed by itself."""
+        return super().pipe(stream, batch_size=self.runtime.batch_size(batch_size))
 
-        Returns:
-            The mentions of each doc, and the results for all of them; None if there is no mention.
+    def predict(self, docs: Iterable[Doc]) -> Linked | None:
+        """Link the mentions of docs, and change nothing on the docs; None if there is no mention.
 
         Raises:
             PelError: There is no KB, or there are no weights, or they do not fit.
@@ -248,8 +263,57 @@ class ProxyLinker(KBComponent, TrainablePipe):
         spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
-        retriever, index = self.retriever, self.index
+        with self._building:  # else each thread would make the retriever at the first doc
+            self.retriever, self.index
+        self._check_labels({span.label_ for own in spans for span in own})
         documents, _ = read_documents(self.model, docs)
+
+        def linked(kb: KnowledgeBase) -> Linked:
+            self._check_choices(kb)
+            links = self._links(docs, spans, documents, kb)
+            return Linked(spans, links, list(answers(links, kb, self)))
+
+        return self.read_kb(linked)
+
+    def _check_choices(self, kb: KnowledgeBase) -> None:
+        """PelError if the KB lacks a type, source or vocabulary of the settings; once for each KB."""
+        types = (self.types, *(self.label_types or {}).values())
+        chosen = repr((kb.settings["checksum"], types, self.sources, self.xrefs))
+        if self._checked == chosen:
+            return
+        for own in types:
+            kb.of_types(*(own or ()))
+        kb.of_sources(*(self.sources or ()))
+        kb.check_vocabularies(self.xrefs or ())
+        self._checked = chosen
+
+    def _check_labels(self, labels: set[str]) -> None:
+        """Warn, once for each, of labels of ``label_types`` that no mention can have.
+
+        They are not those of the first mentions, nor those of the recogniser that the linker listens to.
+        """
+        asked = set(self.label_types or ()) - self._known_labels
+        if not asked:
+            return
+        tok2vec = self.model.maybe_get_ref("tok2vec")
+        recogniser = tok2vec and tok2vec.attrs.get(RECOGNISER)
+        known = labels.union(recogniser.labels if recogniser else ())
+        self._known_labels |= asked
+        if unknown := sorted(asked - known):
+            logger.warning(
+                '%s: "label_types" names %s, but the labels of mentions are %s: types are not '
+                "limited for a label that is not named exactly so",
+                *(self.name, *(", ".join(map(repr, names)) for names in (unknown, sorted(known)))),
+            )
+
+    def _links(
+        self,
+        docs: Sequence[Doc],
+        spans: Sequence[Sequence[Span]],
+        documents: Sequence[DocumentContext],
+        kb: KnowledgeBase,
+    ) -> Links:
+        """What linking to a KB says of all mentions."""
         mentions = [
             mention
             for each in zip(docs, spans, documents)
@@ -266,32 +330,28 @@ class ProxyLinker(KBComponent, TrainablePipe):
             keys = zip(owners, words, filters or repeat(None))
             more["groups"] = np.array([groups.setdefault(key, len(groups)) for key in keys])
         if self.reranked:
-            more["reranking"] = Reranking(self.reranker, self.kb, self.reranked)
+            more["reranking"] = Reranking(self.reranker, kb, self.reranked)
         towers: list[Tower] = []
         # In a training session weights change, and only torch follows them. Evaluations show what
         # the encoder has learnt, not what names know.
         if self.trainer is None:
             towers = self.towers
-            more["sure"] = Sure(self.kb, self.sure_probability, self.least_probability)
-            more["known"] = self.kb.mentions if self.kb.settings["mentions"] else None
+            more["sure"] = Sure(kb, self.sure_probability, self.least_probability)
+            more["known"] = kb.mentions if kb.settings["mentions"] else None
             # What was fitted goes before the default. A reranker decides by itself.
             if ranking := self.fitting(self.ranking):
-                more["ordering"] = partial(ranking.ordered, self.kb, labels)
+                more["ordering"] = partial(ranking.ordered, kb, labels)
             elif self.sole_owners_first and not self.reranked:
-                more["ordering"] = partial(sole_owners_first, self.kb)
+                more["ordering"] = partial(sole_owners_first, kb)
+        more["nil_threshold"] = self.fitted.nil_threshold
         with self.runtime.computes(towers):
-            threshold = self.fitted.nil_threshold
-            return spans, link(
-                retriever, index, mentions, self.candidates, nil_threshold=threshold, **more
-            )
+            return link(self.retriever, self._index(kb), mentions, self.candidates, **more)
 
-    def set_annotations(
-        self, docs: Iterable[Doc], linked: tuple[list[list[Span]], Links] | None
-    ) -> None:
+    def set_annotations(self, docs: Iterable[Doc], linked: Linked | None) -> None:
         """Write ids, scores, probabilities and candidates on the mentions that ``predict`` linked."""
         if linked is None:
             return
-        spans, links = linked
+        spans = linked.spans
         if ranking := self.fitting(self.ranking):
             # Warn, once for each label, if the probabilities were fitted on other labels alone.
             known = {label.casefold() for label in ranking.labels}
@@ -306,7 +366,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
                     "pel calibrate PIPELINE DEV",
                     *(self.name, ranking.fitted_on, ", ".join(repr(label) for _, label in new)),
                 )
-        write_answers(docs, spans, answers(links, self.kb, self), self.spans_key, self.overwrite)
+        write_answers(docs, spans, iter(linked.answers), self.spans_key, self.overwrite)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """What the scorer says of linked docs (``scorer.linking_scores``); nothing without one."""
@@ -319,9 +379,11 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
         PelError: the KB has no vectors, or those of another encoder.
         """
+        return self._index(self.kb)
+
+    def _index(self, kb: KnowledgeBase) -> KnowledgeBase | NegativePool:
         if isinstance(self.trainer, RetrieverTrainer) and self.trainer.pool.searched:
             return self.trainer.pool
-        kb = self.kb
         if self._fitting_kb != kb.fingerprint:
             kb.check_fingerprint(self.retriever.entity_fingerprint())
             if kb.mentions:

@@ -30,11 +30,11 @@ class Runtime:
     process, and again if the weights change. It is not copied or pickled.
 
     Args:
-        name: "torch", "onnx" or "onnx-int8".
+        name: "torch", "exact", "onnx" or "onnx-int8". "exact" is torch with each document by itself.
     """
 
     def __init__(self, name: str):
-        check_choice("runtime", name, "torch", "onnx", "onnx-int8")
+        check_choice("runtime", name, "torch", "exact", "onnx", "onnx-int8")
         self.name = name
         # By process and encoder. A forked process must neither use nor free the sessions of its
         # parent: they wait for threads that the fork does not have.
@@ -44,13 +44,20 @@ class Runtime:
     def __reduce__(self):
         return Runtime, (self.name,)
 
+    def batch_size(self, given: int) -> int:
+        """How many documents are computed together, where ``given`` are asked for.
+
+        The last digits of a vector depend on what else is in its pass.
+        """
+        return 1 if self.name == "exact" else given
+
     @contextmanager
     def computes(self, towers: Iterable[Tower]) -> Iterator[None]:
         """Within the block, this runtime computes the states of those towers that have a BERT."""
         if multiprocessing.parent_process() is not None:
             _use_one_thread()
         encoders = [e for e in map(encoder_of, towers) if isinstance(e, BertEncoder)]
-        if self.name == "torch" or not encoders:
+        if self.name in ("torch", "exact") or not encoders:
             yield
             return
         try:

@@ -101,6 +101,8 @@ class Candidate(BaseModel):
     rerank_score: float | None = Field(None, description="null if the reranker did not read it")
     probability: float | None = Field(None, description="That it is right, of the first 8")
     as_in: str | None = Field(None, description="The learnt mention that is nearest, in its text")
+    matched_name: str | None = Field(None, description="Its name most similar to the mention")
+    why: str | None = Field(None, description="What the decision rests on, of the first 8")
 
 
 class LinkedMention(BaseModel):

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -17,6 +18,7 @@ MENTION_START, MENTION_END = "[Ms]", "[Me]"
 # The most tokens of a pass over texts where each core has passes of its own. The last bits of a vector
 # depend on what else is in its pass, so it is the same for any number of threads.
 CORE_TOKENS = 1024
+_FLAGGING = Lock()
 
 
 class TokenizedText(NamedTuple):
@@ -30,8 +32,11 @@ class WordPieces:
     """A BERT tokenizer, and the ids of its special tokens, [Ms] and [Me] too; PelError if it lacks one."""
 
     def __init__(self, tokenizer: Tokenizer):
-        # "[Me]" in a text (a methyl group, say) is no marker.
-        tokenizer.encode_special_tokens = True
+        # "[Me]" in a text (a methyl group, say) is no marker. Several readers may share a tokenizer,
+        # and it refuses changes while another thread tokenizes. So the flag is set once.
+        with _FLAGGING:
+            if not tokenizer.encode_special_tokens:
+                tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         ids = {t: tokenizer.token_to_id(t) for t in (CLS, SEP, PAD, MENTION_START, MENTION_END)}
         for token, id in ids.items():
@@ -42,6 +47,9 @@ class WordPieces:
         self.unknown = tokenizer.token_to_id(UNK)
         mask = tokenizer.token_to_id(MASK)
         self.mask = self.unknown if mask is None else mask  # an encoder from scratch has none
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WordPieces, (self._tokenizer,)  # a pickled tokenizer loses the flag
 
     def tokenize(self, texts: Iterable[str]) -> Iterator[list[int]]:
         """The token ids of each text, without special tokens."""

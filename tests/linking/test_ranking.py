@@ -98,7 +98,7 @@ def test_missing_candidates_have_no_chance(whole_kb: KnowledgeBase) -> None:
     numbers[0, 0], scores[0, 0] = 3, 0.5
     given = Candidates(numbers, scores)
     found = Found(mentions_in(None)[:2], given)
-    order, chances, in_kb = ranking_by_score(4.0, 2.0).ordered(whole_kb, "AA", found)
+    order, chances, in_kb, _ = ranking_by_score(4.0, 2.0).ordered(whole_kb, "AA", found)
     assert order[0, 0] == 0 and np.nansum(chances[1]) == 0
     assert in_kb.tolist() == pytest.approx([0.5, 0.0])  # 4 * 0.5 against 2
 
@@ -148,3 +148,24 @@ def test_a_ranking_is_plain_data(whole_kb: KnowledgeBase) -> None:
     found_by = Found(mentions_in(None), found())
     widths = [features_of(whole_kb, LABELS, found_by, w).candidates.shape[2] for w in (False, True)]
     assert widths == [N_CANDIDATE - 9, N_CANDIDATE - 1]
+
+
+def test_what_a_decision_rests_on_is_what_the_ranking_compares(whole_kb: KnowledgeBase) -> None:
+    """The evidence of each candidate, also in its new order, against plain Python."""
+    given = Found(mentions_in(DocumentContext()), found())
+    ordered = ranking_by_score(-4.0, 2.0).ordered(whole_kb, LABELS, given)  # the worst score first
+    order = ordered.order[:, :N]
+    assert not np.array_equal(order, np.sort(order))
+    numbers = np.take_along_axis(given.candidates.numbers, order, axis=1)
+    evidence = ordered.evidence
+    for i, surface in enumerate(map(str.lower, SURFACES)):
+        owners = sum(surface in map(str.lower, entity.names) for entity in ENTITIES)
+        for j, number in enumerate(numbers[i].tolist()):
+            names = ENTITIES[number].names
+            likeness = [dice(surface, name) for name in names]
+            assert evidence.names[i][j] == names[int(np.argmax(likeness))]
+            assert evidence.likeness[i, j] == pytest.approx(max(likeness), abs=1e-6)
+            if surface in ("ms", "ra", "nothing"):
+                assert evidence.exact[i, j] == (surface in map(str.lower, names))
+                assert evidence.owners[i, j] == owners
+    assert not evidence.texts.any() and not evidence.all_texts.any()

@@ -14,6 +14,7 @@ from spacy.tokens import Doc, Span
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking.link import Links
+from spacy_pel.linking.ordering import Evidence
 from spacy_pel.pipeline.annotations import answers, install_extensions, offered
 from spacy_pel.pipeline.factory import DEFAULTS
 
@@ -43,6 +44,39 @@ def test_types_and_codes_are_those_of_the_entity_that_is_named(tmp_path: Path) -
         ("C2", [], ["R51"], ["2506"]),
         ("NIL", [], [], []),
         ("", [], [], []),
+    ]
+
+
+def test_why_says_what_the_ranking_compares(tmp_path: Path) -> None:
+    kb = build_kb([Entity(f"C{i}", f"name {i}") for i in range(3)], tmp_path / "kb")
+    numbers, scores = np.array([[1, 0, 2], [2, 0, -1]]), np.array([[0.9, 0.5, 0.123], [0.5, 0, 0]])
+    evidence = Evidence(
+        [["name 1", "name 0"], ["name 2", "name 0"]],
+        np.array([[1.0, 0.5], [0.255, 0.0]]),
+        np.array([[True, False], [True, False]]),
+        np.array([[1, 1], [3, 3]]),
+        np.array([[0, 0], [12, 0]]),
+        np.array([[0, 0], [30, 30]]),
+        np.array([[0, 1], [2, 0]]),
+    )
+    nil = np.zeros(2, dtype=bool)
+    links = Links(numbers, scores, nil, None, chances=scores, evidence=evidence)
+    columns = [answer["kb_candidate_columns"] for answer in answers(links, kb, asked())]
+    assert [each["matched_name"] for each in columns] == [
+        ["name 1", "name 0", None],
+        ["name 2", "name 0"],
+    ]
+    assert [each["why"] for each in columns] == [
+        [
+            "exact name; score 0.90",
+            "name 50% alike; score 0.50; meant by 1 other mention here",
+            None,
+        ],
+        [
+            "exact name, shared by 3 entities; score 0.50; defined so in 12 of 30 texts; meant by 2 "
+            "other mentions here",
+            "name 0% alike; score 0.00; defined so in 0 of 30 texts",
+        ],
     ]
 
 

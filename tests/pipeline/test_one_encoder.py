@@ -9,11 +9,13 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from spacy_pel.errors import PelError
 from spacy_pel.pipeline.doc_mentions import mentions_in_context, read_documents
 from spacy_pel.pipeline.pipelines import read_by_upstream
 from spacy_pel.text.entity_texts import EntityText
 from spacy_pel.training.optimizer import AdamW
 
+from ..conftest import with_mentions
 from .conftest import CONFIG, TRAIN, embedded, examples, mentions_of, results
 from .test_linker_that_listens import pipeline, weights
 
@@ -86,6 +88,47 @@ def test_the_words_alone_can_be_added(nlp: Language, monkeypatch) -> None:
 
 def best(docs) -> list:
     return [each[:2] for each in results(docs)]
+
+
+def given(nlp: Language, spans_key: str | None = None) -> list[Doc]:
+    """Docs of given mentions alone, without labels that the recogniser gives."""
+    return [
+        with_mentions(nlp, text, dict.fromkeys(mentions, ""), spans_key) for text, mentions in TRAIN
+    ]
+
+
+def test_given_mentions_are_linked_alone(nlp: Language, folder: Path) -> None:
+    """On docs that nothing has read, as if the recogniser had; the mentions stay those given."""
+    linker = nlp.get_pipe("proxy_linker")
+    read = list(read_by_upstream(nlp, "proxy_linker", given(nlp)))
+    places = [[ent.start for ent in doc.ents] for doc in given(nlp)]
+    for link in (lambda docs: list(map(linker, docs)), lambda docs: list(linker.pipe(docs))):
+        docs = link(given(nlp))
+        assert results(docs) == results(link([doc.copy() for doc in read]))
+        assert [[ent.start for ent in doc.ents] for doc in docs] == places
+        assert not any(doc.tensor.size for doc in docs)
+    other = [doc.copy() for doc in given(nlp)]
+    for doc in other:  # another pipeline has read it
+        doc.tensor = np.ones((len(doc), 7), dtype=np.float32)
+    assert results(linker.pipe(other)) == results(docs)
+    with nlp.select_pipes(enable=["proxy_linker"]):
+        assert results(nlp.pipe(given(nlp))) == results(docs)
+    without = spacy.load(folder, disable=["kb_ner"])
+    assert results(without.pipe(given(without))) == results(docs)
+    sourced = spacy.blank("en")
+    sourced.add_pipe("proxy_linker", source=nlp)
+    assert results(sourced.pipe(given(sourced))) == results(docs)
+    in_group = spacy.load(folder, config={"components.proxy_linker.spans_key": "sc"})
+    groups = list(in_group.get_pipe("proxy_linker").pipe(given(in_group, "sc")))
+    spans = [span for doc in groups for span in doc.spans["sc"]]
+    assert [s.kb_id_ for s in spans] == [e.kb_id_ for doc in docs for e in doc.ents]
+    assert not any(doc.ents for doc in groups)
+
+
+def test_a_linker_whose_recogniser_is_gone_names_the_remedy(folder: Path) -> None:
+    nlp = spacy.load(folder, exclude=["kb_ner"])
+    with pytest.raises(PelError, match='config={"path": PIPELINE}'):
+        list(nlp.pipe(given(nlp)))
 
 
 def test_another_pipeline_takes_the_linker_with_a_copy(

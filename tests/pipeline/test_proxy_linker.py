@@ -1,5 +1,6 @@
 """The component in use: its config, what it needs, and what it writes on a Doc."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,50 @@ def test_a_setting_of_the_config_is_an_attribute_and_is_saved(tmp_path) -> None:
 def test_a_wrong_type_or_an_unknown_key_or_choice_is_refused(config) -> None:
     with pytest.raises((ConfigValidationError, PelError)):
         spacy.blank("en").add_pipe("proxy_linker", config=config)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [
+        ("types", ["Drug"], "no semantic type 'Drug'.*'Anatomy', 'Chemical', 'Disease'"),
+        ("label_types", {"TERM": ["Disease"], "X": ["Drug"]}, "no semantic type 'Drug'"),
+        ("sources", ["MeSH"], "no entity comes from 'MeSH'"),
+        ("xrefs", ["ICD10CM"], "no entity has a code of 'ICD10CM'"),
+    ],
+)
+def test_a_setting_that_the_kb_lacks_is_told_at_each_use(trained, setting, value, told) -> None:
+    nlp = spacy.load(trained.path)
+    linker = nlp.get_pipe("proxy_linker")
+    setattr(linker, setting, value)
+    for _ in range(2):
+        with pytest.raises(PelError, match=told):
+            linker(mentions_of(nlp)[0])
+    setattr(linker, setting, None)
+    assert linker(mentions_of(nlp)[0]).ents[0].kb_id_
+
+
+def test_a_label_that_no_mention_has_is_told_once(trained, caplog) -> None:
+    nlp = spacy.load(trained.path)
+    nlp.get_pipe("proxy_linker").label_types = {"Term": ["Disease"], "TERM": ["Disease"]}
+    list(nlp.pipe(mentions_of(nlp), batch_size=1))
+    assert "names 'Term', but the labels of mentions are 'TERM'" in caplog.text
+    assert len(caplog.records) == 1
+
+
+def test_a_path_or_its_kb_that_is_not_there_is_told_when_it_is_made(trained, tmp_path) -> None:
+    """But a saved pipeline has weights and a KB of its own, wherever its config's have gone."""
+    with pytest.raises(PelError, match="no trained linker in /nope"):
+        spacy.blank("en").add_pipe("proxy_linker", config={"path": "/nope"})
+    config = {"path": str(trained.path), "kb": str(tmp_path / "none")}
+    with pytest.raises(PelError, match="no knowledge base here"):
+        spacy.blank("en").add_pipe("proxy_linker", config=config)
+    moved = shutil.copytree(trained.path, tmp_path / "moved")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("proxy_linker", config={"path": str(moved)})
+    nlp.to_disk(tmp_path / "saved")
+    shutil.rmtree(moved)
+    again = spacy.load(tmp_path / "saved")
+    assert again(mentions_of(again)[0]).ents[0].kb_id_
 
 
 def test_without_weights_or_a_kb_it_says_what_to_do(linker, tmp_path: Path) -> None:

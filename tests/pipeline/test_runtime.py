@@ -62,6 +62,13 @@ def test_candidates_are_those_of_torch_and_entities_are_encoded_by_it(
     assert np.array_equal(vectors, of_torch) and not passes
 
 
+def test_exact_digits_do_not_depend_on_batches(trained: Trained) -> None:
+    nlp = loaded(trained, "exact")
+    one, *others = (linked(nlp, batch_size=size) for size in (1, 7, 64))
+    assert others == [one, one]
+    assert one == linked(trained.nlp, batch_size=1)  # it is torch
+
+
 def test_training_is_torchs_and_its_weights_are_taken_afterwards(
     trained: Trained, passes: list
 ) -> None:
@@ -89,7 +96,7 @@ def test_it_is_a_setting_and_not_of_the_weights(trained: Trained, tmp_path: Path
     assert nlp.get_pipe("proxy_linker").to_bytes() == of_torch.to_bytes()
     nlp.to_disk(tmp_path)
     assert spacy.load(tmp_path).get_pipe("proxy_linker").runtime.name == "onnx"
-    with pytest.raises(PelError, match='unknown runtime "int8"; choose "torch", "onnx"'):
+    with pytest.raises(PelError, match='unknown runtime "int8"; choose "torch", "exact", "onnx"'):
         loaded(trained, "int8")
 
 
