@@ -26,6 +26,7 @@ from ..pipeline.pipelines import (
     other_linkers,
     read_by_upstream,
     upstream_of,
+    use_gpu,
 )
 from .document_blocks import OnError
 
@@ -65,6 +66,7 @@ class Linking:
     on_error: OnError = OnError.stop  # what happens at a bad document
     jointly: bool = False  # whether all mentions are linked together (``joint_linking``)
     keep_ids: bool = False  # whether mentions keep the ids that they have; those without are NIL
+    gpu_id: int = -1  # the GPU that is used; -1: the processor
     reading: Callable[[Iterable], Iterable] = iter  # the progress of ``read_matcher_names``
 
     def __post_init__(self) -> None:
@@ -78,6 +80,7 @@ class Linking:
     def nlp(self) -> Language:
         """The pipeline, loaded, with these settings."""
         given = self.pipeline
+        use_gpu(self.gpu_id)
         nlp = given if isinstance(given, Language) else load_pipeline(given)
         read_matcher_names(nlp, self.reading)
         linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)

@@ -19,6 +19,7 @@ from .apps import (
     Component,
     Engine,
     File,
+    GpuId,
     OtherKB,
     Pipeline,
     SpansKey,
@@ -62,6 +63,7 @@ def link_cli(
     xref: Annotated[Texts, Option(metavar="VOCABULARY", help=_XREF)] = None,
     on_error: AtBadDocument = OnError.stop,
     jointly: Annotated[bool, Option("--jointly", help="Mentions alike get one entity")] = False,
+    gpu_id: GpuId = -1,
     component: Component = "proxy_linker",
 ) -> None:
     """Link the mentions of documents to entities.
@@ -107,7 +109,9 @@ def link_cli(
     if output == STDOUT and sys.stdout is None:
         raise PelError("stdout is closed", "name a file with --output")
     work = candidates, tuple(xref or ()), batch_size, n_process or 1, on_error, jointly
-    linking = Linking(pipeline, component, kb, spans_key, *work, reading=reading_names)
+    linking = Linking(
+        pipeline, component, kb, spans_key, *work, gpu_id=gpu_id, reading=reading_names
+    )
     counts = link_files(
         linking,
         input,

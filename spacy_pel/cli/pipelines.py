@@ -20,6 +20,7 @@ from .apps import (
     File,
     Files,
     Force,
+    GpuId,
     OtherKB,
     Pipeline,
     Sources,
@@ -189,7 +190,7 @@ def train_cli(
     config: Annotated[str, Argument(help='Config file, or one of ours, such as "mesh_document"')],
     output: Annotated[Path, Option("--output", "-o", help="Folder for pipeline, checkpoint, log")],
     resume: Annotated[bool, Option("--resume", help="Go on from OUTPUT's checkpoint")] = False,
-    gpu_id: Annotated[int, Option("--gpu-id", "-g", help="GPU, or -1 for the CPU")] = -1,
+    gpu_id: GpuId = -1,
 ) -> None:
     """Train a pipeline, with checkpoints and a log.
 
@@ -392,8 +393,11 @@ def serve_cli(
     max_text: Annotated[int, Option(min=1, max=1_000_000, help="Most characters of one")] = 20_000,
     max_mentions: Annotated[int, Option(min=1, help="Most mentions given for a document")] = 500,
     timeout: Annotated[float, Option(min=0.1, max=3600, help="Most seconds for a request")] = 30.0,
-    max_waiting: Annotated[int, Option(min=1, help="Most requests under way at once")] = 128,
+    max_waiting: Annotated[int, Option(min=1, help="Most requests in flight")] = 128,
+    max_per_client: Annotated[int, Option(min=1, help="Most of them of one client")] = 16,
     workers: Annotated[int, Option(min=1, help="Processes that serve, each with a pipeline")] = 1,
+    allow_fix: Annotated[bool, Option("--allow-fix", help="Store corrections in the KB")] = False,
+    gpu_id: GpuId = -1,
     mcp: Annotated[bool, Option("--mcp", help="Serve tools on stdin and stdout")] = False,
     component: Component = "proxy_linker",
 ) -> None:
@@ -403,8 +407,12 @@ def serve_cli(
     beyond a limit are refused. There is no login: everyone who can reach the address can use the
     server. Restart it after the KB has changed.
 
-    With --mcp there is no page. Language models then have two tools by the Model Context Protocol:
-    "ground" finds the ids of names, and "check" does what "pel check" does. It also serves a KB alone.
+    With --allow-fix, "Apply" on the page stores a correction in the KB, as "pel fix" does, and so can
+    everyone who can reach the server.
+
+    With --mcp there is no page. Language models then have tools by the Model Context Protocol: "link"
+    links a text, "search" finds entities by words, "ground" finds the ids of names, and "check" does
+    what "pel check" does. It also serves a KB alone, without "link".
 
     \b
     Examples:
@@ -419,35 +427,36 @@ def serve_cli(
             remedy = f'install its extra: pip install "spacy-pel[{"mcp" if mcp else "serve"}]"'
             raise PelError(f"the server needs {package}", remedy)
     if mcp:  # stdout is for its messages alone
-        from ..curation.check_ids import opened
         from ..serve.mcp_tools import serve_tools
 
-        serve_tools(opened(pipeline, component, kb))
+        serve_tools(pipeline, component, kb, gpu_id)
         return
-    from ..serve.served import Limits, address, is_local, listen
+    from ..serve.limits import Limits
+    from ..serve.network import address, is_local, listen, run_app
 
     if entity_url and "{id}" not in entity_url:
         remedy = "give one such as https://uts.nlm.nih.gov/uts/umls/concept/{id}"
         raise PelError(f'{entity_url}: not an address with "{{id}}" in it', remedy)
-    limits = Limits(max_body, max_documents, max_text, max_mentions, timeout, max_waiting)
+    sizes = max_body, max_documents, max_text, max_mentions
+    limits = Limits(*sizes, timeout, max_waiting, max_per_client)
     with listen(host, port) as listener:
         url, local = address(listener), is_local(listener)
         say(f"Starting at {url}; requests wait until it serves")
         if not local:
-            msg.warn("Whoever reaches this computer can use the server: there is no login")
+            use = "use the server and change its KB" if allow_fix else "use the server"
+            msg.warn(f"Whoever reaches this computer can {use}: there is no login")
         say(f"Loading the pipeline {pipeline}")
         # Imported here, as it takes seconds: the address is said before.
         from ..batch.link_docs import Linking
-        from ..serve import server
         from ..serve.app import create_app
 
-        linking = Linking(pipeline, component, kb, spans_key, candidates)
+        linking = Linking(pipeline, component, kb, spans_key, candidates, gpu_id=gpu_id)
         if workers == 1:
-            app = create_app(linking, limits, entity_url, local)
+            app = create_app(linking, limits, entity_url, local, allow_fix)
             say(f"Serving at {url} (Ctrl-C ends it)")
         else:
             replace(linking).nlp  # tells an error; each process loads its own
-            app = partial(create_app, linking, limits, entity_url, local)
+            app = partial(create_app, linking, limits, entity_url, local, allow_fix)
             say(f"Serving at {url} by {workers} processes (Ctrl-C ends them)")
-        server.run_app(app, listener, limits, workers)
+        run_app(app, listener, limits, workers)
     say("Stopped")

@@ -23,6 +23,24 @@ if TYPE_CHECKING:
 _OUR_NAME = re.compile(r"'(spacy-pel\.[^']+)'")
 
 
+def use_gpu(gpu_id: int) -> None:
+    """Compute on a GPU from now on; call it before pipelines are loaded. -1 changes nothing.
+
+    Raises:
+        PelError: There is no such GPU, or CuPy, which spaCy needs for it, is missing.
+    """
+    if gpu_id < 0:
+        return
+    try:
+        spacy.require_gpu(gpu_id)
+    except Exception as error:  # CuPy and torch have classes of their own
+        problem = str(error).splitlines()[0]
+        raise PelError(
+            f"GPU {gpu_id} cannot be used: {problem}",
+            "install what docs/serving.md names for a GPU, or leave out --gpu-id",
+        ) from error
+
+
 def load_pipeline(name: str | Path) -> Language:
     """Load the pipeline of a folder or an installed package; PelError, of one line, if it cannot."""
     try:
