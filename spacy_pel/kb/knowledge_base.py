@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import PelError
 from ..io.whole_files import lock_for_reading, sha256, whole_file
+from .corrections import Corrections, LiveCorrections
 from .mentions import KnownMentions
 from .name_finder import NameFinder, name_table
 from .names_by_words import stems_of
@@ -117,6 +118,7 @@ class KnowledgeBase:
         self.settings, self._store = settings, store
         self._count: int = settings["next_number"]
         self._masks: dict[SearchFilter, np.ndarray] = {}
+        self._corrections = LiveCorrections(store)
         # It does not unlock (LOCK_UN), which would take the lock from forked children as well.
         self._release = weakref.finalize(self, held.close)
 
@@ -455,6 +457,11 @@ class KnowledgeBase:
     def mentions(self) -> KnownMentions:
         """The mentions that the KB has learnt (``pel kb learn --mentions``)."""
         return KnownMentions(self._store, self.settings, self._is_live)
+
+    @property
+    def corrections(self) -> Corrections:
+        """What people decided about names (``pel fix``), as it is now, whenever the KB was opened."""
+        return self._corrections.now()
 
     def search(
         self,

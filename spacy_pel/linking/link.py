@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..kb.corrections import Decision
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.mentions import KnownMentions
 from ..kb.vectors.index import Candidates
@@ -44,6 +45,9 @@ class Links(NamedTuple):
     # int64 [n, k], for the first candidates the row of the learnt mention that is nearest
     # (``KnownMentions.nearest_of``), -1 for none. None if no mentions were given.
     mention_rows: np.ndarray | None = None
+    # Of each mention what a person decided about it, or None (``linking.corrections``). None: nothing
+    # was decided about any.
+    decisions: Sequence[Decision | None] | None = None
 
 
 def link(

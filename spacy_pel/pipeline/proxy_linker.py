@@ -17,6 +17,7 @@ from thinc.api import Model, Optimizer
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
+from ..linking.corrections import DecidedMention, decisions_about, with_decisions
 from ..linking.link import Links, link
 from ..linking.nil import Sure
 from ..linking.ordering import Reranking, sole_owners_first
@@ -194,6 +195,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.reader: OwnReader | None = None
         self.trainer: Trainer | None = None
         self._path = path
+        self._fingerprint: str | None = None  # of the weights
         self._fitting_kb: str | None = None  # the fingerprint of the KB that was checked
         self._warned_of: set[tuple[str, str]] = set()  # what was fitted on, and labels
         # If there is none, this may be a saved pipeline, which loads weights of its own next.
@@ -226,6 +228,13 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 "demo_rerank.cfg shows how), or link without: rerank = 0",
             )
         return Reranker(self.reranker_model)
+
+    @property
+    def mention_fingerprint(self) -> str:
+        """The fingerprint of all that decides the vectors of mentions (``Retriever.fingerprint``)."""
+        if self._fingerprint is None:
+            self._fingerprint = self.retriever.fingerprint()
+        return self._fingerprint
 
     # Linking
 
@@ -275,9 +284,33 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 more["ordering"] = partial(sole_owners_first, self.kb)
         with self.runtime.computes(towers):
             threshold = self.fitted.nil_threshold
-            return spans, link(
+            links = link(
                 retriever, index, mentions, self.candidates, nil_threshold=threshold, **more
             )
+        if self.trainer is None:
+            links = self._corrected(links, docs, spans, more.get("groups"))
+        return spans, links
+
+    def _corrected(
+        self, links: Links, docs: list[Doc], spans: list[list[Span]], groups: np.ndarray | None
+    ) -> Links:
+        """Put first what people decided, and the ids that rules gave to mentions."""
+        corrections = self.kb.corrections
+        mentions = [
+            DecidedMention(
+                tuple(filter(None, (span.text, span._.read_as))),
+                *(span.label_, span.start_char),
+                text=lambda doc=doc: doc.text,
+                given=span.id_ if span.id_ and span.id_ in self.kb else "",
+            )
+            for doc, own in zip(docs, spans)
+            for span in own
+        ]
+        if not corrections and not any(mention.given for mention in mentions):
+            return links
+        encoder = self.mention_fingerprint if corrections.compare_texts else ""
+        decisions = decisions_about(corrections, mentions, links.vectors, encoder, groups)
+        return with_decisions(links, self.kb, decisions)
 
     def set_annotations(
         self, docs: Iterable[Doc], linked: tuple[list[list[Span]], Links] | None
@@ -319,7 +352,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         if self._fitting_kb != kb.fingerprint:
             kb.check_fingerprint(self.retriever.entity_fingerprint())
             if kb.mentions:
-                kb.mentions.check_fingerprint(self.retriever.fingerprint(), kb.path)
+                kb.mentions.check_fingerprint(self.mention_fingerprint, kb.path)
             self._fitting_kb = kb.fingerprint
         return kb
 
@@ -433,7 +466,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         reranks = self.reranker_model is not None
         self.fitted.forget(keep_threshold=reranks)
         if not reranks:
-            self._fitting_kb = None
+            self._fitting_kb = self._fingerprint = None
         if self.trainer is not None:
             self.trainer.note_update()
 
@@ -450,7 +483,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         """Drop what was made of the weights before, the training session included."""
         for made in ("retriever", "reranker"):
             vars(self).pop(made, None)
-        self._fitting_kb = None
+        self._fitting_kb = self._fingerprint = None
         self.runtime.forget()
         self.finish_training()
 
