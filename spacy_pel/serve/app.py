@@ -22,6 +22,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 
 from ..batch.link_docs import Linking
+from ..curation.corrections import Correction, fix
 from ..kb import KnowledgeBase
 from ..spans import NIL
 from .limits import InFlight, Limits, client_at
@@ -198,8 +199,6 @@ async def corrections(asked: CorrectionRequest, request: Request) -> CorrectionR
 
     All corrections are stored, or none.
     """
-    from ..curation.corrections import Correction, fix
-
     queue: LinkingQueue = request.app.state.queue
     if not request.app.state.allow_fix:
         raise HTTPException(403, CORRECTIONS_OFF)
