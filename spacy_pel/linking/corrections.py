@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kb.corrections import ALIKE, LABEL, TEXT, Corrections, Decision, name_key, text_digest
+from ..kb.corrections import ALIKE, LABEL, TEXT, Corrections, Decision, text_digest
 from ..kb.knowledge_base import KnowledgeBase
 from ..spans import NIL
 from .link import Links

@@ -240,7 +240,8 @@ def test_a_signal_ends_workers_and_leaves_no_output(
 
 
 def test_a_gpu_that_is_not_there(tiny_folder: Path, tmp_path: Path) -> None:
-    text = write_text(tmp_path / "a.txt", "MS\n")
+    text = tmp_path / "a.txt"
+    text.write_text("MS\n")
     for command in (["link", tiny_folder, text], ["serve", tiny_folder, "--port", 0]):
         arguments = [*map(str, command), "--gpu-id", "63"]
         result = CliRunner().invoke(pel, arguments)

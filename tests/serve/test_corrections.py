@@ -50,7 +50,9 @@ def test_the_next_request_gets_the_corrected_answer(
     assert [ent.kb_id_ for ent in again(TEXT).ents] == [right]
 
 
-def test_a_server_that_was_not_told_so_stores_nothing(make_app: Callable, own_nlp: Language) -> None:
+def test_a_server_that_was_not_told_so_stores_nothing(
+    make_app: Callable, own_nlp: Language
+) -> None:
     client = TestClient(make_app(nlp=own_nlp))
     before = ids(client)
     assert not client.get("/health").json()["stores_corrections"]

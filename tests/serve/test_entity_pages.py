@@ -30,4 +30,6 @@ def test_the_page_of_an_id(id: str, page: str | None) -> None:
 
 
 def test_an_id_cannot_change_the_address() -> None:
-    assert entity_page("a/../b?c", "https://example.org/{id}") == "https://example.org/a%2F..%2Fb%3Fc"
+    assert (
+        entity_page("a/../b?c", "https://example.org/{id}") == "https://example.org/a%2F..%2Fb%3Fc"
+    )

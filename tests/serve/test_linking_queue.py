@@ -144,9 +144,7 @@ def test_what_waits_is_linked_together_and_what_is_wrong_alone(
     batches.clear()
 
     async def ask() -> list:
-        return await asyncio.gather(
-            *map(queue.link, given), return_exceptions=True
-        )
+        return await asyncio.gather(*map(queue.link, given), return_exceptions=True)
 
     first, refused, last = asyncio.run(ask())
     assert isinstance(refused, HTTPException) and "overlap" in refused.detail

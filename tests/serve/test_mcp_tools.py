@@ -15,7 +15,6 @@ from mcp import Client, StdioServerParameters
 
 from spacy_pel.cli import pel, pipelines
 
-
 TEXT = "🧠 He takes aspirin and has MS."
 
 

@@ -182,7 +182,7 @@ def test_by_keyboard_alone(make_app, serve, visit) -> None:
     page.keyboard.insert_text("MS or kidney failure")
     page.keyboard.press("Control+Enter")
     settle(page)
-    while page.evaluate("document.activeElement.className") != "mention":
+    while not page.evaluate("document.activeElement.classList.contains('mention')"):
         page.keyboard.press("Tab")
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
@@ -322,7 +322,10 @@ def test_probabilities_types_reasons_and_long_lists(
     assert "Disease or Syndrome" in page.text_content("#legend")
     first.click()
     assert page.locator("#candidates .score").first.text_content() == "74 %"
-    assert page.locator("#candidates .why").all_text_contents() == ["matches “MS, the”", "exact name"]
+    assert page.locator("#candidates .why").all_text_contents() == [
+        "matches “MS, the”",
+        "exact name",
+    ]
     more = page.locator("#candidates .more summary").first
     playwright.expect(more).to_have_text("32 more")
     assert not page.get_by_text("name 39").first.is_visible()

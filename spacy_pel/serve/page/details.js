@@ -135,7 +135,7 @@ function folded(items) {
   const others = items.slice(FOLDED);
   if (!others.length) return shown;
   const more = element("details", element("summary", `${others.length} more`), "more");
-  more.append(others.join(" · "));
+  more.append(element("p", others.join(" · ")));
   const all = document.createDocumentFragment();
   all.append(shown, more);
   return all;

@@ -289,13 +289,11 @@ input.addEventListener("keydown", (event) => {
   event.preventDefault();
   byId("form").requestSubmit();
 });
-input.addEventListener(
-  "click",
-  () => {
-    if (input.value === EXAMPLE) input.select(); // pasting takes its place
-  },
-  { once: true },
-);
+function selectExample() {
+  if (input.value === EXAMPLE) input.select(); // pasting takes its place
+}
+input.addEventListener("focus", selectExample, { once: true });
+input.addEventListener("click", selectExample, { once: true });
 addEventListener("beforeunload", (event) => {
   if (!isSaved) event.preventDefault(); // the browser asks
 });
