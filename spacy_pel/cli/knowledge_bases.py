@@ -350,7 +350,6 @@ def remove_cli(
     """
     from ..io.lines import numbered_lines
     from ..kb.change import remove_entities
-
     from ..kb.location import kb_to_change
 
     lines = [line.strip() for _, line in numbered_lines(file)] if file else []

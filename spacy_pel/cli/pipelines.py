@@ -110,7 +110,6 @@ def fix_cli(
     text: Annotated[Text, Option(help="Text with the name, for the scope text")] = None,
     undo: Annotated[Texts, Option(help="Number of a correction, or all; repeatable")] = None,
     from_: Annotated[Text, Option("--from", help="Format of EXPORT [default: by its name]")] = None,
-    component: Component = "proxy_linker",
 ) -> None:
     """Correct answers: decide what a name means.
 
@@ -122,7 +121,7 @@ def fix_cli(
     A correction holds in its scope:
     always    wherever the name is a mention
     label     for mentions with this label
-    text      in the same text, and where the mention's context is nearly the same
+    text      in the same text, and in texts that share many of its rare words
 
     By default that is "text" for a name of an EXPORT that has another meaning: the KB knows another entity
     by it, it is an acronym, or the corrections differ. Else it is "always", or "label" with --label.
@@ -167,7 +166,6 @@ def fix_cli(
         msg.good(f"Took {len(gone):,} corrections out of {pipeline}")
         return
     from ..curation.corrections import Correction, fix, read_corrections
-    from ..pipeline.pipelines import linker_of, load_pipeline
 
     chosen = scope or ("label" if label else "")
     unknown: list[str] = []
@@ -179,11 +177,7 @@ def fix_cli(
                 read = read_corrections(path, kb, from_, chosen, label or "")
                 given += read.corrections
                 unknown += read.unknown
-    nlp = target = None
-    if str(folder) != str(Path(pipeline)):  # it is a pipeline: its linker reads texts
-        nlp = load_pipeline(pipeline)
-        target = linker_of(nlp, component)
-    stored = fix(target or folder, given, nlp)
+    stored = fix(folder, given)
     for each in stored:
         say(f"{each.number}\t{each}")
     if unknown:

@@ -100,6 +100,7 @@ class Candidate(BaseModel):
     score: float = Field(description="Of the retriever")
     rerank_score: float | None = Field(None, description="null if the reranker did not read it")
     probability: float | None = Field(None, description="That it is right, of the first 8")
+    correction: str | None = Field(None, description="What a person decided, of the first one")
     as_in: str | None = Field(None, description="The learnt mention that is nearest, in its text")
 
 
