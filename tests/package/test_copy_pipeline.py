@@ -33,7 +33,7 @@ def test_a_copy(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> None:
     shutil.move(tmp_path / "copy", tmp_path / "moved")
     shutil.move(tmp_path / "pipeline", tmp_path / "gone")
     assert ids(tmp_path / "moved") == linked
-    remove_entities(kb_folder(tmp_path / "moved"), ["C05"])
+    remove_entities(kb_folder(tmp_path / "moved"), [linked[0]])
     assert ids(tmp_path / "moved") != linked
     assert contents(kb) == before
     # A copy of a copy, whose KB is inside.
