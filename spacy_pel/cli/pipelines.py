@@ -70,7 +70,8 @@ def start_cli(
     from ..package.start import start
 
     sources, out = sources_and_folder(paths)
-    shown = {"reading": reading, "encoding": encoding}
+    fitting = partial(progress_bar, unit=" names")
+    shown = {"reading": reading, "encoding": encoding, "fitting": fitting}
     read = {"format": format, "columns": columns_of(column or [])}
     made = start(sources, out, encoder=encoder, below=below or (), **read, force=force, **shown)
     rows = made.settings["vectors"]["rows"]

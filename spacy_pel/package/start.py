@@ -19,6 +19,7 @@ from ..batch.document_blocks import NoBar
 from ..batch.embed import embed_kb
 from ..calibration.fit_names import fit_to_names
 from ..errors import PelError
+from ..evaluation.evaluate import Bars
 from ..io.whole_files import whole_file
 from ..kb import Entity, KnowledgeBase
 from ..kb.change import remove_entities
@@ -56,6 +57,7 @@ def start(
     force: bool = False,
     reading: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
     encoding: Callable[..., Any] = NoBar,
+    fitting: Bars | None = None,
 ) -> KnowledgeBase:
     """Make a pipeline that marks the names of an ontology in texts and links them.
 
@@ -74,6 +76,7 @@ def start(
         force: Whether a pipeline in ``out`` may be replaced.
         reading: Wraps the entities of a source, with its file name, to show progress.
         encoding: Makes a bar, as for ``embed_kb``.
+        fitting: Makes bars, as for ``fit_to_names``.
 
     PelError if ``out`` holds something that may not be replaced, no encoder is given or found, a source
     is missing or faulty, or has none of the ids of ``below``.
@@ -102,7 +105,7 @@ def start(
     linker.set_kb(kb)
     linker.kb.name_finder(partial(reading, name="names"))
     logger.info("fitting the ranking to names of the KB: minutes, however large it is")
-    fit_to_names(nlp, parts / "taken-out")
+    fit_to_names(nlp, parts / "taken-out", fitting)
     logger.info("putting the pipeline and its KB in %s", out)
     assemble(nlp, kb, out)
     made = KnowledgeBase.open(out / "proxy_linker" / "kb")
