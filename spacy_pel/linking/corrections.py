@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
-from spacy.lang.en.stop_words import STOP_WORDS
 
 from ..kb.corrections import LABEL, TEXT, Corrections, Decision, text_digest
 from ..kb.knowledge_base import KnowledgeBase
@@ -24,6 +23,16 @@ ALIKE = 0.2
 _ALWAYS, _LABEL, _SAME_TEXT, _SAME_PLACE = 0.0, 0.1, 2.0, 3.0
 _WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|-){2,}")
 _LETTERS = 6
+# Words of every text; shorter ones are not looked at.
+_EVERYWHERE = frozenset(
+    "about after again all also although among and another any are because been before being between both "
+    "but can could did does doing done down due during each either every few for from further had has have "
+    "having her here his how however into its itself least less made make many may might more most much "
+    "must neither never nor not now off one only other our out over own per perhaps rather same several she "
+    "should since some still such than that the their them then there therefore these they this those three "
+    "through thus together too toward two under until upon using very was well were what when where whether "
+    "which while who whose why will with within without would yet you your".split()
+)
 
 # What is known of an entity that was not among the candidates, beside its number.
 _NEW = {"scores": np.nan, "chances": np.nan, "rerank_scores": np.nan, "mention_rows": -1}
@@ -100,7 +109,7 @@ def weighted_words(kb: KnowledgeBase, text: str) -> dict[int, float]:
     Of a word the first letters count, so that "dilated" and "dilation" are one. Its weight is the
     square of how rare it is in names of the KB.
     """
-    words = {word for word in _WORD.findall(text.casefold()) if word not in STOP_WORDS}
+    words = {word for word in _WORD.findall(text.casefold()) if word not in _EVERYWHERE}
     return {name_hash(w): kb.rarity(w) ** 2 for w in sorted({w[:_LETTERS] for w in words})}
 
 
