@@ -200,9 +200,10 @@ def mentions_cli(
 
     from ..batch.mine import MentionSearch, mine_mentions
     from ..kb import KnowledgeBase
+    from ..kb.location import kb_folder
 
     given = {"input_format": from_, "n_process": n_process}
-    with KnowledgeBase.open(folder) as kb:
+    with KnowledgeBase.open(kb_folder(folder)) as kb:
         names = kb.name_finder(reading_names, stop_words=STOP_WORDS)
         search = MentionSearch(kb, names, aliases, per_entity, window, seed, on_error)
         mined = mine_mentions(

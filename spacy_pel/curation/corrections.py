@@ -7,14 +7,10 @@ servers that are running.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from spacy.language import Language
-
-from ..corpora.doc_conversion import make_doc
 from ..corpora.document import Document, Mention
 from ..corpora.formats.base import decoded
 from ..corpora.open_documents import RawDocument, open_documents
@@ -30,10 +26,9 @@ from ..kb.corrections import (
     name_key,
     text_digest,
 )
-from ..kb.corrections import undo as undo
 from ..kb.knowledge_base import KnowledgeBase
+from ..linking.corrections import weighted_words
 from ..linking.ordering import is_acronym
-from ..pipeline.pipelines import read_by_upstream
 from ..spans import NIL
 
 if TYPE_CHECKING:
@@ -65,11 +60,7 @@ class Correction(NamedTuple):
     end: int = -1
 
 
-def fix(
-    target: ProxyLinker | str | Path,
-    corrections: Iterable[Correction],
-    nlp: Language | None = None,
-) -> list[Decision]:
+def fix(target: ProxyLinker | str | Path, corrections: Iterable[Correction]) -> list[Decision]:
     """Store corrections in a KB, all or none, and return them as they are stored.
 
     A correction replaces an earlier one about the same name, scope, label and text. Without a scope, a
@@ -79,15 +70,12 @@ def fix(
     Args:
         target: A linker, or the folder of a KB.
         corrections: What people decided.
-        nlp: The pipeline of the linker, which reads the texts so that texts alike are found. Without
-            it, the scope "text" means the same text alone.
 
     Raises:
         PelError: An id is not in the KB, a correction lacks what its scope needs, there is no KB, or
             another process is writing to it.
     """
     folder = Path(target) if isinstance(target, (str, Path)) else target.kb.path
-    linker = None if isinstance(target, (str, Path)) else target
     with KnowledgeBase.open(folder) as kb:
         checked = [_checked(kb, each) for each in corrections]
         meant: dict[str, set[str]] = defaultdict(set)
@@ -97,12 +85,7 @@ def fix(
             each if each.scope else each._replace(scope=default_scope(kb, each, meant))
             for each in checked
         ]
-    new = [_decision(each) for each in scoped]
-    in_texts = [place for place, each in enumerate(scoped) if each.scope == TEXT]
-    if linker is not None and nlp is not None and in_texts:
-        vectors = _vectors(linker, nlp, [scoped[place] for place in in_texts])
-        for place, vector in zip(in_texts, vectors):
-            new[place] = new[place]._replace(encoder=linker.mention_fingerprint, vector=vector)
+        new = [_decision(kb, each) for each in scoped]
     if not new:
         return []
     stored: list[Decision] = []
@@ -202,8 +185,8 @@ def _checked(kb: KnowledgeBase, given: Correction) -> Correction:
     return Correction(name, id, scope, label, text, start, end)
 
 
-def _decision(given: Correction) -> Decision:
-    """What is stored of a correction with a scope, without a number and a vector."""
+def _decision(kb: KnowledgeBase, given: Correction) -> Decision:
+    """What is stored of a correction with a scope, without a number."""
     name, id, scope, label, text, start, end = given
     if scope == ALWAYS:
         return Decision(0, name, id, scope)
@@ -211,20 +194,5 @@ def _decision(given: Correction) -> Decision:
         return Decision(0, name, id, scope, label)
     before, after = text[max(0, start - _QUOTED) : start], text[end : end + _QUOTED]
     quote = " ".join(f"{before}[{text[start:end]}]{after}".split())
-    return Decision(0, name, id, scope, "", quote, text_digest(text), start)
-
-
-def _vectors(
-    linker: ProxyLinker, nlp: Language, corrections: Sequence[Correction]
-) -> list[np.ndarray]:
-    """The vectors of mentions in their texts, as the linker makes them."""
-    docs = []
-    for name, _, _, label, text, start, end in corrections:
-        mention = Mention(start, end, text[start:end], label)
-        docs.append(make_doc(nlp, Document(text, None, (mention,)), linker.spans_key))
-    vectors = []
-    for doc in read_by_upstream(nlp, linker.name, docs):
-        linked = linker.predict([doc])
-        assert linked is not None and linked[1].vectors is not None
-        vectors += list(linked[1].vectors)
-    return vectors
+    words = weighted_words(kb, text)
+    return Decision(0, name, id, scope, "", quote, text_digest(text), start, words)

@@ -5,15 +5,13 @@ A KB reads them anew when they have changed, also while it is open: they name en
 they need no ``refresh``.
 """
 
-import base64
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ..errors import PelError
 from .records.names import american, normalised
@@ -21,8 +19,6 @@ from .store import Store, stored_text
 from .transaction import keep_names, writing
 
 ALWAYS, LABEL, TEXT = SCOPES = ("always", "label", "text")
-# The cosine from which two mentions with the same words are in texts alike (docs/kb.md has the figures).
-ALIKE = 0.9
 _CONTENT, _STATE = "corrections", "state of the corrections"  # names of settings
 
 
@@ -38,8 +34,7 @@ class Decision(NamedTuple):
         quote: The mention in its text, for people; "" unless the scope is TEXT, as of the following.
         digest: Of the text (``text_digest``).
         start: The first character of the mention in the text.
-        encoder: The fingerprint of the encoder of the vector; "" without a vector.
-        vector: Of the mention in its text, float32 [d]; None if no encoder read it.
+        words: The words of the text as hashes, each with its weight; see ``linking.corrections.weighted_words``.
     """
 
     number: int
@@ -50,8 +45,7 @@ class Decision(NamedTuple):
     quote: str = ""
     digest: str = ""
     start: int = -1
-    encoder: str = ""
-    vector: np.ndarray | None = None
+    words: Mapping[int, float] = MappingProxyType({})
 
     @property
     def key(self) -> tuple[str, str, str, str, int]:
@@ -60,7 +54,7 @@ class Decision(NamedTuple):
 
     def __str__(self) -> str:
         where = {ALWAYS: "always", LABEL: f"with the label {self.label}", TEXT: f"in {self.quote}"}
-        return f"{self.name} is {self.concept_id}, {where[self.scope]}"
+        return f"{self.name} is {self.concept_id}, {where.get(self.scope, 'as a rule says')}"
 
 
 class Corrections:
@@ -68,8 +62,6 @@ class Corrections:
 
     def __init__(self, decisions: Sequence[Decision] = ()) -> None:
         self.decisions = tuple(decisions)
-        # Whether texts are compared by the vectors of mentions.
-        self.compare_texts = any(decision.encoder for decision in decisions)
         self._by_name: dict[str, list[Decision]] = defaultdict(list)
         for decision in decisions:
             self._by_name[name_key(decision.name)].append(decision)
@@ -123,7 +115,9 @@ def change_corrections(
             present, next_number = _parsed(found[0]), json.loads(found[0])["next"]
         decisions = list(change(present, next_number))
         following = max([next_number, *(decision.number + 1 for decision in decisions)])
-        content = json.dumps({"next": following, "decisions": list(map(_as_data, decisions))})
+        content = json.dumps(
+            {"next": following, "decisions": [_as_data(each) for each in decisions]}
+        )
         state = hashlib.sha256(content.encode()).hexdigest()
         old = opened.settings["checksum"]
         with opened.transaction():
@@ -165,18 +159,15 @@ def text_digest(text: str) -> str:
 
 
 def _as_data(decision: Decision) -> dict[str, Any]:
-    vector = decision.vector
-    packed = "" if vector is None else base64.b64encode(vector.astype("<f4").tobytes()).decode()
-    return {**decision._asdict(), "vector": packed}
+    return {**decision._asdict(), "words": list(decision.words.items())}
 
 
 def _parsed(content: str) -> list[Decision]:
     """The decisions of the setting; ValueError or TypeError if they are none."""
     decisions = []
     for data in json.loads(content)["decisions"]:
-        packed = base64.b64decode(data["vector"])
-        vector = np.frombuffer(packed, "<f4").astype(np.float32) if packed else None
-        decision = Decision(**{**data, "vector": vector})
+        words = {int(hash): float(weight) for hash, weight in data["words"]}
+        decision = Decision(**{**data, "words": words})
         for text in (decision.name, decision.concept_id, decision.label, decision.quote):
             stored_text(text)
         if decision.scope not in SCOPES:

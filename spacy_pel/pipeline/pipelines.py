@@ -16,6 +16,7 @@ from spacy.util import minibatch
 from thinc.api import ConfigValidationError
 
 from ..errors import PelError
+from ..kb.location import kb_folder
 
 if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker
@@ -101,7 +102,7 @@ def linker_of(
             'name the right one with --component, or add one: nlp.add_pipe("proxy_linker")',
         )
     if kb is not None:
-        linker.set_kb(kb)
+        linker.set_kb(kb_folder(kb))
     if spans_key is not None:
         linker.spans_key = spans_key
     return linker

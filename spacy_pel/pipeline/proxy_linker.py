@@ -195,7 +195,6 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.reader: OwnReader | None = None
         self.trainer: Trainer | None = None
         self._path = path
-        self._fingerprint: str | None = None  # of the weights
         self._fitting_kb: str | None = None  # the fingerprint of the KB that was checked
         self._warned_of: set[tuple[str, str]] = set()  # what was fitted on, and labels
         # If there is none, this may be a saved pipeline, which loads weights of its own next.
@@ -228,13 +227,6 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 "demo_rerank.cfg shows how), or link without: rerank = 0",
             )
         return Reranker(self.reranker_model)
-
-    @property
-    def mention_fingerprint(self) -> str:
-        """The fingerprint of all that decides the vectors of mentions (``Retriever.fingerprint``)."""
-        if self._fingerprint is None:
-            self._fingerprint = self.retriever.fingerprint()
-        return self._fingerprint
 
     # Linking
 
@@ -295,7 +287,6 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self, links: Links, docs: list[Doc], spans: list[list[Span]], groups: np.ndarray | None
     ) -> Links:
         """Put first what people decided, and the ids that rules gave to mentions."""
-        corrections = self.kb.corrections
         mentions = [
             DecidedMention(
                 tuple(filter(None, (span.text, span._.read_as))),
@@ -306,11 +297,9 @@ class ProxyLinker(KBComponent, TrainablePipe):
             for doc, own in zip(docs, spans)
             for span in own
         ]
-        if not corrections and not any(mention.given for mention in mentions):
+        if not self.kb.corrections and not any(mention.given for mention in mentions):
             return links
-        encoder = self.mention_fingerprint if corrections.compare_texts else ""
-        decisions = decisions_about(corrections, mentions, links.vectors, encoder, groups)
-        return with_decisions(links, self.kb, decisions)
+        return with_decisions(links, self.kb, decisions_about(self.kb, mentions, groups))
 
     def set_annotations(
         self, docs: Iterable[Doc], linked: tuple[list[list[Span]], Links] | None
@@ -352,7 +341,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         if self._fitting_kb != kb.fingerprint:
             kb.check_fingerprint(self.retriever.entity_fingerprint())
             if kb.mentions:
-                kb.mentions.check_fingerprint(self.mention_fingerprint, kb.path)
+                kb.mentions.check_fingerprint(self.retriever.fingerprint(), kb.path)
             self._fitting_kb = kb.fingerprint
         return kb
 
@@ -466,7 +455,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         reranks = self.reranker_model is not None
         self.fitted.forget(keep_threshold=reranks)
         if not reranks:
-            self._fitting_kb = self._fingerprint = None
+            self._fitting_kb = None
         if self.trainer is not None:
             self.trainer.note_update()
 
@@ -483,7 +472,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         """Drop what was made of the weights before, the training session included."""
         for made in ("retriever", "reranker"):
             vars(self).pop(made, None)
-        self._fitting_kb = self._fingerprint = None
+        self._fitting_kb = None
         self.runtime.forget()
         self.finish_training()
 

@@ -151,7 +151,7 @@ class Candidate(BaseModel):
     probability: float | None = Field(None, description="That it is right, of the first 8")
     matched_name: str | None = Field(None, description="The name that is most like the mention")
     why: str | None = Field(None, description="What the decision rests on")
-    correction: str | None = Field(None, description="What a person decided")
+    correction: str | None = Field(None, description="What a person decided, of the first one")
     as_in: str | None = Field(None, description="The learnt mention that is nearest, in its text")
 
 
