@@ -199,7 +199,6 @@ async def corrections(asked: CorrectionRequest, request: Request) -> CorrectionR
 
     All corrections are stored, or none.
     """
-    queue: LinkingQueue = request.app.state.queue
     if not request.app.state.allow_fix:
         raise HTTPException(403, CORRECTIONS_OFF)
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
@@ -220,8 +219,7 @@ async def corrections(asked: CorrectionRequest, request: Request) -> CorrectionR
                 given.end,
             )  # fmt: skip
         )
-    linking = queue.linking
-    stored = await queue.between_batches(fix, linking.linker, decided, linking.nlp)
+    stored = await run_in_threadpool(fix, kb.path, decided)
     return CorrectionResponse(
         stored=[
             StoredCorrection(number=d.number, name=d.name, id=d.concept_id, scope=d.scope)

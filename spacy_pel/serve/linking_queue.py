@@ -8,10 +8,10 @@ up the others. Parts that wait at the same time are linked as one batch.
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, groupby
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from spacy.tokens import Doc
 from starlette.exceptions import HTTPException
@@ -52,18 +52,16 @@ class LinkingQueue:
             linked += await answer
         return linked
 
-    async def between_batches(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function that uses the pipeline."""
-        return await asyncio.get_running_loop().run_in_executor(self._model, function, *arguments)
-
     def close(self) -> None:
         """Wait for the batch under way."""
         self._model.shutdown(cancel_futures=True)
 
     async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
         await asyncio.sleep(0)  # what is asked for now may join
         while batch := self._next_batch():
-            results = await self.between_batches(self._link_parts, [part for part, _ in batch])
+            parts = [part for part, _ in batch]
+            results = await loop.run_in_executor(self._model, self._link_parts, parts)
             for (_, answer), result in zip(batch, results):
                 if answer.cancelled():
                     continue
