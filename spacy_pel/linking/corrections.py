@@ -11,8 +11,8 @@ import numpy as np
 
 from ..kb.corrections import LABEL, TEXT, Corrections, Decision, text_digest
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.records.entity import RESERVED_ID as NIL
 from ..kb.records.names import name_hash
-from ..spans import NIL
 from .link import Links
 
 GIVEN = "given"  # the scope of an id that a rule gave to the mention
