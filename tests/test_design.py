@@ -56,7 +56,7 @@ ALLOWED = {
     "evaluation": {*BATCH, "batch"},
     "calibration": ANY,
     "package": {*ANY, "calibration"},
-    "serve": {*GROUND, "kb", "corpora", "pipeline", "curation", "batch"},
+    "serve": {*GROUND, "spans", "kb", "corpora", "pipeline", "curation", "batch"},
     "cli": {*CLI, "curation", "batch", "evaluation", "calibration", "package", "serve"},
 }
 # What a room must not import of other packages, anywhere in it.

@@ -31,6 +31,7 @@ from ..pipeline.pipelines import (
     other_linkers,
     read_by_upstream,
     upstream_of,
+    use_gpu,
 )
 from .document_blocks import OnError
 
@@ -72,6 +73,7 @@ class Linking:
     jointly: bool = False  # whether all mentions are linked together (``joint_linking``)
     keep_ids: bool = False  # whether mentions keep the ids that they have; those without are NIL
     code: Path | None = None  # a Python file that is run before the pipeline is loaded
+    gpu_id: int = -1  # the GPU that is used; -1: the processor
     reading: Callable[[Iterable], Iterable] = iter  # the progress of ``read_matcher_names``
 
     def __post_init__(self) -> None:
@@ -87,6 +89,7 @@ class Linking:
         given = self.pipeline
         if self.code:
             _run_code(self.code)
+        use_gpu(self.gpu_id)
         nlp = given if isinstance(given, Language) else load_pipeline(given)
         read_matcher_names(nlp, self.reading)
         linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -151,14 +152,20 @@ def fit(
         problem = "no candidate is right, so no ranking can be fitted"
         raise PelError(problem, "give a larger corpus, or a pipeline that is better trained")
     types_of_kb = types_of_kb or Counter(entity.types for entity in linker.kb)
-    linker.ranking = _fitted(gold, types_of_kb, linker.reranked)
     folds = gold.documents % _FOLDS
     chances = np.empty((len(gold.right), gold.right.shape[1] + 1), np.float32)
-    for fold in range(_FOLDS):
-        own = folds == fold
-        if own.any():
-            ranking = linker.ranking if own.all() else _fitted(gold.of(~own), types_of_kb, 0)
-            chances[own] = ranking.probabilities(gold.of(own).features)
+    whole = {"desc": "Fitting", "total": 1 + _FOLDS, "unit": " rankings"}
+    with progress(**whole) if progress else nullcontext() as bar:
+        linker.ranking = _fitted(gold, types_of_kb, linker.reranked)
+        for fold in range(_FOLDS):
+            if bar:
+                bar.update()
+            own = folds == fold
+            if own.any():
+                ranking = linker.ranking if own.all() else _fitted(gold.of(~own), types_of_kb, 0)
+                chances[own] = ranking.probabilities(gold.of(own).features)
+        if bar:
+            bar.update()
     best = chances[:, :-1].argmax(axis=1)
     first_right = np.take_along_axis(gold.right, best[:, None], axis=1)[:, 0]
     probabilities = chances[np.arange(len(best)), best]

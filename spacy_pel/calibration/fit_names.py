@@ -10,7 +10,7 @@ from spacy.tokens import Span
 from spacy.training import Example
 
 from ..batch.embed import embed_kb
-from ..evaluation.evaluate import link_examples
+from ..evaluation.evaluate import Bars, link_examples
 from ..kb.build import build_kb
 from ..kb.records.names import normalised
 from ..pipeline.fitted import Fitted
@@ -23,14 +23,14 @@ _ENTITIES, _FEWEST = 2500, 100  # that are asked for at most, and at least
 _MISSING, _UNNAMED = 0.2, 0.4
 
 
-def fit_to_names(nlp: Language, scratch: Path) -> bool:
+def fit_to_names(nlp: Language, scratch: Path, progress: Bars | None = None) -> bool:
     """Fit the ranking and the NIL threshold of a linker to names of its own KB; whether it has enough.
 
     Of some entities a name is a question, a text of its own. A KB of what the questions are compared with,
     in the folder ``scratch``, lacks a part of these entities, and of another part the names. So the ranking
     learns what a right candidate looks like where the KB has the words, where it has others, and where it
     lacks the entity. It takes no longer with a larger KB, but for a look at the types of all entities.
-    PelError if no candidate is right, or the KB has no vectors of the linker's encoder.
+    ``progress`` makes bars, as for ``evaluate``. PelError if no candidate is right, or the KB has no vectors of the linker's encoder.
     """
     linker = linker_of(nlp)
     kb = linker.kb
@@ -57,7 +57,7 @@ def fit_to_names(nlp: Language, scratch: Path) -> bool:
             doc.ents = [Span(doc, 0, len(doc), label="ENTITY", kb_id=id)]
         examples.append(Example(*docs))
     linker.fitted = Fitted(configured_nil_threshold=linker.fitted.configured_nil_threshold)
-    link_examples(nlp, linker, examples)
+    link_examples(nlp, linker, examples, progress)
     found = (c["id"] for e in examples for c in e.predicted.ents[0]._.kb_candidates)
     compared = sorted({entity.concept_id for entity in drawn_from}.union(found) - missing)
     left = (changed.get(e.concept_id, e) for e in kb.entities(kb.numbers_of(compared)))
@@ -66,7 +66,7 @@ def fit_to_names(nlp: Language, scratch: Path) -> bool:
     embed_kb(scratch, linker, index="exact", reuse=kb.path)
     linker.set_kb(scratch)
     try:
-        fit(nlp, linker, examples, types_of_kb=Counter(entity.types for entity in kb))
+        fit(nlp, linker, examples, progress, types_of_kb=Counter(entity.types for entity in kb))
     finally:
         linker.set_kb(kb.path)
         shutil.rmtree(scratch)

@@ -50,9 +50,10 @@ Text, Texts = str | None, list[str] | None
 File, Files = Path | None, list[Path] | None
 Pipeline = Annotated[str, Argument(help="Folder or name of a trained pipeline")]
 Component = Annotated[str, Option(help="Name of the linker in the pipeline")]
-KB = Annotated[Path, Argument(metavar="KB", help="Folder of a knowledge base")]
+KB = Annotated[Path, Argument(metavar="KB", help="Folder of a KB, or a pipeline that has one")]
 OtherKB = Annotated[File, Option("--kb", help="KB to use [default: the pipeline's own]")]
 SpansKey = Annotated[Text, Option(help="Link doc.spans[KEY] [default: as the pipeline is set]")]
+GpuId = Annotated[int, Option("--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU")]
 Force = Annotated[bool, Option("--force", "-f", help="Replace the pipeline in OUT")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON")]
 Engine = Annotated[str, Option(help="local: this computer; ray: a Ray cluster")]

@@ -19,6 +19,7 @@ from .apps import (
     Component,
     Engine,
     File,
+    GpuId,
     OtherKB,
     Pipeline,
     SpansKey,
@@ -66,6 +67,7 @@ def link_cli(
     on_error: AtBadDocument = OnError.stop,
     jointly: Annotated[bool, Option("--jointly", help="Mentions alike get one entity")] = False,
     code: Annotated[File, Option("--code", help=_CODE)] = None,
+    gpu_id: GpuId = -1,
     component: Component = "proxy_linker",
 ) -> None:
     """Link the mentions of documents to entities.
@@ -115,7 +117,7 @@ def link_cli(
         raise PelError("stdout is closed", "name a file with --output")
     wanted = candidates, tuple(xref or ()), tuple(attribute or ())
     work = batch_size, n_process or 1, on_error, jointly
-    given = {"code": code, "reading": reading_names}
+    given = {"code": code, "gpu_id": gpu_id, "reading": reading_names}
     linking = Linking(pipeline, component, kb, spans_key, *wanted, *work, **given)
     counts = link_files(
         linking,
@@ -205,9 +207,10 @@ def mentions_cli(
 
     from ..batch.mine import MentionSearch, mine_mentions
     from ..kb import KnowledgeBase
+    from ..kb.location import kb_folder
 
     given = {"input_format": from_, "n_process": n_process}
-    with KnowledgeBase.open(folder) as kb:
+    with KnowledgeBase.open(kb_folder(folder)) as kb:
         names = kb.name_finder(reading_names, stop_words=STOP_WORDS)
         search = MentionSearch(kb, names, aliases, per_entity, window, seed, on_error)
         mined = mine_mentions(

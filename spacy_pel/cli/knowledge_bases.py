@@ -32,7 +32,10 @@ from .apps import (
 from .terminal import counted, encoding, msg, progress_bar, reading, say, say_error
 
 if TYPE_CHECKING:
+    from spacy.language import Language
+
     from ..kb.change import ChangeCounts
+    from ..pipeline.proxy_linker import ProxyLinker
 
 ALL = "all"
 _CORPORA = 'As of "pel evaluate"; with --acronyms any texts'
@@ -84,7 +87,7 @@ def build_cli(
     recipe = recipe._replace(**chosen)
     types = {"types": chosen.get("types") or [], "without_types": without_type or []}
     shown = {"in_any_order": in_any_order, "progress": reading}
-    options = ReadOptions(umls=recipe, columns=_columns(column or []))
+    options = ReadOptions(umls=recipe, columns=columns_of(column or []))
     joined = {"mappings": mapping or [], "retired": retired or []}
     made = build_from_sources(
         sources, out, **joined, **types, **shown, format=format, options=options
@@ -94,7 +97,7 @@ def build_cli(
     msg.text(f"To link to it, embed it: python -m spacy pel kb embed {out} PIPELINE")
 
 
-def _columns(choices: list[str]) -> dict[str, str]:
+def columns_of(choices: list[str]) -> dict[str, str]:
     """The field of each column, from choices of the form FIELD=COLUMN."""
     fields: dict[str, str] = {}
     for choice in choices:
@@ -171,8 +174,10 @@ def embed_cli(
     """
     from ..batch.embed import embed_kb
     from ..kb import KnowledgeBase
+    from ..kb.location import kb_folder, kb_to_change
     from ..pipeline.pipelines import linker_of, load_pipeline
 
+    folder, reuse = kb_to_change(folder), reuse and kb_folder(reuse)
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, component)
     with KnowledgeBase.open(folder) as kb:
@@ -190,27 +195,91 @@ def embed_cli(
     )
 
 
-Entities = Annotated[Path, Argument(metavar="SOURCE", help='What "kb build" reads, or a KB')]
-Encoder = Annotated[Text, Option("--pipeline", help="What made the KB's vectors, if any")]
-_CHANGES = {
-    "add": """Add entities to a KB.
+_ENTITIES = 'What "kb build" reads, or a KB'
+Entities = Annotated[Path, Argument(metavar="SOURCE", help=_ENTITIES)]
+EntitiesIfAny = Annotated[File, Argument(metavar="[SOURCE]", help=_ENTITIES)]
+Encoder = Annotated[
+    Text,
+    Option("--pipeline", help="What made the KB's vectors, if any [default: KB, if it is one]"),
+]
+Mapping = Annotated[File, Option(help="SSSOM table of ids")]
+SourceFormat = Annotated[Text, Option("--format", help='Format of SOURCE, as for "kb build"')]
+Columns = Annotated[
+    Texts, Option("--column", metavar="FIELD=COLUMN", help='Of a table, as for "kb build"')
+]
+Synonyms = Annotated[
+    Texts, Option("--synonym", metavar="ID=NAME", help="Add a name to an entity; repeatable")
+]
 
-    Only the new entities are encoded and written, so the size of the KB does not matter. An id that
-    the KB has already is refused.
+
+@command(change, "add")
+def add_cli(
+    folder: KB,
+    source: EntitiesIfAny = None,
+    synonym: Synonyms = None,
+    pipeline: Encoder = None,
+    component: Component = "proxy_linker",
+    format: SourceFormat = None,
+    column: Columns = None,
+) -> None:
+    """Add entities, or synonyms, to a KB.
+
+    Only what is new is encoded and written, so the size of the KB does not matter. An id that the KB
+    has already is refused. SOURCE may be a table with the columns "id", "name" and "synonyms" (separated
+    by | or ;). With --synonym an entity that the KB has gets one more name.
 
     \b
-    Example:
+    Examples:
+      python -m spacy pel kb change add my_pipeline drugs.csv
+      python -m spacy pel kb change add my_pipeline --synonym D003924="sugar disease"
       python -m spacy pel kb change add kb new.jsonl --pipeline training/model-best
-    """,
-    "update": """Replace the records of entities in a KB.
+    """
+    if bool(source) == bool(synonym):
+        raise PelError("give either SOURCE or --synonym", 'as in --synonym D003924="sugar disease"')
+    if source:
+        _change("add", folder, source, pipeline, component, format, column)
+        return
+    from ..curation.kb_encoder import add_synonyms
+
+    pairs = [(id.strip(), name.strip()) for id, _, name in (s.partition("=") for s in synonym)]
+    if wrong := [text for text, (id, name) in zip(synonym, pairs) if not (id and name)]:
+        remedy = 'write ID=NAME, as in D003924="sugar disease"'
+        raise PelError(f"--synonym {wrong[0]}: lacks an id or a name", remedy)
+    kb, linker = _kb_and_linker(folder, pipeline, component)
+    _report(folder, add_synonyms(kb, pairs, linker))
+
+
+@command(change, "update")
+def update_cli(
+    folder: KB,
+    source: Entities,
+    pipeline: Encoder = None,
+    component: Component = "proxy_linker",
+    format: SourceFormat = None,
+    column: Columns = None,
+) -> None:
+    """Replace the records of entities in a KB.
 
     Only records that differ are encoded and written. An id that the KB does not have is refused.
 
     \b
     Example:
       python -m spacy pel kb change update kb corrected.jsonl --pipeline training/model-best
-    """,
-    "merge": """Merge entities into a KB.
+    """
+    _change("update", folder, source, pipeline, component, format, column)
+
+
+@command(change, "merge")
+def merge_cli(
+    folder: KB,
+    source: Entities,
+    mapping: Mapping = None,
+    pipeline: Encoder = None,
+    component: Component = "proxy_linker",
+    format: SourceFormat = None,
+    column: Columns = None,
+) -> None:
+    """Merge entities into a KB.
 
     An entity whose id the KB has is joined with that one: it keeps its name and definition, and gets
     the new names, types and ids. The other entities are added.
@@ -218,35 +287,50 @@ _CHANGES = {
     \b
     Example:
       python -m spacy pel kb change merge kb mondo.obo --mapping mondo.sssom.tsv --pipeline model-best
-    """,
-}
+    """
+    _change("merge", folder, source, pipeline, component, format, column, mapping)
 
 
-def _add_change(kind: str, help: str) -> None:
-    @command(change, kind, help=help)
-    def change_cli(
-        folder: KB,
-        source: Entities,
-        mapping: Annotated[File, Option(help="merge: SSSOM table of ids")] = None,
-        pipeline: Encoder = None,
-        component: Component = "proxy_linker",
-        format: Annotated[Text, Option(help='Format of SOURCE, as for "kb build"')] = None,
-    ) -> None:
-        from ..curation.kb_encoder import change_from_source
-        from ..kb import KnowledgeBase
-        from ..pipeline.pipelines import linker_of, load_pipeline
+def _change(
+    kind: str,
+    given: Path,
+    source: Path,
+    pipeline: str | None,
+    component: str,
+    format: str | None,
+    column: list[str] | None,
+    mapping: Path | None = None,
+) -> None:
+    """Change the KB that is given by the entities of a source, and print what was done."""
+    from ..curation.kb_encoder import change_from_source
 
-        if mapping and kind != "merge":
-            raise PelError("--mapping is for kb change merge", "leave it out")
-        KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
-        linker = linker_of(load_pipeline(pipeline), component) if pipeline else None
-        given = {"linker": linker, "format": format, "mapping": mapping}
-        shown = partial(counted, desc="Reading")
-        _report(folder, change_from_source(kind, folder, source, **given, progress=shown))
+    folder, linker = _kb_and_linker(given, pipeline, component)
+    read = {"format": format, "columns": columns_of(column or []), "mapping": mapping}
+    shown = partial(counted, desc="Reading")
+    counts = change_from_source(kind, folder, source, linker=linker, **read, progress=shown)
+    _report(given, counts)
 
 
-for _kind, _help in _CHANGES.items():
-    _add_change(_kind, _help)
+def _kb_and_linker(
+    given: Path, pipeline: str | None, component: str
+) -> tuple[Path, ProxyLinker | None]:
+    """The KB to change, and the linker that makes its vectors: of the pipeline that has the KB, or named."""
+    folder, nlp = _kb_and_pipeline(given, pipeline)
+    from ..pipeline.pipelines import linker_of
+
+    return folder, linker_of(nlp, component) if nlp else None
+
+
+def _kb_and_pipeline(given: Path, pipeline: str | None) -> tuple[Path, Language | None]:
+    from ..kb import KnowledgeBase
+    from ..kb.location import kb_to_change
+    from ..pipeline.pipelines import load_pipeline
+
+    folder = kb_to_change(given)
+    with KnowledgeBase.open(folder) as kb:  # refuses what is no KB before a pipeline is loaded
+        if pipeline is None and folder != given and kb.has_vectors:
+            pipeline = str(given)
+    return folder, load_pipeline(pipeline) if pipeline else None
 
 
 @command(change, "remove")
@@ -266,12 +350,13 @@ def remove_cli(
     """
     from ..io.lines import numbered_lines
     from ..kb.change import remove_entities
+    from ..kb.location import kb_to_change
 
     lines = [line.strip() for _, line in numbered_lines(file)] if file else []
     given = [*(ids or ()), *filter(None, lines)]
     if not given:
         raise PelError("no ids to remove", "give them, or --file with one a line")
-    _report(folder, remove_entities(folder, given))
+    _report(folder, remove_entities(kb_to_change(folder), given))
 
 
 @command(kb, "learn")
@@ -306,11 +391,8 @@ def learn_cli(
     """
     from ..curation.learn_mentions import learn_mentions_of
     from ..curation.learn_names import learn_acronyms, learn_names
-    from ..kb import KnowledgeBase
-    from ..pipeline.pipelines import load_pipeline
 
-    KnowledgeBase.open(folder).close()  # refuses what is no KB before a pipeline is loaded
-    nlp = load_pipeline(pipeline) if pipeline else None
+    folder, nlp = _kb_and_pipeline(folder, pipeline)
     with progress_bar(desc="Reading", unit=" documents") as bar:
         given = {"nlp": nlp, "component": component, "progress": bar.update}
         if acronyms:
@@ -350,20 +432,25 @@ def forget_cli(
       python -m spacy pel kb forget kb --source train.pubtator
     """
     from ..kb.change import forget_mentions
+    from ..kb.location import kb_to_change
 
-    msg.good(f"{forget_mentions(folder, source):,} mentions of {source} taken out of {folder}")
+    msg.good(
+        f"{forget_mentions(kb_to_change(folder), source):,} mentions of {source} taken out of {folder}"
+    )
 
 
 def _report(folder: Path, counts: ChangeCounts) -> None:
     """Print what a change of a KB did."""
     from ..kb import KnowledgeBase
+    from ..kb.location import kb_folder
 
     done = ", ".join(f"{count:,} {kind}" for kind, count in counts._asdict().items() if count)
-    now = len(KnowledgeBase.open(folder))
+    now = len(KnowledgeBase.open(kb_folder(folder)))
     msg.good(f"{folder}: {done or 'nothing changed'}; {now:,} entities now")
 
 
 _SHOWN = 20  # entries of a list
+_SYNONYMS = 10  # of an entity
 _EXAMPLES = 5  # ids of a kind of change
 
 
@@ -376,16 +463,20 @@ def info_cli(
 ) -> None:
     """Show what a KB holds, or find entities in it.
 
-    With NAME it gives the entities with this id, or with a name that has all these words.
+    With NAME it gives the entities with this id, or with a name that has all these words; their synonyms
+    stand below.
 
     \b
     Examples:
       python -m spacy pel kb info kb
+      python -m spacy pel kb info en_pel_mesh_sm apixaban
       python -m spacy pel kb info kb "multiple sclerosis"
     """
     from ..kb import KnowledgeBase
     from ..kb.describe import kb_info
+    from ..kb.location import kb_folder
 
+    folder = kb_folder(folder)
     found = []
     if name is not None:
         with KnowledgeBase.open(folder) as opened:
@@ -401,6 +492,11 @@ def info_cli(
         msg.text(f"{folder} has no id {name!r} and no entity whose names hold all these words")
     for entity in () if as_json else found:
         say(f"{entity.concept_id}\t{entity.canonical_name}\t{', '.join(entity.types)}")
+        if others := entity.names[1:]:
+            more = (
+                f" and {len(others) - _SYNONYMS:,} more (--json)" if len(others) > _SYNONYMS else ""
+            )
+            say(f"    also: {'; '.join(others[:_SYNONYMS])}{more}")
 
 
 def _readable(value: Any) -> str:
@@ -429,7 +525,9 @@ def diff_cli(
       python -m spacy pel kb diff umls-2024AB umls-2025AA --output changes.jsonl
     """
     from ..kb.describe import compare_kbs
+    from ..kb.location import kb_folder
 
+    old, new = kb_folder(old), kb_folder(new)
     found = compare_kbs(old, new, output, n_ids=_EXAMPLES)
     if not found.kinds:
         msg.good(f"{old} and {new} hold the same entities")
@@ -459,7 +557,9 @@ def verify_cli(folder: KB) -> None:
     """
     from ..kb import KnowledgeBase
     from ..kb.knowledge_base import verify
+    from ..kb.location import kb_folder
 
+    folder = kb_folder(folder)
     total = sum(path.stat().st_size for path in folder.glob("*.*"))
     with progress_bar(total=total, desc="Reading", unit="B", unit_scale=True) as bar:
         problems = verify(folder, progress=bar.update)
@@ -485,8 +585,9 @@ def export_cli(
     """
     from ..kb import KnowledgeBase
     from ..kb.describe import export_kb
+    from ..kb.location import kb_folder
 
-    with KnowledgeBase.open(folder) as opened:
+    with KnowledgeBase.open(kb_folder(folder)) as opened:
         counts = export_kb(opened, output)
     written = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     msg.good(f"Wrote {output}: {written}")

@@ -20,6 +20,7 @@ from .apps import (
     File,
     Files,
     Force,
+    GpuId,
     OtherKB,
     Pipeline,
     Sources,
@@ -30,6 +31,7 @@ from .apps import (
     pel,
     sources_and_folder,
 )
+from .knowledge_bases import columns_of
 from .terminal import encoding, msg, progress_bar, reading, say
 
 Out = Annotated[Path, Argument(help="Folder to make")]
@@ -45,6 +47,8 @@ def start_cli(
     paths: Sources,
     encoder: Annotated[Text, Option(help="BERT or pipeline [default: en_pel_mesh_sm]")] = None,
     below: Annotated[Texts, Option(help="Link to an id and all below it; repeatable")] = None,
+    format: Annotated[Text, Option(help='Format of the sources, as for "kb build"')] = None,
+    column: Annotated[Texts, Option(metavar="FIELD=COLUMN", help='As for "kb build"')] = None,
     force: Force = False,
 ) -> None:
     """Make a pipeline that links to your ontology.
@@ -53,7 +57,8 @@ def start_cli(
     a vector for each name with the encoder: some 4 minutes for 50,000 names with a BERT of 6 layers on
     one core. The encoder is a BERT, by its Hugging Face name or its folder, or a trained pipeline.
 
-    If a source needs options, build a KB from it first, with "kb build", and give its folder as
+    A CSV with the columns "id", "name" and "synonyms" (separated by | or ;) needs no options. If a source
+    needs other options than these, build a KB from it first, with "kb build", and give its folder as
     SOURCE. After an interruption, run the same command again: it goes on where it was.
 
     \b
@@ -61,16 +66,129 @@ def start_cli(
       python -m spacy pel start hp.obo linker --encoder sentence-transformers/all-MiniLM-L6-v2
       python -m spacy pel start hp.obo linker --below HP:0000118
       python -m spacy pel start mondo.obo hp.obo linker --encoder models/sapbert
+      python -m spacy pel start codes.csv linker --column concept_id=Code --column canonical_name=Title
     """
     from ..package.start import start
 
     sources, out = sources_and_folder(paths)
-    shown = {"reading": reading, "encoding": encoding}
-    made = start(sources, out, encoder=encoder, below=below or (), force=force, **shown)
+    fitting = partial(progress_bar, unit=" names")
+    shown = {"reading": reading, "encoding": encoding, "fitting": fitting}
+    read = {"format": format, "columns": columns_of(column or [])}
+    made = start(sources, out, encoder=encoder, below=below or (), **read, force=force, **shown)
     rows = made.settings["vectors"]["rows"]
     msg.good(f"Made {out}: it links to {len(made):,} entities with {rows:,} vectors")
     say(f"To link texts: python -m spacy pel link {out} texts.txt --output linked.jsonl")
     say(f"To see it: python -m spacy pel serve {out}")
+
+
+@command(pel, "copy")
+def copy_cli(pipeline: Pipeline, out: Out) -> None:
+    """Copy a pipeline with its KB, to change it.
+
+    An installed package stays as it was installed. In the copy "kb change" adds entities and synonyms,
+    and "fix" stores corrections. OUT must be new.
+
+    \b
+    Example:
+      python -m spacy pel copy en_pel_mesh_sm my_pipeline
+      python -m spacy pel kb change add my_pipeline drugs.csv
+      python -m spacy pel link my_pipeline notes.txt
+    """
+    from ..package.copy_pipeline import copy_pipeline
+
+    say(f"Copying {pipeline} and its KB to {out}; every byte of the KB is checked")
+    with copy_pipeline(pipeline, out) as kb:
+        msg.good(f"Copied {pipeline} to {out}: it links to {len(kb):,} entities")
+
+
+@command(pel, "fix")
+def fix_cli(
+    pipeline: Annotated[str, Argument(help="Folder of a pipeline, or of a KB")],
+    export: Annotated[Files, Argument(metavar="[EXPORT]...", help="Files: see above")] = None,
+    name: Annotated[Text, Option(help="A name that you decide about")] = None,
+    id: Annotated[Text, Option(help="Id of its entity; NIL: it is none")] = None,
+    scope: Annotated[Text, Option(help="always, label or text [default: see above]")] = None,
+    label: Annotated[Text, Option(help="Label of the mentions, for the scope label")] = None,
+    text: Annotated[Text, Option(help="Text with the name, for the scope text")] = None,
+    undo: Annotated[Texts, Option(help="Number of a correction, or all; repeatable")] = None,
+    from_: Annotated[Text, Option("--from", help="Format of EXPORT [default: by its name]")] = None,
+) -> None:
+    """Correct answers: decide what a name means.
+
+    EXPORT is what the page of "pel serve" exports after you corrected an answer there, or documents whose
+    mentions have ids. A mention with a score has the answer of a linker, and is left out. Or decide about
+    one name with --name and --id. Without either, the corrections are listed.
+
+    \b
+    A correction holds in its scope:
+    always    wherever the name is a mention
+    label     for mentions with this label
+    text      in the same text, and in texts that share many of its rare words
+
+    By default that is "text" for a name of an EXPORT that has another meaning: the KB knows another entity
+    by it, it is an acronym, or the corrections differ. Else it is "always", or "label" with --label.
+
+    It goes before everything that was learnt, with the probability 1, also in a server that is running. A
+    later correction about the same replaces an earlier one. To correct an installed package, copy it first.
+
+    \b
+    Examples:
+      python -m spacy pel fix my_pipeline linked.json
+      python -m spacy pel fix my_pipeline --name RA --id D006325
+      python -m spacy pel fix my_pipeline --name cold --id NIL --label Chemical
+      python -m spacy pel fix my_pipeline
+      python -m spacy pel fix my_pipeline --undo 2
+    """
+    from ..kb import KnowledgeBase
+    from ..kb.corrections import undo as take_back
+    from ..kb.location import kb_folder, kb_to_change
+
+    if bool(name) != bool(id):
+        raise PelError("--name and --id go together", "as in --name RA --id D006325")
+    if sum(map(bool, (export, name, undo))) > 1:
+        raise PelError("several things to do", "give one: EXPORT, --name or --undo")
+    if not (export or name or undo):
+        with KnowledgeBase.open(kb_folder(pipeline)) as kb:
+            known = kb.corrections.decisions
+            names = {
+                d.concept_id: kb[d.concept_id].canonical_name for d in known if d.concept_id in kb
+            }
+        for each in known:
+            say(f"{each.number}\t{each}\t{names.get(each.concept_id, '')}")
+        if not known:
+            msg.text(f"{pipeline} has no corrections")
+        return
+    folder = kb_to_change(pipeline)
+    if undo:
+        if wrong := [each for each in undo if each != "all" and not each.isdecimal()]:
+            raise PelError(
+                f"--undo {wrong[0]}: is no number", "give one that the list shows, or all"
+            )
+        gone = take_back(folder, None if "all" in undo else map(int, undo))
+        msg.good(f"Took {len(gone):,} corrections out of {pipeline}")
+        return
+    from ..curation.corrections import Correction, fix, read_corrections
+
+    chosen = scope or ("label" if label else "")
+    unknown: list[str] = []
+    given = [Correction(name or "", id or "", chosen, label or "", text or "")]
+    if export:
+        given = []
+        with KnowledgeBase.open(folder) as kb:
+            for path in export:
+                read = read_corrections(path, kb, from_, chosen, label or "")
+                given += read.corrections
+                unknown += read.unknown
+    stored = fix(folder, given)
+    for each in stored:
+        say(f"{each.number}\t{each}")
+    if unknown:
+        msg.warn(f"Left out, as the KB lacks their ids: {', '.join(unknown[:10])}")
+    if not stored:
+        msg.warn("Nothing to correct: no mention has an id that a person gave it")
+    else:
+        undo_it = f"python -m spacy pel fix {pipeline} --undo NUMBER"
+        msg.good(f"Stored {len(stored):,} corrections; to take one back: {undo_it}")
 
 
 @command(pel, "assemble")
@@ -189,7 +307,7 @@ def train_cli(
     config: Annotated[str, Argument(help='Config file, or one of ours, such as "mesh_document"')],
     output: Annotated[Path, Option("--output", "-o", help="Folder for pipeline, checkpoint, log")],
     resume: Annotated[bool, Option("--resume", help="Go on from OUTPUT's checkpoint")] = False,
-    gpu_id: Annotated[int, Option("--gpu-id", "-g", help="GPU, or -1 for the CPU")] = -1,
+    gpu_id: GpuId = -1,
 ) -> None:
     """Train a pipeline, with checkpoints and a log.
 
@@ -392,8 +510,11 @@ def serve_cli(
     max_text: Annotated[int, Option(min=1, max=1_000_000, help="Most characters of one")] = 20_000,
     max_mentions: Annotated[int, Option(min=1, help="Most mentions given for a document")] = 500,
     timeout: Annotated[float, Option(min=0.1, max=3600, help="Most seconds for a request")] = 30.0,
-    max_waiting: Annotated[int, Option(min=1, help="Most requests under way at once")] = 128,
+    max_waiting: Annotated[int, Option(min=1, help="Most requests in flight")] = 128,
+    max_per_client: Annotated[int, Option(min=1, help="Most of them of one client")] = 16,
     workers: Annotated[int, Option(min=1, help="Processes that serve, each with a pipeline")] = 1,
+    allow_fix: Annotated[bool, Option("--allow-fix", help="Store corrections in the KB")] = False,
+    gpu_id: GpuId = -1,
     mcp: Annotated[bool, Option("--mcp", help="Serve tools on stdin and stdout")] = False,
     component: Component = "proxy_linker",
 ) -> None:
@@ -403,8 +524,12 @@ def serve_cli(
     beyond a limit are refused. There is no login: everyone who can reach the address can use the
     server. Restart it after the KB has changed.
 
-    With --mcp there is no page. Language models then have two tools by the Model Context Protocol:
-    "ground" finds the ids of names, and "check" does what "pel check" does. It also serves a KB alone.
+    With --allow-fix, "Apply" on the page stores a correction in the KB, as "pel fix" does, and so can
+    everyone who can reach the server.
+
+    With --mcp there is no page. Language models then have tools by the Model Context Protocol: "link"
+    links a text, "search" finds entities by words, "ground" finds the ids of names, and "check" does
+    what "pel check" does. It also serves a KB alone, without "link".
 
     \b
     Examples:
@@ -419,35 +544,36 @@ def serve_cli(
             remedy = f'install its extra: pip install "spacy-pel[{"mcp" if mcp else "serve"}]"'
             raise PelError(f"the server needs {package}", remedy)
     if mcp:  # stdout is for its messages alone
-        from ..curation.check_ids import opened
         from ..serve.mcp_tools import serve_tools
 
-        serve_tools(opened(pipeline, component, kb))
+        serve_tools(pipeline, component, kb, gpu_id)
         return
-    from ..serve.served import Limits, address, is_local, listen
+    from ..serve.limits import Limits
+    from ..serve.network import address, is_local, listen, run_app
 
     if entity_url and "{id}" not in entity_url:
         remedy = "give one such as https://uts.nlm.nih.gov/uts/umls/concept/{id}"
         raise PelError(f'{entity_url}: not an address with "{{id}}" in it', remedy)
-    limits = Limits(max_body, max_documents, max_text, max_mentions, timeout, max_waiting)
+    sizes = max_body, max_documents, max_text, max_mentions
+    limits = Limits(*sizes, timeout, max_waiting, max_per_client)
     with listen(host, port) as listener:
         url, local = address(listener), is_local(listener)
         say(f"Starting at {url}; requests wait until it serves")
         if not local:
-            msg.warn("Whoever reaches this computer can use the server: there is no login")
+            use = "use the server and change its KB" if allow_fix else "use the server"
+            msg.warn(f"Whoever reaches this computer can {use}: there is no login")
         say(f"Loading the pipeline {pipeline}")
         # Imported here, as it takes seconds: the address is said before.
         from ..batch.link_docs import Linking
-        from ..serve import server
         from ..serve.app import create_app
 
-        linking = Linking(pipeline, component, kb, spans_key, candidates)
+        linking = Linking(pipeline, component, kb, spans_key, candidates, gpu_id=gpu_id)
         if workers == 1:
-            app = create_app(linking, limits, entity_url, local)
+            app = create_app(linking, limits, entity_url, local, allow_fix)
             say(f"Serving at {url} (Ctrl-C ends it)")
         else:
             replace(linking).nlp  # tells an error; each process loads its own
-            app = partial(create_app, linking, limits, entity_url, local)
+            app = partial(create_app, linking, limits, entity_url, local, allow_fix)
             say(f"Serving at {url} by {workers} processes (Ctrl-C ends them)")
-        server.run_app(app, listener, limits, workers)
+        run_app(app, listener, limits, workers)
     say("Stopped")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from spacy.language import Language
 
 from ..errors import PelError
 from ..kb.change import ChangeCounts, change_entities
+from ..kb.knowledge_base import KnowledgeBase
 from ..kb.mentions import MentionPassage
-from ..kb.readers import open_source
+from ..kb.readers import ReadOptions, open_source
 from ..kb.readers.build_from_sources import source_name
 from ..kb.readers.tables import read_mapping
 from ..kb.records.entity import Entity
@@ -82,20 +84,22 @@ def change_from_source(
     *,
     linker: ProxyLinker | None = None,
     format: str | None = None,
+    columns: Mapping[str, str] = MappingProxyType({}),
     mapping: Path | None = None,
     progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter,
 ) -> ChangeCounts:
     """Add the entities of a source to a KB, or update or merge those that it has.
 
     "add": the KB must not have the ids. "update": it must have them. "merge": entities that it has are
-    joined with the new ones, others are added; ``mapping`` is an SSSOM table from the source's ids to the
+    joined with the new ones, others are added; ``columns`` has the field of each column of a table;
+    ``mapping`` is an SSSOM table from the source's ids to the
     KB's. The linker is the one whose encoder made the vectors of the KB, if it has any. ``progress``
     wraps the entities that are read, as ``tqdm``. After an error or an interruption, the KB is as it was.
 
     PelError if there is no KB, the source is missing or faulty, ids are refused, the KB has vectors and
     no fitting linker was given, or another process writes to the KB.
     """
-    opened = open_source(source, format=format)
+    opened = open_source(source, format=format, options=ReadOptions(columns=columns))
     options: dict[str, Any] = {"sources": [source_name(source, opened.version)]}
     if mapping:
         options["mapping"] = read_mapping([mapping])
@@ -103,3 +107,19 @@ def change_from_source(
     encoder = None if linker is None else LinkerRows(linker)
     options["types"] = opened.types
     return change_entities(folder, change, progress(opened.entities), encoder, **options)
+
+
+def add_synonyms(
+    folder: Path, synonyms: Iterable[tuple[str, str]], linker: ProxyLinker | None = None
+) -> ChangeCounts:
+    """Add names to entities of a KB: pairs of an id and a name. Errors as of ``change_from_source``."""
+    new: dict[str, list[str]] = {}
+    with KnowledgeBase.open(folder) as kb:
+        for id, name in synonyms:
+            if id not in kb:
+                remedy = f"find the right one: python -m spacy pel kb info {folder} NAME"
+                raise PelError(f"{id!r} is not in {folder}", remedy)
+            new.setdefault(kb[id].concept_id, []).append(name)
+        entities = [kb[id]._replace(aliases=(*kb[id].aliases, *names)) for id, names in new.items()]
+    encoder = None if linker is None else LinkerRows(linker)
+    return change_entities(folder, "update", entities, encoder)

@@ -20,7 +20,7 @@ from .records.entity import LISTS, Entity
 from .records.semantic_types import SemanticType
 from .row_sum import note_sum, row_sum
 from .store import KB_FILE, connected, vector_files
-from .transaction import write_checksums
+from .transaction import NAMES_PREFIX, write_checksums
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
 _FACTS = ("rows", "row_kind", "dim", "stored_dim", "dtype")
@@ -119,6 +119,12 @@ def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
         if sha256(folder / file["name"]) != file["sha256"]:
             raise PelError(f"{kb.path / file['name']}: was changed meanwhile", "run it again")
     write_checksums(folder)
+
+
+def copy_names(kb: KnowledgeBase, folder: Path) -> None:
+    """Copy the table of a KB's names to a copy of the KB: the first document would wait for it."""
+    for table in kb.path.glob(f"{NAMES_PREFIX}{kb.settings['checksum'][:16]}*"):
+        shutil.copyfile(table, folder / table.name)
 
 
 def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:

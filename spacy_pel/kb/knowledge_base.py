@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import PelError, readable
 from ..io.whole_files import sha256
+from .corrections import Corrections, LiveCorrections
 from .faults import COPY_OR_BUILD, copied, fault_of_tables
 from .mentions import KnownMentions
 from .name_finder import NameFinder, name_table
@@ -155,6 +156,7 @@ class KnowledgeBase:
             "_store": store,
             "_count": settings["next_number"],
             "_masks": {},
+            "_corrections": LiveCorrections(store),
         }
 
     # Records
@@ -553,6 +555,11 @@ class KnowledgeBase:
         """The mentions that the KB has learnt (``pel kb learn --mentions``)."""
         is_live = partial(_are_live, self._count, self._removed)
         return KnownMentions(self._store, self.settings, is_live)
+
+    @property
+    def corrections(self) -> Corrections:
+        """What people decided about names (``pel fix``), as it is now, whenever the KB was opened."""
+        return self._corrections.now()
 
     @_at_once
     def search(

@@ -81,6 +81,14 @@ def published(folder: Path, temporary: Path, stem: str) -> dict[str, Any]:
     return {"name": target.name, "sha256": digest, "bytes": size}
 
 
+def keep_names(change: Writing, checksum: str) -> None:
+    """Keep the table of names that was made of the KB with this checksum: no name has changed since."""
+    before, now = (NAMES_PREFIX + each[:16] for each in (checksum, change.settings["checksum"]))
+    for table in change.folder.glob(f"{before}*"):
+        with suppress(OSError):
+            table.replace(table.with_name(table.name.replace(before, now)))
+
+
 def temporary_path(folder: Path, suffix: str) -> Path:
     """A new path in a KB folder, which is swept when the writing ends."""
     return folder / f"{_TEMPORARY}{uuid.uuid4().hex}{suffix}"
@@ -182,9 +190,12 @@ def _sweep(folder: Path) -> None:
     kept = set()
     if (folder / KB_FILE).exists():
         try:
-            kept = {file["name"] for file in vector_files(checked_settings(folder))}
+            settings = checked_settings(folder)
         except PelError:
             return  # it is damaged: nothing tells which files it needs
+        kept = {file["name"] for file in vector_files(settings)}
+        names = f"{NAMES_PREFIX}{settings['checksum'][:16]}"
+        kept |= {path.name for path in folder.glob(f"{names}*")}
     for path in folder.iterdir():
         if _SWEPT.match(path.name) and path.name not in kept:
             remove_unless_locked(path)

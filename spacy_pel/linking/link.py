@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..kb.corrections import Decision
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.mentions import KnownMentions
 from ..kb.vectors.index import Candidates
@@ -46,6 +47,9 @@ class Links(NamedTuple):
     mention_rows: np.ndarray | None = None
     # What the decision rests on, of the first candidates alone. None without a ranking.
     evidence: Evidence | None = None
+    # Of each mention what a person decided about it, or None (``linking.corrections``). None: nothing
+    # was decided about any.
+    decisions: Sequence[Decision | None] | None = None
 
 
 def link(

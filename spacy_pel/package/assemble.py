@@ -10,7 +10,8 @@ from spacy.language import Language
 from ..errors import PelError
 from ..io.whole_files import whole_folder
 from ..kb.describe import copy_kb
-from ..pipeline.kb_component import KB_FOLDER, KB_REFERENCE, KBComponent
+from ..kb.location import KB_FOLDER, KB_REFERENCE
+from ..pipeline.kb_component import KBComponent
 from ..pipeline.pipelines import linker_of, other_linkers
 from .model_card import card_sections, metrics_of_linker, package_name
 

@@ -4,9 +4,10 @@ import json
 import logging
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import spacy
@@ -18,11 +19,13 @@ from ..batch.document_blocks import NoBar
 from ..batch.embed import embed_kb
 from ..calibration.fit_names import fit_to_names
 from ..errors import PelError
+from ..evaluation.evaluate import Bars
 from ..io.whole_files import whole_file
 from ..kb import Entity, KnowledgeBase
 from ..kb.change import remove_entities
+from ..kb.describe import copy_names
+from ..kb.readers import ReadOptions
 from ..kb.readers.build_from_sources import build_from_sources
-from ..kb.transaction import NAMES_PREFIX
 from ..models.architectures import pipeline_folder
 from .assemble import assemble, check_replaceable
 
@@ -49,9 +52,12 @@ def start(
     *,
     encoder: str | None = None,
     below: Sequence[str] = (),
+    format: str | None = None,
+    columns: Mapping[str, str] = MappingProxyType({}),
     force: bool = False,
     reading: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
     encoding: Callable[..., Any] = NoBar,
+    fitting: Bars | None = None,
 ) -> KnowledgeBase:
     """Make a pipeline that marks the names of an ontology in texts and links them.
 
@@ -65,9 +71,12 @@ def start(
         encoder: The name or folder of a BERT, or of a pipeline whose linker has trained encoders.
             None: the pipeline ``RELEASED``, if it is installed.
         below: Ids of entities; only these and all below them, by their parents, are linked to.
+        format: The format of the sources; None: each by its files.
+        columns: The field of each column of a table, as for "kb build".
         force: Whether a pipeline in ``out`` may be replaced.
         reading: Wraps the entities of a source, with its file name, to show progress.
         encoding: Makes a bar, as for ``embed_kb``.
+        fitting: Makes bars, as for ``fit_to_names``.
 
     PelError if ``out`` holds something that may not be replaced, no encoder is given or found, a source
     is missing or faulty, or has none of the ids of ``below``.
@@ -76,10 +85,16 @@ def start(
     config = _encoder_config(encoder)
     parts = out.with_name(f"{out.name}.parts")  # what is unfinished
     kb, made_of = parts / "kb", parts / "made-of.json"
-    state = _state(sources, below)
+    state = _state(sources, below, format, columns)
     if not (made_of.is_file() and made_of.read_text("utf8") == state):
         made_of.unlink(missing_ok=True)
-        built = build_from_sources(sources, kb, in_any_order=True, progress=reading)
+        built = build_from_sources(
+            *(sources, kb),
+            format=format,
+            options=ReadOptions(columns=columns),
+            in_any_order=True,
+            progress=reading,
+        )
         if below:
             remove_entities(kb, _not_below(built, below))
         with whole_file(made_of) as file:
@@ -90,24 +105,23 @@ def start(
     linker.set_kb(kb)
     linker.kb.name_finder(partial(reading, name="names"))
     logger.info("fitting the ranking to names of the KB: minutes, however large it is")
-    fit_to_names(nlp, parts / "taken-out")
+    fit_to_names(nlp, parts / "taken-out", fitting)
     logger.info("putting the pipeline and its KB in %s", out)
     assemble(nlp, kb, out)
     made = KnowledgeBase.open(out / "proxy_linker" / "kb")
-    for table in kb.glob(f"{NAMES_PREFIX}*"):  # or the first document would wait for it
-        shutil.copyfile(table, made.path / table.name)
+    copy_names(linker.kb, made.path)
     made_of.unlink()  # a folder that is half removed is no KB to go on with
     shutil.rmtree(parts)
     return made
 
 
-def _state(sources: Sequence[Path], below: Sequence[str]) -> str:
+def _state(sources: Sequence[Path], *options: object) -> str:
     """What decides the KB, as a text: the files of the sources are known by their sizes and times."""
     files = sorted(file for source in sources for file in (source, *source.rglob("*")))
     facts = [
         (str(f.absolute()), f.stat().st_size, f.stat().st_mtime_ns) for f in files if f.exists()
     ]
-    return json.dumps([__version__, facts, list(below)])
+    return json.dumps([__version__, facts, *options], default=dict)
 
 
 def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:

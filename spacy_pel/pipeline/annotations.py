@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, repeat
-from math import isnan
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,8 @@ def answers(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[
     a candidate that was not read again. A linker with a ranking adds "probability", which is None
     from the ninth candidate on. A KB with learnt mentions adds "as_in": the learnt mention nearest to
     this one, in its text, with its source; None for a candidate that was not found by one. A linker with
-    a ranking also adds "matched_name" and "why" (``_reasons``), None from the ninth candidate on.
+    a ranking also adds "matched_name" and "why" (``_reasons``), None from the ninth candidate on. If people
+    decided about mentions (``pel fix``), "correction" says what, for the first candidate.
     """
     distinct, places = np.unique(links.numbers, return_inverse=True)
     there = distinct >= 0
@@ -88,13 +89,18 @@ def answers(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[
             ("why", _reasons(links.evidence, columns["score"])),
         ):
             columns[name] = [(list(own) + [None] * width)[:width] for own in facts]
+    if links.decisions is not None:
+        columns["correction"] = [
+            [said if place == 0 else None for place in range(links.numbers.shape[1])]
+            for said in (None if each is None else str(each) for each in links.decisions)
+        ]
     best = np.where(links.nil, -1, links.numbers[:, 0] if links.numbers.shape[1] else -1)
     numbers, vocabularies = np.unique(best[best >= 0]).tolist(), linker.xrefs or ()
     entities = dict(zip(numbers, kb.entities(numbers)))
     lines = zip(
         (links.numbers >= 0).sum(axis=1).tolist(),  # the candidates come first of k places
         links.nil.tolist(),
-        repeat(None) if links.chances is None else links.chances[:, 0].tolist(),
+        repeat(nan) if links.chances is None else links.chances[:, 0].tolist(),
         offered(links, kb, linker),
         zip(*columns.values()),
         best.tolist(),
@@ -107,7 +113,7 @@ def answers(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[
         answer = {
             "kb_id": NIL if nil else own_ids[0],
             "kb_score": scores[0],
-            "kb_probability": probability if n else None,
+            "kb_probability": None if not n or isnan(probability) else probability,
             "kb_candidate_columns": own,
             "kb_ents": list(compress(zip(own_ids, scores), chosen)),
             "kb_types": list(entity.types) if entity else [],

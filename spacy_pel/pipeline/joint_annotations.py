@@ -80,6 +80,8 @@ def write_joint_links(
 def _answer(span: Span, link: JointLink, kb: KnowledgeBase, vocabularies: Sequence[str]) -> Answer:
     """What changes on a mention."""
     answer: Answer = {"kb_id": span.kb_id_}
+    if any(span._.kb_candidate_columns.get("correction", ())[:1]):
+        return answer  # a person decided
     if link.via is not None:
         answer["kb_via"] = {name: getattr(link.via, name) for name in VIA}
     if link.id in ("", span.kb_id_):

@@ -18,10 +18,8 @@ import srsly
 from ..errors import PelError
 from ..io.whole_files import whole_file
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.location import KB_REFERENCE, referred_kb
 from .annotations import install_extensions
-
-# The folder of a KB inside the pipeline, and the file that points to one outside of it.
-KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
 
 # What a damaged file makes JSON, msgpack and those who read their values raise.
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError)
@@ -211,13 +209,9 @@ class KBComponent:
         if self.configured_kb not in (None, reference["configured"]):
             return
         self.configured_kb = reference["configured"]
-        absolute, relative = reference["absolute"], reference["relative"]
-        beside = [KB_FOLDER, relative] if isinstance(saved, Path) else []
-        folders = [saved.parent / name for name in beside if name]
-        folders += [Path(absolute)] if absolute else []
-        path = next((str(folder.resolve()) for folder in folders if folder.is_dir()), absolute)
+        path = referred_kb(saved if isinstance(saved, Path) else None, reference)
         if path is not None:
-            self.kb_path, self._opened_kb = path, None
+            self.kb_path, self._opened_kb = str(path), None
 
 
 def content(saved: Saved) -> bytes:

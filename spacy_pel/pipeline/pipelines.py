@@ -16,11 +16,30 @@ from spacy.util import minibatch
 from thinc.api import ConfigValidationError
 
 from ..errors import PelError
+from ..kb.location import kb_folder
 
 if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker
 
 _OUR_NAME = re.compile(r"'(spacy-pel\.[^']+)'")
+
+
+def use_gpu(gpu_id: int) -> None:
+    """Compute on a GPU from now on; call it before pipelines are loaded. -1 changes nothing.
+
+    Raises:
+        PelError: There is no such GPU, or CuPy, which spaCy needs for it, is missing.
+    """
+    if gpu_id < 0:
+        return
+    try:
+        spacy.require_gpu(gpu_id)
+    except Exception as error:  # CuPy and torch have classes of their own
+        problem = str(error).splitlines()[0]
+        raise PelError(
+            f"GPU {gpu_id} cannot be used: {problem}",
+            "install what docs/serving.md names for a GPU, or leave out --gpu-id",
+        ) from error
 
 
 def load_pipeline(name: str | Path) -> Language:
@@ -83,7 +102,7 @@ def linker_of(
             'name the right one with --component, or add one: nlp.add_pipe("proxy_linker")',
         )
     if kb is not None:
-        linker.set_kb(kb)
+        linker.set_kb(kb_folder(kb))
     if spans_key is not None:
         linker.spans_key = spans_key
     return linker

@@ -17,6 +17,7 @@ from thinc.api import Model, Optimizer
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
+from ..linking.corrections import DecidedMention, decisions_about, with_decisions
 from ..linking.link import Links, link
 from ..linking.nil import Sure
 from ..linking.ordering import Reranking, sole_owners_first
@@ -345,7 +346,33 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 more["ordering"] = partial(sole_owners_first, kb)
         more["nil_threshold"] = self.fitted.nil_threshold
         with self.runtime.computes(towers):
-            return link(self.retriever, self._index(kb), mentions, self.candidates, **more)
+            links = link(self.retriever, self._index(kb), mentions, self.candidates, **more)
+        if self.trainer is None:
+            links = self._corrected(links, docs, spans, more.get("groups"), kb)
+        return links
+
+    def _corrected(
+        self,
+        links: Links,
+        docs: Sequence[Doc],
+        spans: Sequence[Sequence[Span]],
+        groups: np.ndarray | None,
+        kb: KnowledgeBase,
+    ) -> Links:
+        """Put first what people decided, and the ids that rules gave to mentions."""
+        mentions = [
+            DecidedMention(
+                tuple(filter(None, (span.text, span._.read_as))),
+                *(span.label_, span.start_char),
+                text=lambda doc=doc: doc.text,
+                given=span.id_ if span.id_ and span.id_ in kb else "",
+            )
+            for doc, own in zip(docs, spans)
+            for span in own
+        ]
+        if not kb.corrections and not any(mention.given for mention in mentions):
+            return links
+        return with_decisions(links, kb, decisions_about(kb, mentions, groups))
 
     def set_annotations(self, docs: Iterable[Doc], linked: Linked | None) -> None:
         """Write ids, scores, probabilities and candidates on the mentions that ``predict`` linked."""

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote
 
 import prometheus_client as prometheus
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -23,18 +22,24 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 
 from ..batch.link_docs import Linking
-from ..kb import Entity
+from ..curation.corrections import Correction, fix
+from ..kb import KnowledgeBase
+from ..spans import NIL
+from .limits import InFlight, Limits, client_at
+from .linking_queue import LinkingQueue
 from .messages import (
+    CorrectionRequest,
+    CorrectionResponse,
     EntityRecord,
     Health,
+    LimitedMessage,
     LinkRequest,
     LinkResponse,
     Problem,
     SearchResponse,
+    StoredCorrection,
     first_fault,
 )
-from .served import Limits
-from .service import LinkingService, client_at
 
 SECONDS = prometheus.Histogram(
     "pel_request_seconds", "From a request to its answer", ["route", "status"]
@@ -57,25 +62,10 @@ _DOCS_POLICY = (
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 PROBLEMS = {
     400: "Not JSON", 408: "The body does not arrive", 413: "Larger than the server takes",
-    422: "Not what is asked for", 429: "This client has too many requests under way",
-    503: "Too many requests are under way", 504: "The time is up",
+    422: "Not what is asked for", 429: "This client has too many requests in flight",
+    503: "Too many requests are in flight", 504: "The time is up",
 }  # fmt: skip
-
-
-class _Limited(Request):
-    """A request whose body has a limit, and is read as JSON in a thread: 1 MB takes 0.1 s."""
-
-    async def stream(self) -> AsyncGenerator[bytes, None]:
-        limit, size = self.app.state.service.limits.body, 0
-        async for chunk in super().stream():
-            size += len(chunk)
-            if size > limit:
-                raise HTTPException(413, f"the request is larger than {limit:,} bytes")
-            yield chunk
-
-    async def json(self) -> LinkRequest:
-        limits = self.app.state.service.limits
-        return await run_in_threadpool(LinkRequest.read, await self.body(), limits)
+CORRECTIONS_OFF = "this server stores no corrections; start it with: pel serve --allow-fix"
 
 
 class LimitedRoute(APIRoute):
@@ -83,19 +73,37 @@ class LimitedRoute(APIRoute):
 
     def get_route_handler(self) -> Callable:
         handler = super().get_route_handler()
+        message: type[LimitedMessage] = self.endpoint.__annotations__.get("asked", LinkRequest)
+
+        class LimitedRequest(Request):
+            """A request whose body has a limit, and is read in a thread: 1 MB takes 0.1 s."""
+
+            async def stream(self) -> AsyncGenerator[bytes, None]:
+                limit, size = self.app.state.limits.body, 0
+                async for chunk in super().stream():
+                    size += len(chunk)
+                    if size > limit:
+                        raise HTTPException(413, f"the request is larger than {limit:,} bytes")
+                    yield chunk
+
+            async def json(self) -> LimitedMessage:
+                return await run_in_threadpool(
+                    message.read, await self.body(), self.app.state.limits
+                )
 
         async def handle(request: Request) -> Response:
-            service: LinkingService = request.app.state.service
-            within = f"within {service.limits.seconds:g} seconds"
-            limited = _Limited(request.scope, request.receive)
-            with service.admitted(client_at(request.client)):
-                problem = 408, f"the request did not arrive {within}", {"connection": "close"}
+            seconds = request.app.state.limits.seconds
+            limited = LimitedRequest(request.scope, request.receive)
+            with request.app.state.in_flight.admit(client_at(request.client)):
+                problem = 408, "the request did not arrive", {"connection": "close"}
                 try:
-                    await asyncio.wait_for(limited.body(), service.limits.seconds)
-                    problem = 504, f"no answer {within}"
-                    return await asyncio.wait_for(handler(limited), service.limits.seconds)
+                    await asyncio.wait_for(limited.body(), seconds)
+                    problem = 504, "no answer", None
+                    return await asyncio.wait_for(handler(limited), seconds)
                 except asyncio.TimeoutError:
-                    raise HTTPException(*problem) from None
+                    status, reason, headers = problem
+                    reason += f" within {seconds:g} seconds"
+                    raise HTTPException(status, reason, headers) from None
                 except ClientDisconnect:
                     raise HTTPException(400, "the request ended early") from None
 
@@ -114,19 +122,24 @@ def create_app(
     limits: Limits,
     entity_url: str | None = None,
     local: bool = False,
+    allow_fix: bool = False,
 ) -> FastAPI:
-    """The application that serves a linker.
+    """Return the application that serves a linker.
 
-    ``entity_url`` is the URL of an entity's page at its source, with "{id}". A ``local`` server
-    answers to LOCAL_HOSTS alone.
+    Args:
+        linking: The pipeline.
+        limits: The limits of each process.
+        entity_url: The URL of an entity's page at its source, with "{id}"; see ``entity_page``.
+        local: Whether only LOCAL_HOSTS are answered.
+        allow_fix: Whether clients may store corrections in the KB.
     """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        service.close()
+        queue.close()
 
-    service = LinkingService(linking, limits)
+    queue = LinkingQueue(linking)
     app = FastAPIOffline(
         title="spacy_pel",
         description=(
@@ -137,12 +150,12 @@ def create_app(
             f"{limits.mentions:,} given mentions each, and is answered within {limits.seconds:g} "
             "seconds. Every error is an object with a sentence in `detail`."
         ),
-        version=service.linking.nlp.meta["version"],
+        version=linking.nlp.meta["version"],
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.service = service
-    app.state.entity_url = entity_url
+    app.state.queue, app.state.limits, app.state.in_flight = queue, limits, InFlight(limits)
+    app.state.entity_url, app.state.allow_fix = entity_url, allow_fix
     app.add_exception_handler(RequestValidationError, _not_as_asked)
     app.add_exception_handler(Exception, _bug)
     app.include_router(limited)
@@ -173,25 +186,59 @@ def create_app(
 @limited.post("/link", response_model=LinkResponse)
 async def link(asked: LinkRequest, request: Request) -> Response:
     """Link the mentions of documents. Where a document gives none, the pipeline finds them."""
-    linked = await request.app.state.service.link(client_at(request.client), asked._documents)
+    linked = await request.app.state.queue.link(asked._documents)
     DOCUMENTS.inc(len(linked))
     MENTIONS.inc(sum(mentions for _, mentions in linked))
     body = b",".join(text for text, _ in linked)
     return Response(b'{"documents":[' + body + b"]}", media_type="application/json")
 
 
+@limited.post("/corrections", responses={403: {"model": Problem}, 415: {"model": Problem}})
+async def corrections(asked: CorrectionRequest, request: Request) -> CorrectionResponse:
+    """Store what a person decided in the KB; the next request gets the corrected answers.
+
+    All corrections are stored, or none.
+    """
+    if not request.app.state.allow_fix:
+        raise HTTPException(403, CORRECTIONS_OFF)
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        # A page of another host can send other types without being asked for permission.
+        raise HTTPException(415, "send the header Content-Type: application/json")
+    decided, kb = [], _kb(request)
+    for number, given in enumerate(asked.corrections):
+        if given.id != NIL and given.id not in kb:
+            raise HTTPException(422, f"correction {number}: the knowledge base has no such id")
+        decided.append(
+            Correction(
+                given.text[given.start : given.end],
+                given.id,
+                given.scope,
+                given.label,
+                given.text,
+                given.start,
+                given.end,
+            )  # fmt: skip
+        )
+    stored = await run_in_threadpool(fix, kb.path, decided)
+    return CorrectionResponse(
+        stored=[
+            StoredCorrection(number=d.number, name=d.name, id=d.concept_id, scope=d.scope)
+            for d in stored
+        ]
+    )
+
+
 @limited.get("/entity/{id:path}", responses={404: {"model": Problem}})
-async def entity(id: str, request: Request) -> EntityRecord:
+def entity(id: str, request: Request) -> EntityRecord:
     """The entity with this id, which may be an alternative or a retired id."""
-    service: LinkingService = request.app.state.service
-    found = await service.look_up(service.entity, id)
-    if found is None:
-        raise HTTPException(404, "the knowledge base has no entity with this id")
-    return _record(found, request)
+    try:
+        return EntityRecord.of(_kb(request)[id], request.app.state.entity_url)
+    except KeyError:
+        raise HTTPException(404, "the knowledge base has no entity with this id") from None
 
 
 @limited.get("/search")
-async def search(
+def search(
     request: Request,
     q: Annotated[
         str, Query(min_length=1, max_length=200, description="Words", examples=["sclerosis"])
@@ -199,21 +246,23 @@ async def search(
     limit: Annotated[int, Query(ge=1, le=100, description="The largest number of entities")] = 10,
 ) -> SearchResponse:
     """The entities whose names hold all words of the query; the most similar names come first."""
-    service: LinkingService = request.app.state.service
-    found = await service.look_up(service.kb.found, q, limit)
-    return SearchResponse(entities=[_record(entity, request) for entity in found])
+    found, url = _kb(request).found(q, limit), request.app.state.entity_url
+    return SearchResponse(entities=[EntityRecord.of(entity, url) for entity in found])
 
 
 @router.head("/health", include_in_schema=False)
 @router.get("/health")
 async def health(request: Request) -> Health:
     """What the server serves. An answer means that it is up."""
-    service: LinkingService = request.app.state.service
-    nlp = service.linking.nlp
-    name = "{lang}_{name} {version}".format(**nlp.meta)
-    finds_mentions = nlp.pipe_names != [service.linking.component]
-    entities = len(service.kb)
-    return Health(status="ok", pipeline=name, entities=entities, finds_mentions=finds_mentions)
+    queue: LinkingQueue = request.app.state.queue
+    nlp = queue.linking.nlp
+    return Health(
+        status="ok",
+        pipeline="{lang}_{name} {version}".format(**nlp.meta),
+        entities=len(_kb(request)),
+        finds_mentions=nlp.pipe_names != [queue.linking.component],
+        stores_corrections=request.app.state.allow_fix,
+    )
 
 
 @router.get("/metrics", response_class=Response)
@@ -232,20 +281,8 @@ async def page() -> FileResponse:
     return FileResponse(PAGE / "index.html")
 
 
-def _record(entity: Entity, request: Request) -> EntityRecord:
-    url = request.app.state.entity_url
-    return EntityRecord(
-        id=entity.concept_id,
-        name=entity.canonical_name,
-        synonyms=list(entity.names[1:]),
-        types=list(entity.types),
-        definition=entity.definition,
-        parents=list(entity.parents),
-        alternative_ids=[*entity.alt_ids, *entity.retired_ids],
-        cross_references=list(entity.xrefs),
-        sources=list(entity.sources),
-        url=url and url.replace("{id}", quote(entity.concept_id, safe="")),
-    )
+def _kb(request: Request) -> KnowledgeBase:
+    return request.app.state.queue.linking.linker.kb
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:

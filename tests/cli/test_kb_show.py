@@ -44,12 +44,13 @@ def test_info_of_a_kb_with_vectors(run, tiny_kb: Path) -> None:
 
 
 def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:
-    sclerosis = "C01 multiple sclerosis Disease"
+    sclerosis = "C01 multiple sclerosis Disease also: MS; disseminated sclerosis"
+    spectrometry = "C02 mass spectrometry Procedure also: MS; mass spectroscopy"
     for arguments, found in (
         (["SCLEROSIS"], sclerosis),
-        (["ms"], f"{sclerosis} C02 mass spectrometry Procedure"),
+        (["ms"], f"{sclerosis} {spectrometry}"),
         (["ms", "--limit", 1], sclerosis),
-        (["X3"], "C03 rheumatoid arthritis Disease"),
+        (["X3"], "C03 rheumatoid arthritis Disease also: RA"),
     ):
         assert run("kb", "info", bare_kb.path, *arguments) == found
     assert "no id 'yeti' and no entity whose names" in run("kb", "info", bare_kb.path, "yeti")

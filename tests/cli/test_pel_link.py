@@ -237,3 +237,15 @@ def test_a_signal_ends_workers_and_leaves_no_output(
     assert "Traceback" not in errors and not out.exists()
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+def test_a_gpu_that_is_not_there(tiny_folder: Path, tmp_path: Path) -> None:
+    text = tmp_path / "a.txt"
+    text.write_text("MS\n")
+    for command in (["link", tiny_folder, text], ["serve", tiny_folder, "--port", 0]):
+        arguments = [*map(str, command), "--gpu-id", "63"]
+        result = CliRunner().invoke(pel, arguments)
+        assert result.exit_code == 1, result.output
+        assert "GPU 63 cannot be used" in result.stderr and "leave out --gpu-id" in result.stderr
+    result = CliRunner().invoke(pel, ["link", str(tiny_folder), str(text), "--gpu-id", "-1"])
+    assert result.exit_code == 0 and '"text": "MS"' in result.output

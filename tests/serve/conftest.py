@@ -12,29 +12,30 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from spacy_pel.batch.link_docs import Linking
-from spacy_pel.serve import server
+from spacy_pel.serve import network
 from spacy_pel.serve.app import create_app
-from spacy_pel.serve.served import Limits, address, listen
+from spacy_pel.serve.limits import Limits
+from spacy_pel.serve.network import address, listen
 
-LIMITS = Limits(body=50_000, documents=4, characters=300, mentions=5, seconds=20, waiting=50)
+LIMITS = Limits(body=50_000, documents=4, characters=300, mentions=5, seconds=20, in_flight=50)
 
 
 @pytest.fixture
 def make_app(tiny_folder: Path) -> Iterator[Callable[..., FastAPI]]:
     """Makes an application over a pipeline, ``tiny_nlp`` anew if none is given."""
-    services = []
+    queues = []
 
     def make(
         limits: Limits = LIMITS, nlp: spacy.Language | None = None, **settings: bool
     ) -> FastAPI:
         linking = Linking(nlp or spacy.load(tiny_folder))
         app = create_app(linking, limits, "https://example.org/{id}", **settings)
-        services.append(app.state.service)
+        queues.append(app.state.queue)
         return app
 
     yield make
-    for service in services:
-        service.close()
+    for queue in queues:
+        queue.close()
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
     def start(app: Callable, limits: Limits = LIMITS) -> str:
         listener = listen("127.0.0.1", 0)
         url = address(listener)
-        threads.append(threading.Thread(target=server.run_app, args=(app, listener, limits)))
+        threads.append(threading.Thread(target=network.run_app, args=(app, listener, limits)))
         threads[-1].start()
         while not (len(servers) == len(threads) and servers[-1].started):
             time.sleep(0.01)

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spacy_pel.cli import pel
-from spacy_pel.serve import server
+from spacy_pel.serve import network
 
 
 def failure(*arguments: object) -> str:
@@ -50,7 +50,7 @@ def test_a_warning_beyond_this_computer(tmp_path: Path, host: str, is_warned: bo
 def test_the_address_is_said_at_once_and_what_is_done_until_it_serves(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "run_app", lambda *_: None)
+    monkeypatch.setattr(network, "run_app", lambda *_: None)
     result = CliRunner().invoke(pel, ["serve", str(tiny_folder), "--port", "0"])
     first, *others = result.output.splitlines()
     url = re.fullmatch(r"Starting at (http://127.0.0.1:\d+); requests wait until it serves", first)

@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from spacy.language import Language
 
-from spacy_pel.serve.service import LinkingService
+from spacy_pel.serve.linking_queue import LinkingQueue
 
 TEXT = "Aspirin relieves headache. The patient has MS."
 
@@ -127,7 +127,7 @@ def test_a_bug_says_nothing_of_the_inside(
         raise RuntimeError("/home/someone/secret.py")
 
     client = TestClient(make_app(), raise_server_exceptions=False)
-    monkeypatch.setattr(LinkingService, "_linked", fail)
+    monkeypatch.setattr(LinkingQueue, "_link", fail)
     answer = client.post("/link", json={"documents": [DOCUMENT]})
     assert problem(answer, 500) == "an error inside the server; its log says more"
     assert client.get("/health").status_code == 200

@@ -4,8 +4,10 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import spacy
 from spacy.language import Language
 
 from spacy_pel.corpora.document_corpus import open_corpus
@@ -60,7 +62,8 @@ def _note_if_outside(url: str, address: str, errors: list[str]) -> None:
 
 
 def link(page, text: str) -> None:
-    page.locator("#input").click()
+    page.locator("#input").focus()
+    page.keyboard.press("Control+A")
     page.keyboard.insert_text(text)  # as pasting does
     page.keyboard.press("Control+Enter")
     settle(page)
@@ -71,15 +74,16 @@ def settle(page) -> None:
     playwright.expect(page.locator("#status")).not_to_have_text("Linking…")
 
 
-def exported(page, tmp_path: Path) -> dict:
+def exported(page, tmp_path: Path) -> Any:
     with page.expect_download() as download:
         page.get_by_role("button", name="Export JSON").click()
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
-    record = json.loads(path.read_text("utf8"))
-    for mention in record["mentions"]:
-        assert mention["text"] == record["text"][mention["start"] : mention["end"]]
-    return record
+    content = json.loads(path.read_text("utf8"))
+    for record in content if isinstance(content, list) else [content]:
+        for mention in record["mentions"]:
+            assert mention["text"] == record["text"][mention["start"] : mention["end"]]
+    return content
 
 
 def shown(page) -> list[str]:
@@ -161,7 +165,8 @@ def test_what_is_corrected_is_gold_also_from_the_whole_kb(
     page.locator("#found b", has_text="rheumatoid arthritis").click()
     assert "Of the joints." in page.locator("#found dd").first.text_content()
     page.locator("#found button").click()
-    assert page.text_content("#verdict") == "C03 rheumatoid arthritis"
+    playwright.expect(page.locator("#verdict")).to_contain_text("C03 rheumatoid arthritis")
+    assert page.locator("#verdict a").get_attribute("href") == "https://example.org/C03"
     page.locator(".mention", has_text="kidney").click()
     page.get_by_role("button", name="None of these (NIL)").click()
     assert page.text_content("#verdict") == "NIL: the knowledge base lacks it."
@@ -173,11 +178,11 @@ def test_what_is_corrected_is_gold_also_from_the_whole_kb(
 def test_by_keyboard_alone(make_app, serve, visit) -> None:
     page = visit(serve(make_app()))
     page.keyboard.press("Tab")  # API
-    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")  # the text, whole as it is selected
     page.keyboard.insert_text("MS or kidney failure")
     page.keyboard.press("Control+Enter")
     settle(page)
-    while page.evaluate("document.activeElement.className") != "mention":
+    while not page.evaluate("document.activeElement.classList.contains('mention')"):
         page.keyboard.press("Tab")
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
@@ -201,6 +206,7 @@ def test_by_keyboard_alone(make_app, serve, visit) -> None:
 
 def test_errors_in_plain_words(make_app, serve, visit) -> None:
     page = visit(serve(make_app()))
+    page.fill("#input", "")
     page.get_by_role("button", name="Link", exact=True).click()
     assert page.text_content("#error") == "Paste or type a text first."
     page.get_by_role("button", name="Link this selection").click()
@@ -211,3 +217,149 @@ def test_errors_in_plain_words(make_app, serve, visit) -> None:
     page.get_by_role("button", name="Link", exact=True).click()
     said = "The server cannot be reached. Is it still running?"
     playwright.expect(page.locator("#error")).to_have_text(said)
+
+
+def test_the_example_can_be_linked_and_pasting_replaces_it(make_app, serve, visit) -> None:
+    page = visit(serve(make_app(LIMITS._replace(characters=1000))))
+    page.get_by_role("button", name="Link", exact=True).click()
+    settle(page)
+    assert "multiple sclerosis" in shown(page)
+    page.locator("#input").click()
+    page.keyboard.insert_text("RA")
+    assert page.input_value("#input") == "RA"
+
+
+def choose(page, mention: str, place: int) -> str:
+    """Chooses a candidate of a mention; returns its id."""
+    page.locator("#text .mention", has_text=mention).click()
+    id = page.locator("#candidates .id").nth(place).text_content()
+    page.locator("#candidates li > button").nth(place).click()
+    playwright.expect(page.locator("#figures")).to_contain_text("chosen by you")
+    return id
+
+
+def test_corrections_of_several_texts_are_kept_and_exported_together(
+    make_app, serve, visit, tmp_path: Path
+) -> None:
+    page = visit(serve(make_app()))
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+    link(page, "MS or kidney")
+    first = choose(page, "MS", 1)
+    link(page, "headache")  # nobody edits it
+    link(page, "RA and headache")
+    second = choose(page, "RA", 1)
+    playwright.expect(page.locator("#kept")).to_have_text("Edited: 2 texts")
+    page.get_by_role("button", name="Link", exact=True).click()
+    assert asked == ["Link this text again, and discard what you changed in it?"]
+    link(page, "MS or kidney")
+    assert first in page.locator("#text .mention").first.get_attribute("data-tag")
+    records = {record["text"]: record["mentions"] for record in exported(page, tmp_path)}
+    assert {text: mentions[0]["id"] for text, mentions in records.items()} == {
+        "MS or kidney": first,
+        "RA and headache": second,
+    }
+    assert all("score" not in mentions[0] for mentions in records.values())
+    assert [len(d.mentions) for d in open_corpus(tmp_path / "linked.json").documents()] == [2, 2]
+
+
+def test_a_correction_is_applied_and_the_page_says_so(
+    make_app, serve, visit, tiny_folder: Path, tiny_kb: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(tiny_kb, tmp_path / "kb")
+    nlp = spacy.load(tiny_folder)
+    nlp.get_pipe("proxy_linker").set_kb(tmp_path / "kb")
+    address = serve(make_app(nlp=nlp, allow_fix=True))
+    page = visit(address)
+    link(page, "MS or kidney")
+    right = choose(page, "MS", 1)
+    page.select_option("#scope", "always")
+    page.get_by_role("button", name="Apply correction").click()
+    said = f"Stored as correction 1: “MS” is {right} always."
+    playwright.expect(page.locator("#status")).to_have_text(said)
+    assert page.locator("#apply").is_hidden()
+    other = visit(address)  # another user
+    link(other, "Her MS.")
+    assert right in other.locator(".mention").get_attribute("data-tag")
+    page.close(run_before_unload=True)  # nothing is lost: nothing is asked
+    off = visit(serve(make_app()))
+    link(off, "MS")
+    choose(off, "MS", 1)
+    assert off.locator("#apply").is_hidden() and "--allow-fix" in off.text_content("#apply-off")
+
+
+def test_probabilities_types_reasons_and_long_lists(
+    make_app, serve, visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's answers are changed on their way to the page, which shows what is in them."""
+    page = visit(serve(make_app()))
+
+    def answered(route) -> None:
+        answer = route.fetch()
+        content = answer.json()
+        mention = content["documents"][0]["mentions"][0]
+        mention.update(probability=0.737, types=["Disease or Syndrome"])
+        reasons = {"probability": 0.737, "matched_name": "MS, the", "why": "exact name"}
+        mention["candidates"][0].update(reasons)
+        route.fulfill(response=answer, json=content)
+
+    def with_names(route) -> None:
+        answer = route.fetch()
+        names = [f"name {number}" for number in range(40)]
+        route.fulfill(response=answer, json={**answer.json(), "synonyms": names})
+
+    page.route("**/link", answered)
+    page.route("**/entity/*", with_names)
+    link(page, "MS or kidney")
+    first = page.locator(".mention").first
+    assert first.get_attribute("data-tag").endswith("· 74 %")
+    assert "Disease or Syndrome" in first.get_attribute("aria-label")
+    colours = [
+        page.locator(".mention").nth(place).evaluate("e => getComputedStyle(e).backgroundColor")
+        for place in (0, 1)
+    ]
+    assert colours[0] != colours[1]
+    assert "Disease or Syndrome" in page.text_content("#legend")
+    first.click()
+    assert page.locator("#candidates .score").first.text_content() == "74 %"
+    assert page.locator("#candidates .why").all_text_contents() == [
+        "matches “MS, the”",
+        "exact name",
+    ]
+    more = page.locator("#candidates .more summary").first
+    playwright.expect(more).to_have_text("32 more")
+    assert not page.get_by_text("name 39").first.is_visible()
+    more.click()
+    assert page.get_by_text("name 39").first.is_visible()
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    """The contrast of two colours as WCAG 2.2 defines it."""
+
+    def luminance(colour: list[float]) -> float:
+        linear = [
+            c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+            for c in (value / 255 for value in colour)
+        ]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted(map(luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_every_colour(make_app, serve, visit, scheme: str) -> None:
+    page = visit(serve(make_app()), color_scheme=scheme)
+    link(page, "MS")
+    for name in [*(f"hue-{n}" for n in range(6)), "nil"]:
+        page.evaluate(f"document.querySelector('.mention').className = 'mention {name}'")
+        colours = page.evaluate(
+            """() => {
+              const shown = document.querySelector('.mention');
+              const tag = getComputedStyle(shown, '::after').color;
+              const { color, backgroundColor } = getComputedStyle(shown);
+              return [color, tag, backgroundColor].map((c) => c.match(/[\\d.]+/g).map(Number));
+            }"""
+        )
+        word, tag, ground = (colour[:3] for colour in colours)
+        assert contrast(word, ground) > 4.5 and contrast(tag, ground) > 4.5, name

@@ -40,7 +40,7 @@ _KINDS = dict.fromkeys(COLUMNS, "VARCHAR") | {
     "types": "VARCHAR[]",
     "candidates": (
         "STRUCT(id VARCHAR, name VARCHAR, score DOUBLE, rerank_score DOUBLE, probability DOUBLE, "
-        "as_in VARCHAR, matched_name VARCHAR, why VARCHAR)[]"
+        "correction VARCHAR, as_in VARCHAR, matched_name VARCHAR, why VARCHAR)[]"
     ),
 }
 _LONGEST_ROW = 2**24  # bytes of a mention with its candidates, as JSON

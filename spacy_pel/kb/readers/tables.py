@@ -16,6 +16,8 @@ from .mesh import BRANCHES, VOCABULARY
 
 _NEEDED = ("concept_id", "canonical_name")
 _TEXTS = (*_NEEDED, "definition")
+# What people name columns, ignoring case, and the fields that these hold unless other columns do.
+_COMMON = {"id": "concept_id", "name": "canonical_name", "synonyms": "aliases"}
 _ROWS_AT_ONCE = 16  # rows may be long, though they are packed well
 _LONGEST_ROW = 2**22  # characters; cells may have many lines
 
@@ -27,7 +29,8 @@ def read_table(path: Path, options: ReadOptions) -> Source:
 
     A column holds the field of ``Entity`` that ``options.columns`` gives for it, or else that of its name. A
     field that is a list may have several columns; cells are lists, or texts with bars between the items.
-    An entity may have several rows: the first has its canonical name, and lists are united.
+    The columns "id", "name" and "synonyms" need no choice; in cells of "synonyms" without a bar, semicolons
+    separate. An entity may have several rows: the first has its canonical name, and lists are united.
     """
     name = path.name.lower()
     fields_of = partial(_fields, path, options.columns)
@@ -108,14 +111,17 @@ def _entities(rows: Rows, fields: Mapping[str, str]) -> Iterator[Entity]:
             if field in _TEXTS:
                 values[field] = "" if cell is None else str(cell).strip()
             else:
-                values[field] = (*values.get(field, ()), *_items(cell))
+                separator = "|"
+                if column.casefold() == "synonyms" and "|" not in str(cell):
+                    separator = ";"
+                values[field] = (*values.get(field, ()), *_items(cell, separator))
         if not values["concept_id"] or not values["canonical_name"]:
             raise PelError(f"{where}: no id or no name in it", "correct the row")
         yield cleaned_at(where, Entity(**values))
 
 
-def _items(cell: Any) -> list[str]:
-    items = cell if isinstance(cell, list) else [] if cell is None else str(cell).split("|")
+def _items(cell: Any, separator: str = "|") -> list[str]:
+    items = cell if isinstance(cell, list) else [] if cell is None else str(cell).split(separator)
     return [str(item).strip() for item in items if item is not None and str(item).strip()]
 
 
@@ -128,6 +134,9 @@ def _fields(path: Path, named: Mapping[str, str], columns: Sequence[str]) -> dic
             raise PelError(f"no field {field!r}", f"choose one of {', '.join(Entity._fields)}")
     others = set(Entity._fields) - set(named.values())
     fields = {c: named.get(c, c) for c in columns if c in named or c in others}
+    common = {c: _COMMON.get(c.casefold(), "") for c in columns if c not in fields}
+    free = others - set(fields.values())
+    fields |= {column: field for column, field in common.items() if field in free}
     for field in _TEXTS:
         bearers = [column for column, name in fields.items() if name == field]
         if not bearers and field in _NEEDED:

@@ -8,6 +8,13 @@ export async function link(document, signal) {
   return answer.documents[0];
 }
 
+/** Stores corrections in the knowledge base: [{text, start, end, id, label, scope}], in code points. */
+export async function store(corrections) {
+  const body = JSON.stringify({ corrections });
+  const headers = { "Content-Type": "application/json" };
+  return (await ask("corrections", { method: "POST", headers, body })).stored;
+}
+
 /** The record of an entity. */
 export function entity(id) {
   return ask(`entity/${encodeURIComponent(id)}`);
@@ -41,6 +48,6 @@ async function ask(address, options) {
 
 /** A sentence of the API as one of the page, which has one document. */
 function plain(detail) {
-  const text = detail.replace(/^document 0: /, "");
+  const text = detail.replace(/^(document|correction) 0: /, "");
   return `${text[0].toUpperCase()}${text.slice(1)}.`;
 }

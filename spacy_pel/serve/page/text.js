@@ -66,6 +66,27 @@ export function tag(mention) {
   return mention.id ? `${mention.id} ${mention.name ?? ""}` : "no candidate";
 }
 
+/** A probability as people read it. */
+export function percent(probability) {
+  const percent = 100 * probability;
+  if (percent < 1) return "< 1 %";
+  return percent > 99 && percent < 100 ? "> 99 %" : `${Math.round(percent)} %`;
+}
+
+/** What a mention is coloured by: the type of its entity, or its label. */
+export function typeOf(mention) {
+  return mention.types?.[0] ?? mention.label;
+}
+
+const HUES = 6;
+const types = []; // in the order in which they first came: a type keeps its colour
+
+/** The class of the colour of a type. */
+export function hue(type) {
+  if (!types.includes(type)) types.push(type);
+  return `hue-${types.indexOf(type) % HUES}`;
+}
+
 /** Fills the element with the text; returns the mentions that overlap those shown in it. */
 export function showText(element, text, mentions, open) {
   const overlapping = [];
@@ -87,16 +108,19 @@ export function showText(element, text, mentions, open) {
 /** A mention that can be chosen by click, Enter or Space. */
 export function mentionElement(text, mention, open) {
   const element = document.createElement("span");
-  element.className = mention.id === "NIL" || !mention.id ? "mention nil" : "mention";
+  const isNil = mention.id === "NIL" || !mention.id;
+  element.className = `mention ${isNil ? "nil" : hue(typeOf(mention))}`;
   element.textContent = text.slice(mention.start, mention.end);
-  element.dataset.tag = tag(mention);
+  const isSure = isNil || mention.probability == null ? "" : ` · ${percent(mention.probability)}`;
+  element.dataset.tag = `${tag(mention)}${mention.corrected ? " · corrected" : isSure}`;
   element.dataset.start = mention.start;
   element.dataset.end = mention.end;
   element.tabIndex = 0;
   element.setAttribute("role", "button");
   element.setAttribute("aria-controls", "details");
   element.setAttribute("aria-expanded", "false");
-  element.setAttribute("aria-label", `${element.textContent}, ${tag(mention)}`);
+  const type = isNil ? "" : `, ${typeOf(mention)}`;
+  element.setAttribute("aria-label", `${element.textContent}, ${element.dataset.tag}${type}`);
   element.addEventListener("click", () => {
     if (getSelection().isCollapsed) open(mention); // else words are being selected
   });

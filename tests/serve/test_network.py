@@ -1,4 +1,4 @@
-"""Over a network: what clients do not send is not waited for, and what the server writes to its log."""
+"""Over a network: slow clients, and what the server writes to its log."""
 
 import http.client
 import json
@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-
-from spacy_pel.serve import server
 
 from .conftest import LIMITS
 
@@ -37,16 +35,14 @@ async def application(scope: dict, receive: Callable, send: Callable) -> None:
 
 
 @pytest.fixture
-def place(serve: Callable, monkeypatch: pytest.MonkeyPatch) -> tuple[str, int]:
+def place(serve: Callable) -> tuple[str, int]:
     """Where a server of ``application`` with little patience is reached."""
-    monkeypatch.setattr(server, "CONNECTIONS_OF_CLIENT", 5)
-    monkeypatch.setattr(server, "HEADERS_SECONDS", 0.3)
     url = urlsplit(serve(application, LIMITS._replace(seconds=0.3)))
     return url.hostname, url.port
 
 
-def connected(place: tuple[str, int], own: str = "127.0.0.1") -> socket.socket:
-    return socket.create_connection(place, timeout=10, source_address=(own, 0))
+def connected(place: tuple[str, int]) -> socket.socket:
+    return socket.create_connection(place, timeout=10)
 
 
 def is_closed(client: socket.socket) -> bool:
@@ -66,16 +62,6 @@ def answer(client: socket.socket, request: bytes = REQUEST) -> bytes:
     return response.read()
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET", REQUEST[:-2]])
-@pytest.mark.parametrize("before", [False, True])
-def test_what_does_not_come_is_not_waited_for(place: tuple, before: bool, sent: bytes) -> None:
-    with connected(place) as client:
-        if before:
-            assert answer(client) == b"here"
-        client.sendall(sent)
-        assert is_closed(client)
-
-
 @pytest.mark.parametrize("sent", [b"", b"12345"])
 def test_a_body_that_does_not_come_is_not_waited_for(
     serve: Callable, make_app: Callable, sent: bytes
@@ -85,16 +71,6 @@ def test_a_body_that_does_not_come_is_not_waited_for(
         reason = json.loads(answer(client, HEADERS.replace(b"/ ", b"/link ", 1) + sent))
         assert reason == {"detail": "the request did not arrive within 0.3 seconds"}
         assert is_closed(client)
-
-
-def test_a_header_that_comes_byte_by_byte_gets_no_more_time(place: tuple) -> None:
-    with connected(place) as client:
-        began = time.monotonic()
-        with pytest.raises(OSError):
-            for number in range(100):
-                client.sendall(b"GET / HTTP/1.1\r\nHost: localhost"[number % 30 :][:1])
-                time.sleep(0.05)
-        assert time.monotonic() - began < 3
 
 
 def test_a_request_that_comes_in_pieces_is_answered(place: tuple) -> None:
@@ -119,16 +95,12 @@ def test_an_answer_that_is_not_read_is_dropped(place: tuple) -> None:
         assert read < len(LARGE)
 
 
-def test_connections_that_do_nothing_keep_nobody_out(
-    place: tuple, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "HEADERS_SECONDS", 60.0)
-    idle = [connected(place, "127.0.0.2") for _ in range(8)]
-    with connected(place, "127.0.0.3") as other:
+def test_connections_that_do_nothing_keep_nobody_out(place: tuple) -> None:
+    idle = [connected(place) for _ in range(1500)]  # a process has 1,024 files by default
+    for client in idle[::2]:
+        client.sendall(b"GET / HT")
+    with connected(place) as other:
         assert answer(other) == b"here"
-    for client in idle:
-        client.settimeout(0.2)
-    assert sorted(map(is_closed, idle)) == [False] * 5 + [True] * 3
     for client in idle:
         client.close()
 

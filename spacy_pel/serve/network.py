@@ -1,29 +1,28 @@
-"""The web server: uvicorn, from its start until it is told to end."""
+"""The socket of a server, and uvicorn, from its start until it is told to end."""
 
-import asyncio
+from __future__ import annotations
+
+import ipaddress
 import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
-from .served import Limits
-from .service import client_at
+from ..errors import PelError
+from .limits import Limits
 
-# The number of connections that a client may hold. It is more than a browser or a proxy needs.
-CONNECTIONS_OF_CLIENT = 200
-# The time for the first line and the headers of a request, in seconds.
-HEADERS_SECONDS = 10.0
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
 # Seconds in which a process must show that it lives, even while it loads the pipeline.
 _SIGN_OF_LIFE = 60
-# Errors alone, on stderr. A client must not fill the log, as with uvicorn's warning of each request
-# that is not HTTP.
+# Errors alone, on stderr: uvicorn also warns of each request that is not HTTP, and a client must not
+# fill the log.
 _LOG = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -33,43 +32,40 @@ _LOG = {
 }
 
 
-class Connection(H11Protocol):
-    """One connection of uvicorn, which also ends if no request comes, or its client has too many.
+def listen(host: str, port: int) -> socket.socket:
+    """Open a socket that listens for connections; port 0 takes any that is free.
 
-    uvicorn waits forever for a first request, and for the rest of its headers. Its
-    ``limit_concurrency`` counts idle connections, so that one client could keep out all others.
+    Raises:
+        PelError: The address is not one of this computer, or the port is taken.
     """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        raise PelError(
+            f"cannot listen at {host}, port {port}: {error.strerror or error}",
+            "give another --host or --port",
+        ) from error
 
-    _end: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(transport)
-        clients = [client_at(other.client) for other in self.connections]
-        if clients.count(client_at(self.client)) > CONNECTIONS_OF_CLIENT:
-            transport.abort()
-        self._await_request()
+def is_local(listener: socket.socket) -> bool:
+    """Return whether only this computer can reach the socket."""
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._await_request()
 
-    def _await_request(self) -> None:
-        if self._end is not None:
-            self._end.cancel()
-        self._end = self.loop.call_later(HEADERS_SECONDS, self._end_without_request)
-
-    def _end_without_request(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.abort()
+def address(listener: socket.socket) -> str:
+    """Return the URL of the socket."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def run_app(
     app: FastAPI | Callable[[], FastAPI], listener: socket.socket, limits: Limits, workers: int = 1
 ) -> None:
-    """Serve until Ctrl-C or SIGTERM; requests under way are answered first.
+    """Serve until Ctrl-C or SIGTERM; requests in flight are answered first.
 
-    With several workers ``app``, as plain data, makes the application of each process; they map the
-    same files of the KB, and wait for connections at one socket. uvicorn starts one anew that has died.
+    With several workers, ``app`` is plain data that makes the application in each process. The
+    processes map the same files of the KB and share one socket. uvicorn replaces one that dies.
     """
     _prepare(listener, limits)
     # After an orderly end the server sends itself the signal a second time.
@@ -89,7 +85,7 @@ def run_app(
 def _config(app: Any, limits: Limits, **more: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=Connection,
+        http="h11",
         log_level="error",
         log_config=_LOG,
         access_log=False,
@@ -102,8 +98,9 @@ def _config(app: Any, limits: Limits, **more: Any) -> uvicorn.Config:
 
 
 def _prepare(listener: socket.socket, limits: Limits) -> None:
-    """End connections whose client does not read, and take as many as a process may have."""
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
+    """Take as many connections as a process may have, and drop those whose client is gone or does not read."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections inherit it
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
         milliseconds = int(1000 * limits.seconds)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
     with suppress(ImportError, ValueError, OSError):  # Windows has no such limit

@@ -1,0 +1,50 @@
+"""The limits of a server: on each request, and on the requests in flight."""
+
+import ipaddress
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from starlette.exceptions import HTTPException
+
+
+class Limits(NamedTuple):
+    """What one process takes at most."""
+
+    body: int = 1_048_576  # bytes
+    documents: int = 64
+    characters: int = 20_000  # of a document's text
+    mentions: int = 500  # given for a document
+    seconds: float = 30.0  # for the body to arrive, and again for the answer
+    in_flight: int = 128  # requests of all clients
+    per_client: int = 16  # requests of one client
+
+
+class InFlight:
+    """Counts the requests in flight of each client."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.counts: Counter[str] = Counter()
+
+    @contextmanager
+    def admit(self, client: str) -> Iterator[None]:
+        """Count a request during the block; HTTPException if the client (429) or all (503) have too many."""
+        retry, later = "try again in a few seconds", {"retry-after": "2"}
+        if self.counts[client] >= self._limits.per_client:
+            raise HTTPException(429, f"you have too many requests in flight; {retry}", later)
+        if self.counts.total() >= self._limits.in_flight:
+            raise HTTPException(503, f"the server is busy; {retry}", later)
+        self.counts[client] += 1
+        try:
+            yield
+        finally:
+            self.counts[client] -= 1
+            self.counts += Counter()  # drops clients without requests
+
+
+def client_at(peer: tuple[str, int | None] | None) -> str:
+    """Name the client at an address (host, port): its host, or the /64 network of an IPv6 host."""
+    host = peer[0] if peer else ""
+    return str(ipaddress.ip_network(f"{host}/64", strict=False)) if ":" in host else host

@@ -1,0 +1,207 @@
+"""What a person decides about a name counts at once, where it should, until it is undone."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.language import Language
+
+from spacy_pel.curation.corrections import Correction, Export, fix, read_corrections
+from spacy_pel.errors import PelError
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.change import remove_entities
+from spacy_pel.kb.corrections import undo
+from spacy_pel.kb.knowledge_base import verify
+from spacy_pel.pipeline.proxy_linker import ProxyLinker
+
+from ..conftest import pubtator, run_python
+
+NOTE = "RA pressure was high after tricuspid valve surgery; the RA was dilated."
+ALIKE = "After tricuspid valve surgery the RA was no longer dilated, pressure was normal."
+OTHER = "Methotrexate was given for RA of the hands."
+
+
+@pytest.fixture
+def pipeline(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> Language:
+    """The tiny pipeline with a KB of its own."""
+    nlp = spacy.load(shutil.copytree(tiny_folder, tmp_path / "pipeline"))
+    linker_of(nlp).set_kb(shutil.copytree(tiny_kb, tmp_path / "kb"))
+    return nlp
+
+
+def linker_of(nlp: Language) -> ProxyLinker:
+    linker = nlp.get_pipe("proxy_linker")
+    assert isinstance(linker, ProxyLinker)
+    return linker
+
+
+def answers(nlp: Language, *texts: str) -> list[list[str]]:
+    """The ids of the mentions of texts."""
+    return [[ent.kb_id_ for ent in doc.ents] for doc in nlp.pipe(texts)]
+
+
+def other_than(id: str) -> str:
+    """Of the two meanings of RA, the one that is not this."""
+    return {"C03": "C04", "C04": "C03"}[id]
+
+
+def test_the_same_text_before_after_reloaded_and_undone(pipeline: Language, tmp_path: Path) -> None:
+    folder = linker_of(pipeline).kb.path
+    pipeline.to_disk(tmp_path / "saved")
+    texts = NOTE, ALIKE, OTHER
+    before = answers(pipeline, *texts)
+    right = other_than(before[0][0])
+    [stored] = fix(linker_of(pipeline), [Correction("", right, text=NOTE, start=0, end=2)])
+    assert stored.scope == "text" and stored.number == 1  # RA has two meanings
+    fixed = [[right, right], [right], before[2]]
+    assert answers(pipeline, *texts) == fixed  # it was running
+    assert answers(spacy.load(tmp_path / "saved"), *texts) == fixed
+    ent = pipeline(NOTE).ents[0]
+    assert ent._.kb_probability == 1
+    first, *others = ent._.kb_candidates
+    assert (
+        first["id"] == right
+        and first["probability"] == 1
+        and "[RA] pressure" in first["correction"]
+    )
+    assert sorted(c["id"] for c in others) == sorted({f"C{n:02}" for n in range(1, 8)} - {right})
+    assert not verify(folder)
+    undo(folder, [1])
+    assert answers(pipeline, *texts) == before
+    assert answers(spacy.load(tmp_path / "saved"), *texts) == before
+
+
+def test_another_process_corrects(pipeline: Language) -> None:
+    linker = linker_of(pipeline)
+    right = other_than(answers(pipeline, OTHER)[0][0])
+    script = (
+        "import sys; from spacy_pel.curation.corrections import *; "
+        "fix(sys.argv[1], [Correction('ra', sys.argv[2])])"
+    )
+    run_python(script, linker.kb.path, right)
+    assert answers(pipeline, NOTE, OTHER) == [[right, right], [right]]
+    undo(linker.kb.path)
+    assert answers(pipeline, OTHER) != [[right]]
+
+
+def test_scopes_and_which_goes_first(pipeline: Language) -> None:
+    linker = linker_of(pipeline)
+    assert fix(linker, [Correction("RA", "C07")])[0].scope == "always"
+    assert answers(pipeline, OTHER) == [["C07"]]
+    fix(linker, [Correction("RA", "C06", "label", "Procedure")])
+    assert answers(pipeline, OTHER) == [["C07"]]  # its label is TERM
+    fix(linker, [Correction("RA", "C05", "label", "term")])
+    assert answers(pipeline, OTHER) == [["C05"]]
+    fix(linker, [Correction("RA", "NIL", "text", "", OTHER)])
+    assert answers(pipeline, OTHER, NOTE) == [["NIL"], ["C05", "C05"]]
+    assert pipeline(OTHER).ents[0]._.kb_probability == 0
+    # A later one about the same takes the place of the earlier; numbers are not used again.
+    made = fix(linker, [Correction("R.A.", "C02", "text", "", OTHER.replace("RA", "R.A."))])
+    fix(linker, [Correction("RA", "C01", "text", "", OTHER)])
+    assert answers(pipeline, OTHER) == [["C01"]]
+    assert [d.number for d in linker.kb.corrections.decisions] == [1, 2, 3, made[0].number, 6]
+
+
+def test_default_scopes(pipeline: Language) -> None:
+    linker = linker_of(pipeline)
+    text = "Kidney and head pain, RA, skull ache, aspirin."
+
+    def correction(name: str, id: str) -> Correction:
+        return Correction(name, id, text=text)
+
+    given = [
+        correction("Kidney", "C07"),  # its own entity
+        correction("head pain", "C05"),  # the KB has it for another
+        correction("RA", "C04"),
+        correction("skull ache", "C06"),  # nobody's name
+        correction("aspirin", "NIL"),
+    ]
+    scopes = [decision.scope for decision in fix(linker, given)]
+    assert scopes == ["always", "text", "text", "always", "text"]
+
+
+def test_refused_and_nothing_stored(pipeline: Language) -> None:
+    linker = linker_of(pipeline)
+    for wrong, said in (
+        (Correction("RA", "C99"), "'C99' is not in"),
+        (Correction("RA", "C03", "text"), "no text is given"),
+        (Correction("RA", "C03", "label"), "no label is given"),
+        (Correction("RA", "C03", "everywhere"), "no scope 'everywhere'"),
+        (Correction("MS", "C01", text=NOTE), "not in the text"),
+        (Correction(" ", "C01"), "without a name"),
+    ):
+        with pytest.raises(PelError, match=said):
+            fix(linker, [Correction("RA", "C03"), wrong])
+    assert not linker.kb.corrections
+    with pytest.raises(PelError, match="has no correction 7"):
+        undo(linker.kb.path, [7])
+
+
+def test_an_entity_that_the_kb_has_no_longer_decides_nothing(pipeline: Language) -> None:
+    linker = linker_of(pipeline)
+    before = answers(pipeline, OTHER)
+    fix(linker, [Correction("RA", "C07")])
+    remove_entities(linker.kb.path, ["C07"])
+    linker.kb.refresh()
+    assert answers(pipeline, OTHER) == before
+
+
+def test_alternative_ids_and_a_kb_without_vectors(bare_kb: KnowledgeBase) -> None:
+    [stored] = fix(bare_kb.path, [Correction("rheuma", "X3")])
+    assert stored.concept_id == "C03" and str(stored) == "rheuma is C03, always"
+    assert [str(d) for d in bare_kb.corrections.about("Rheuma")] == ["rheuma is C03, always"]
+
+
+def test_the_table_of_names_stays(pipeline: Language) -> None:
+    kb = linker_of(pipeline).kb
+    kb.name_finder()
+    [table] = kb.path.glob(".names-*")
+    content = table.read_bytes()
+    fix(kb.path, [Correction("RA", "C03")])
+    assert [t.read_bytes() for t in kb.path.glob(".names-*")] == [content]
+    assert kb.settings["checksum"] != KnowledgeBase.open(kb.path).settings["checksum"]
+
+
+def test_the_id_of_a_rule_is_an_answer(pipeline: Language) -> None:
+    ruler = pipeline.get_pipe("entity_ruler")
+    ruler.clear()
+    ruler.add_patterns(
+        [
+            {"label": "TERM", "pattern": "RA", "id": "C07"},
+            {"label": "TERM", "pattern": "hands", "id": "body-part"},
+        ]
+    )
+    doc = pipeline(OTHER)
+    assert [ent.kb_id_ for ent in doc.ents][0] == "C07"
+    assert doc.ents[0]._.kb_candidates[0]["correction"] == "RA is C07, as a rule says"
+    assert doc.ents[1]._.kb_candidates[0]["correction"] is None
+
+
+def test_what_the_page_exports(pipeline: Language, tmp_path: Path) -> None:
+    mentions = [
+        {"start": 0, "end": 2, "text": "RA", "label": "TERM", "id": "C04", "name": "right atrium"},
+        {"start": 27, "end": 36, "label": "TERM", "id": "NIL", "name": None, "candidates": []},
+        {"start": 56, "end": 58, "label": "TERM", "id": "C03", "score": 0.7, "probability": None},
+        {"start": 63, "end": 70, "label": "TERM", "id": "C99"},
+    ]
+    record = {"text": NOTE, "mentions": mentions}
+    kb = linker_of(pipeline).kb
+    wanted = Export(
+        [
+            Correction("RA", "C04", "", "TERM", NOTE, 0, 2),
+            Correction("tricuspid", "NIL", "", "TERM", NOTE, 27, 36),
+        ],
+        ["C99"],
+    )
+    for name, content in (
+        ("one.json", json.dumps(record)),
+        ("several.json", json.dumps({"documents": [record]})),
+        ("lines.jsonl", json.dumps(record) + "\n"),
+    ):
+        (tmp_path / name).write_text(content)
+        assert read_corrections(tmp_path / name, kb) == wanted
+    (tmp_path / "gold.pubtator").write_text(pubtator(OTHER, [("RA", "C99|C03"), ("hands", "-1")]))
+    [found] = read_corrections(tmp_path / "gold.pubtator", kb).corrections
+    assert found[:2] == ("RA", "C03")

@@ -1,0 +1,64 @@
+"""A copy of a pipeline holds its KB and can be changed; the original stays."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import spacy
+
+from spacy_pel.errors import PelError
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.change import remove_entities
+from spacy_pel.kb.location import kb_folder
+from spacy_pel.package.copy_pipeline import copy_pipeline
+
+from ..conftest import contents
+
+TEXT = "Aspirin relieves headache. The patient has MS."
+
+
+def ids(pipeline: Path) -> list[str]:
+    return [ent.kb_id_ for ent in spacy.load(pipeline)(TEXT).ents]
+
+
+def test_a_copy(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> None:
+    kb = shutil.copytree(tiny_kb, tmp_path / "kb")
+    nlp = spacy.load(tiny_folder)
+    nlp.get_pipe("proxy_linker").set_kb(kb)
+    nlp.to_disk(tmp_path / "pipeline")
+    before, linked = contents(kb), ids(tmp_path / "pipeline")
+    made = copy_pipeline(str(tmp_path / "pipeline"), tmp_path / "copy")
+    made.close()
+    assert made.path == kb_folder(tmp_path / "copy") == tmp_path / "copy" / "proxy_linker" / "kb"
+    shutil.move(tmp_path / "copy", tmp_path / "moved")
+    shutil.move(tmp_path / "pipeline", tmp_path / "gone")
+    assert ids(tmp_path / "moved") == linked
+    remove_entities(kb_folder(tmp_path / "moved"), [linked[0]])
+    assert ids(tmp_path / "moved") != linked
+    assert contents(kb) == before
+    # A copy of a copy, whose KB is inside.
+    copy_pipeline(str(tmp_path / "moved"), tmp_path / "again").close()
+    assert ids(tmp_path / "again") == ids(tmp_path / "moved")
+
+
+def test_refused(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> None:
+    for given, out, said in (
+        (tiny_folder, tmp_path, "exists"),
+        (tmp_path, tmp_path / "new", "no pipeline is there"),
+        ("no_such_package", tmp_path / "new", "no pipeline is there"),
+    ):
+        with pytest.raises(PelError, match=said):
+            copy_pipeline(str(given), out)
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    with pytest.raises(PelError, match="has no knowledge base"):
+        copy_pipeline(str(tmp_path / "blank"), tmp_path / "new")
+    damaged = shutil.copytree(tiny_kb, tmp_path / "kb")
+    with open(damaged / "kb.sqlite", "r+b") as file:
+        file.truncate(4096)
+    nlp = spacy.load(tiny_folder)
+    nlp.get_pipe("proxy_linker").kb_path = str(damaged)
+    nlp.to_disk(tmp_path / "pipeline")
+    with pytest.raises(PelError):
+        copy_pipeline(str(tmp_path / "pipeline"), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    assert len(KnowledgeBase.open(tiny_kb)) == 7
