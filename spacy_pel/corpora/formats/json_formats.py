@@ -8,13 +8,14 @@ is an answer of the API of ``pel serve``, or a BioC collection. ijson reads file
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
-from ...io.lines import json_object
+from ...io.lines import MOST_VALUES, json_object
 from ...spans import ids_in
 from ..doc_conversion import linked_document
 from ..document import Document, Mention, mention_at
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _REMEDY = "correct the document"
 _NOT_ACCEPTED = ("reject", "ignore")  # answers of Prodigy's users
 _DEEPEST = 100  # levels of nesting
+# Bytes. ijson reads a string again for each buffer that it reaches into, and holds the events of one.
+_BUFFER = 2**22
 
 
 def document_of(record: dict[str, Any]) -> Document:
@@ -56,13 +59,13 @@ def document_of(record: dict[str, Any]) -> Document:
 
 def _mention(text: str, mention: Any, id_key: str) -> Mention:
     if not isinstance(mention, dict):
-        raise PelError(f"the mention {mention!r} is not an object", _REMEDY)
+        raise PelError(f"the mention {reprlib.repr(mention)} is not an object", _REMEDY)
     start, end, label = mention.get("start"), mention.get("end"), mention.get("label") or ""
     if not (isinstance(start, int) and isinstance(end, int) and isinstance(label, str)):
-        raise PelError(f"the mention {mention!r} lacks an integer 'start' or 'end'", _REMEDY)
+        raise PelError(f"the mention {reprlib.repr(mention)} lacks an integer 'start' or 'end'", _REMEDY)
     id = mention.get(id_key)
     if not isinstance(id, (str, int, type(None))):
-        problem = f"{id_key!r} of the mention {mention!r} is not a string"
+        problem = f"{id_key!r} of the mention {reprlib.repr(mention)} is not a string"
         raise PelError(problem, 'join several ids with "|"')
     return mention_at(text, start, end, label, () if id is None else ids_in(str(id)))
 
@@ -86,23 +89,39 @@ def _records(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     """The items of the list that a file holds, or has under "documents"; else what it holds."""
     import ijson
 
-    depth, whole = 0, ijson.ObjectBuilder()
+    depth, size, key = 0, 0, ""
+    whole = ijson.ObjectBuilder()
 
-    def shallow() -> Iterator[tuple[str, str, Any]]:
-        nonlocal depth
-        for prefix, event, value in ijson.parse(file, use_float=True):
+    def shallow() -> Iterator[tuple[str, Any]]:
+        nonlocal depth, size
+        for event, value in ijson.basic_parse(file, buf_size=_BUFFER, use_float=True):
             depth += event.startswith("start_") - event.startswith("end_")
+            size += 1
             if depth > _DEEPEST:
                 raise PelError(f"JSON of more than {_DEEPEST} levels", "correct it")
-            yield prefix, event, value
+            if size > MOST_VALUES:
+                raise PelError(f"a document of more than {MOST_VALUES:,} values", "split it")
+            yield event, value
+
+    def of_list(level: int) -> Iterator[tuple[str, str, Any]]:
+        """The events in a list, as those of an item, and those that follow it.
+
+        ijson's own prefixes have the keys above each value: a small file may make them endless.
+        """
+        is_inside = True
+        for event, value in events:
+            is_inside = is_inside and depth >= level
+            yield "item" if is_inside else "", event, value
 
     events = shallow()
     try:
-        for prefix, event, value in events:
-            if event == "start_array" and (depth == 1 or (depth, prefix) == (2, "documents")):
-                items = ijson.items(events, f"{prefix}.item".lstrip("."))
-                for number, record in enumerate(items, start=1):
+        for event, value in events:
+            if event == "map_key" and depth == 1:
+                key = value
+            if event == "start_array" and (depth == 1 or (depth, key) == (2, "documents")):
+                for number, record in enumerate(ijson.items(of_list(depth), "item"), start=1):
                     yield f"document {number}", record
+                    size = 0
                 return
             whole.event(event, value)
     except (ijson.JSONError, UnicodeDecodeError, OverflowError) as error:
