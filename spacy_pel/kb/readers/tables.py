@@ -10,6 +10,7 @@ from typing import Any
 from ...errors import PelError
 from ...io.duckdb_session import duckdb_connection, sql_identifier, sql_path
 from ...io.lines import check_gzip, numbered_lines
+from ...io.table_rows import table_rows
 from ..records.entity import Entity, cleaned_at, plain_id
 from .entity_source import ReadOptions, Source, SourceFormat
 from .mesh import BRANCHES, VOCABULARY
@@ -37,46 +38,43 @@ def read_table(path: Path, options: ReadOptions) -> Source:
         rows = ((f"{path}, row {n}", dict(zip(columns, row))) for n, row in enumerate(found, 1))
     else:
         check_gzip(path)  # or damage might look like other columns
-        rows = text_rows(path, "\t" if name.endswith((".tsv", ".tsv.gz")) else ",")
+        rows = text_rows(path)
         _, columns = next(rows, ("", {}))
     return Source(_entities(rows, fields_of(columns)))
 
 
-def text_rows(
-    path: Path, delimiter: str, skip: str = r"(?!)", quoting: int = csv.QUOTE_MINIMAL
-) -> Rows:
+def text_rows(path: Path, skip: str = r"(?!)", *, quoted: bool = True) -> Rows:
     """The rows of a table in text, from the first on, which names the columns.
 
-    Blank lines go, and so do lines that begin with the pattern ``skip``.
+    A ``.tsv`` has tabs between the cells; of a ``.csv`` see ``table_rows``. Blank lines go, and so do lines
+    that begin with the pattern ``skip``.
     """
-    csv.field_size_limit(_LONGEST_ROW)  # of the whole process, so it is set by each reader
-    number = size = 0
-    columns: list[str] = []
+    size = 0
 
-    def lines() -> Iterator[str]:
-        nonlocal number, size
+    def lines() -> Iterator[tuple[int, str]]:
+        nonlocal size
         for number, line in numbered_lines(path):
             size += len(line)
             if size > _LONGEST_ROW:
                 problem = f"{path}, line {number}: a row of more than {_LONGEST_ROW:,} characters"
                 raise PelError(problem, "correct its quotes, or split it")
             if not re.match(skip, line):
-                yield f"{line}\n"
+                yield number, f"{line}\n"
 
-    try:
-        for row in csv.reader(lines(), delimiter=delimiter, strict=True, quoting=quoting):
-            where, size = f"{path}, line {number}", 0
-            columns = columns or row
-            named = list(filter(None, columns)) if columns is row else []
-            if len(named) > len(set(named)):
-                raise PelError(f"{where}: two columns have the same name", "rename one")
-            if row and len(row) != len(columns):
-                problem = f"{where}: {len(row)} cells, where the first row has {len(columns)}"
-                raise PelError(problem, "correct the row")
-            if row:
-                yield where, dict(zip(columns, row))
-    except csv.Error as error:
-        raise PelError(f"{path}, line {number}: {error}", "correct the line") from error
+    columns: list[str] = []
+    delimiter = None if ".csv" in path.name.lower() else "\t"
+    for number, row in table_rows(lines(), delimiter, _LONGEST_ROW, quoted=quoted):
+        where, size = f"{path}, line {number}", 0
+        if isinstance(row, csv.Error):
+            raise PelError(f"{where}: {row}", "correct the line") from row
+        columns = columns or row
+        named = list(filter(None, columns)) if columns is row else []
+        if len(named) > len(set(named)):
+            raise PelError(f"{where}: two columns have the same name", "rename one")
+        if len(row) != len(columns):
+            problem = f"{where}: {len(row)} cells, where the first row has {len(columns)}"
+            raise PelError(problem, "correct the row")
+        yield where, dict(zip(columns, row))
 
 
 def parquet_rows(
@@ -150,7 +148,7 @@ def read_medic(path: Path, options: ReadOptions) -> Source:
     A disease of OMIM with one id of MeSH among its alternatives gets that id, to join MeSH's record.
     """
     skip = r"#(?! *DiseaseName\tDiseaseID\t)"  # all comments but the one that names the columns
-    rows = text_rows(path, "\t", skip, csv.QUOTE_NONE)
+    rows = text_rows(path, skip, quoted=False)
     _, columns = next(rows, ("", {}))
     if not {column.lstrip("# ") for column in columns} >= _MEDIC_NEEDED:
         remedy = "fetch CTD_diseases.tsv.gz from ctdbase.org again"
@@ -213,7 +211,7 @@ def read_mapping(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def _pairs(path: Path) -> Iterator[tuple[str, str]]:
-    rows = text_rows(path, "\t", "#")
+    rows = text_rows(path, "#")
     _, columns = next(rows, ("", {}))
     for name in ("subject_id", "predicate_id", "object_id"):
         if name not in columns:
