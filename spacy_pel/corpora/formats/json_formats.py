@@ -11,6 +11,7 @@ import json
 import reprlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from ...errors import PelError
 from ...io.lines import MOST_VALUES, json_object
 from ...spans import ids_in
 from ..doc_conversion import linked_document
-from ..document import Document, Mention, mention_at
+from ..document import Document, Mention, checked_mentions, mention_at
 from .base import BoundedFile, Format, Input, TextOutput, decoded, filled_lines
 from .bioc import document_of_bioc
 
@@ -50,14 +51,14 @@ def document_of(record: dict[str, Any]) -> Document:
         return Document(text, id)
     if not isinstance(given, list):
         raise PelError(f"{key!r} is not a list", _REMEDY)
-    mentions = tuple(_mention(text, mention, id_key) for mention in given)
+    mentions, faults = checked_mentions(partial(_mention, text, id_key), given)
     chosen = record.get("accept")  # the options that Prodigy's user chose, of the only span
-    if id_key == "kb_id" and len(mentions) == 1 and isinstance(chosen, list):
+    if id_key == "kb_id" and len(given) == 1 and isinstance(chosen, list):
         mentions = tuple(m if m.ids else m._replace(ids=tuple(map(str, chosen))) for m in mentions)
-    return Document(text, id, mentions)
+    return Document(text, id, mentions, faults=faults)
 
 
-def _mention(text: str, mention: Any, id_key: str) -> Mention:
+def _mention(text: str, id_key: str, mention: Any) -> Mention:
     if not isinstance(mention, dict):
         raise PelError(f"the mention {reprlib.repr(mention)} is not an object", _REMEDY)
     start, end, label = mention.get("start"), mention.get("end"), mention.get("label") or ""
@@ -182,13 +183,16 @@ def _document_of_task(task: dict[str, Any]) -> Document:
         true = [each for each in done if each.get("ground_truth")]
         if not done:
             return Document(text, id)
-        return Document(text, id, tuple(_task_mentions(text, (true or done)[-1]["result"])))
+        regions = _regions((true or done)[-1]["result"])
+        mentions, faults = checked_mentions(partial(_region_mention, text), regions)
+        return Document(text, id, mentions, faults=faults)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         problem = f"not a task of Label Studio ({type(error).__name__}: {error})"
         raise PelError(problem, _SHAPE) from error
 
 
-def _task_mentions(text: str, results: list[dict[str, Any]]) -> Iterator[Mention]:
+def _regions(results: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
+    """The results that mark a region, and the ids of each."""
     regions = [result for result in results if result["type"] in _LABELLING]
     places = {region["id"] for region in regions}
     answers = [r for r in results if r["type"] in _ANSWERS and r["id"] in places]
@@ -199,14 +203,18 @@ def _task_mentions(text: str, results: list[dict[str, Any]]) -> Iterator[Mention
     name = KB_ID if KB_ID in names else "".join(names)
     ids = {answer["id"]: _ids(answer) for answer in answers if answer["from_name"] == name}
     for region in regions:
-        value = region["value"]
-        label, *_ = value.get(region["type"]) or [""]
-        place = value.get("globalOffsets", value)  # of HyperText
-        start, end = place["start"], place["end"]
-        if not (isinstance(start, (int, float)) and isinstance(end, (int, float))):
-            raise PelError(f"the region {start!r}-{end!r} has no offsets in the text", _SHAPE)
-        own = ids.get(region["id"], ())
-        yield mention_at(text, int(start), int(end), label, own, expected=value.get("text"))
+        yield region, ids.get(region["id"], ())
+
+
+def _region_mention(text: str, marked: tuple[dict[str, Any], tuple[str, ...]]) -> Mention:
+    region, ids = marked
+    value = region["value"]
+    label, *_ = value.get(region["type"]) or [""]
+    place = value.get("globalOffsets", value)  # of HyperText
+    start, end = place["start"], place["end"]
+    if not (isinstance(start, (int, float)) and isinstance(end, (int, float))):
+        raise PelError(f"the region {start!r}-{end!r} has no offsets in the text", _SHAPE)
+    return mention_at(text, int(start), int(end), label, ids, expected=value.get("text"))
 
 
 def _ids(answer: dict[str, Any]) -> tuple[str, ...]:
