@@ -16,7 +16,6 @@ import srsly
 from ..errors import PelError
 from ..io.whole_files import whole_file
 from ..kb.knowledge_base import KnowledgeBase
-from .annotations import install_extensions
 
 # The folder of a KB inside the pipeline, and the file that points to one outside of it.
 KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
@@ -55,7 +54,6 @@ class KBComponent:
 
     def refer_to_kb(self, configured: str | None) -> None:
         """Take the KB that the config names; opens nothing."""
-        install_extensions()
         self.configured_kb = configured
         self.kb_path = str(Path(configured).absolute()) if configured else None
         self._opened_kb: KnowledgeBase | None = None

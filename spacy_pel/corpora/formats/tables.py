@@ -111,7 +111,7 @@ def _csv_format(name: str, delimiter: str) -> Format:
 
 def _parquet_documents(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     with _path_of(file) as path:
-        rows = parquet_rows(path, _chosen)
+        rows = parquet_rows(path, _chosen, LONGEST)
         columns = next(rows)
         for number, row in enumerate(rows, start=1):
             yield f"row {number}", _without_nulls(dict(zip(columns, row)))

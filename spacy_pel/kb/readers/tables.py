@@ -17,7 +17,8 @@ from .mesh import BRANCHES, VOCABULARY
 
 _NEEDED = ("concept_id", "canonical_name")
 _TEXTS = (*_NEEDED, "definition")
-_ROWS_AT_ONCE = 16  # rows may be long, though they are packed well
+_AT_ONCE = 2**26  # bytes of rows that are fetched together, though they are packed well
+_SIZE = '"bytes of the row"'  # a name that no column has
 _LONGEST_ROW = 2**22  # characters; cells may have many lines
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]  # their places, with the file, and cells by column
@@ -33,7 +34,7 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     name = path.name.lower()
     fields_of = partial(_fields, path, options.columns)
     if name.endswith(".parquet"):
-        found = parquet_rows(path, fields_of, str(path))
+        found = parquet_rows(path, fields_of, _LONGEST_ROW, str(path))
         columns = next(found)
         rows = ((f"{path}, row {n}", dict(zip(columns, row))) for n, row in enumerate(found, 1))
     else:
@@ -78,21 +79,37 @@ def text_rows(path: Path, skip: str = r"(?!)", *, quoted: bool = True) -> Rows:
 
 
 def parquet_rows(
-    path: Path, chosen: Callable[[Sequence[str]], Iterable[str]], name: str = ""
+    path: Path, chosen: Callable[[Sequence[str]], Iterable[str]], longest: int, name: str = ""
 ) -> Iterator[tuple[Any, ...]]:
-    """The names of the columns of a Parquet file that are chosen of all, and then its rows."""
+    """The names of the columns of a Parquet file that are chosen of all, and then its rows.
+
+    PelError if it is damaged, or a row has more than ``longest`` bytes.
+    """
     import duckdb
 
     place = f"{name}: " if name else ""
-    with duckdb_connection(threads=1) as connection:
+    with duckdb_connection(threads=1, memory_limit="700MB", temp_directory="") as connection:
         table = f"read_parquet({sql_path(path)})"
         try:
             connection.execute(f"DESCRIBE SELECT * FROM {table}")
             columns = tuple(chosen([column for column, *_ in connection.fetchall()]))
-            connection.execute(f"SELECT {', '.join(map(sql_identifier, columns))} FROM {table}")
+            named = list(map(sql_identifier, columns))
+            # A list is as long as its text. What is too long does not leave DuckDB.
+            size = " + ".join(f"coalesce(strlen({each}::VARCHAR), 0)" for each in named) or "0"
+            cells = "".join(f", CASE WHEN {_SIZE} <= {longest} THEN {each} END" for each in named)
+            sized = f"SELECT {size} AS {_SIZE}, {', '.join(named) or '0'} FROM {table}"
+            connection.execute(f"SELECT {_SIZE}{cells} FROM ({sized})")
             yield columns
-            while rows := connection.fetchmany(_ROWS_AT_ONCE):
-                yield from rows
+            number = 0
+            while rows := connection.fetchmany(max(1, _AT_ONCE // longest)):
+                for number, (size, *row) in enumerate(rows, start=number + 1):
+                    if size > longest:
+                        problem = f"{place}row {number} has {size:,} bytes, more than {longest:,}"
+                        raise PelError(problem, "split it")
+                    yield tuple(row)
+        except duckdb.OutOfMemoryException as error:
+            problem = f"{place}rows that take more than 700 MB together"
+            raise PelError(problem, "split long ones, or write smaller row groups") from error
         except duckdb.Error as error:
             problem = f"{place}not Parquet, or damaged ({str(error).splitlines()[0]})"
             raise PelError(problem, "write it again") from error
