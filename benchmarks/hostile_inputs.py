@@ -19,7 +19,7 @@ from srsly import msgpack_dumps
 
 MEGABYTE = 2**20
 READ = """
-import resource, sys, time
+import re, sys, time
 from spacy_pel.corpora import open_documents
 from spacy_pel.errors import PelError
 from spacy_pel.kb.readers import open_source
@@ -35,7 +35,9 @@ try:
 except PelError as error:
     said = str(error).partition(": ")[2]
 seconds = time.process_time() - began
-print(said[:90], f"{seconds:.1f}", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, sep="|")
+# Not getrusage, which counts the memory of the process that began this one.
+held = re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]
+print(said[:90], f"{seconds:.1f}", int(held) >> 10, sep="|")
 """
 
 

@@ -17,6 +17,8 @@ from spacy_pel.linking.link import Links
 from spacy_pel.pipeline.annotations import answers, install_extensions, offered
 from spacy_pel.pipeline.factory import DEFAULTS
 
+from ..conftest import run_python
+
 GRID = st.sampled_from([-0.5, 0.0, 0.25, 0.5, 0.75, 1.0])
 
 
