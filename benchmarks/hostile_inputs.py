@@ -71,13 +71,18 @@ def files() -> Iterator[tuple[str, Iterable[bytes]]]:
     yield "zeros.spacy", [zlib.compress(bytes(2**30), 1)]
     empty = b"\xdd" + (40 * MEGABYTE).to_bytes(4, "big") + b"\x80" * (40 * MEGABYTE)
     yield "values.spacy", [zlib.compress(b"\x81\xa1x" + empty)]
-    yield "tokens.spacy", [zlib.compress(msgpack_dumps({"lengths": b"\xff\xff\xff\x7f", "tokens": b""}))]
+    yield (
+        "tokens.spacy",
+        [zlib.compress(msgpack_dumps({"lengths": b"\xff\xff\xff\x7f", "tokens": b""}))],
+    )
 
 
 def tables(folder: Path) -> None:
     """Parquet files of long cells."""
     for name, rows in (("few", 1), ("many", 16)):
-        columns = "'1' AS concept_id, repeat('a', 200000000) AS canonical_name, canonical_name AS text"
+        columns = (
+            "'1' AS concept_id, repeat('a', 200000000) AS canonical_name, canonical_name AS text"
+        )
         for kind in ("", "kb-"):
             path = folder / f"{kind}{name}.parquet"
             query = f"SELECT {columns} FROM range({rows})"
@@ -102,7 +107,7 @@ def main() -> None:
             report(path)
         for name, blocks in files():
             path = folder / name
-            with (gzip.open(path, "wb", 1) if name.endswith(".gz") else open(path, "wb")) as file:
+            with gzip.open(path, "wb", 1) if name.endswith(".gz") else open(path, "wb") as file:
                 file.writelines(blocks)
             report(path)
             path.unlink()

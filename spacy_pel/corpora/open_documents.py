@@ -55,9 +55,7 @@ class RawDocument(NamedTuple):
             data = json.dumps(data, default=str).encode()
         return f"{self.format.name} {len(data)} ".encode() + data
 
-    def document(
-        self, spans_key: str | None = None, left_out: list[str] | None = None
-    ) -> Document:
+    def document(self, spans_key: str | None = None, left_out: list[str] | None = None) -> Document:
         """The document; PelError, in one line, if it cannot be read.
 
         Args:
@@ -68,9 +66,7 @@ class RawDocument(NamedTuple):
         with self._placed_errors():
             return self._read(spans_key, left_out)
 
-    def doc(
-        self, nlp: Language, spans_key: str | None, left_out: list[str] | None = None
-    ) -> Doc:
+    def doc(self, nlp: Language, spans_key: str | None, left_out: list[str] | None = None) -> Doc:
         """The Doc of the document, to be linked; see ``make_doc`` and ``document``."""
         with self._placed_errors():
             made = self.format.input.doc

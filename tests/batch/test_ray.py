@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_pel.batch.document_blocks import LinkedCounts
 from spacy_pel.batch import workers
+from spacy_pel.batch.document_blocks import LinkedCounts
 from spacy_pel.batch.embed import embed_kb
 from spacy_pel.batch.link_docs import Linking
 from spacy_pel.errors import PelError

@@ -1,8 +1,7 @@
 """Documents and their mentions; as tokens, in linear time, also where there are no blanks."""
 
-import re
-
 import random
+import re
 from unittest import mock
 
 import pytest

@@ -63,7 +63,9 @@ def _mention(text: str, id_key: str, mention: Any) -> Mention:
         raise PelError(f"the mention {reprlib.repr(mention)} is not an object", _REMEDY)
     start, end, label = mention.get("start"), mention.get("end"), mention.get("label") or ""
     if not (isinstance(start, int) and isinstance(end, int) and isinstance(label, str)):
-        raise PelError(f"the mention {reprlib.repr(mention)} lacks an integer 'start' or 'end'", _REMEDY)
+        raise PelError(
+            f"the mention {reprlib.repr(mention)} lacks an integer 'start' or 'end'", _REMEDY
+        )
     id = mention.get(id_key)
     if not isinstance(id, (str, int, type(None))):
         problem = f"{id_key!r} of the mention {reprlib.repr(mention)} is not a string"

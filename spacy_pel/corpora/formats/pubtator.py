@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 from ...errors import PelError
 from ...spans import ids_in
 from ..doc_conversion import linked_mentions, passages_of
-from ..document import OFFSETS, Document, Mention, Passage, checked_mentions, curated_ids, mention_at
+from ..document import (
+    OFFSETS,
+    Document,
+    Mention,
+    Passage,
+    checked_mentions,
+    curated_ids,
+    mention_at,
+)
 from .base import BoundedFile, Format, Input, LineError, TextOutput, decoded, document_id
 
 if TYPE_CHECKING:

@@ -147,7 +147,11 @@ HALF_BAD = [
     ("a.pubtator", FLU + "1\t0\t3\tFlu\tD\tC1\n1\t4\t8\tbad\tD\tC1\n", "line 4: .*4-8 is not in"),
     (
         "a.xml",
-        bioc(PASSAGE.format(0, "Flu bad", ANNOTATION.format(0, 3, "Flu") + ANNOTATION.format(3, 3, "bad"))),
+        bioc(
+            PASSAGE.format(
+                0, "Flu bad", ANNOTATION.format(0, 3, "Flu") + ANNOTATION.format(3, 3, "bad")
+            )
+        ),
         "document 1: .*reads 'bad'",
     ),
     (
