@@ -4,6 +4,7 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +101,9 @@ def parquet_rows(
             sized = f"SELECT {size} AS {_SIZE}, {', '.join(named) or '0'} FROM {table}"
             connection.execute(f"SELECT {_SIZE}{cells} FROM ({sized})")
             yield columns
-            number = 0
+            numbers = count(1)
             while rows := connection.fetchmany(max(1, _AT_ONCE // longest)):
-                for number, (size, *row) in enumerate(rows, start=number + 1):
+                for (size, *row), number in zip(rows, numbers):
                     if size > longest:
                         problem = f"{place}row {number} has {size:,} bytes, more than {longest:,}"
                         raise PelError(problem, "split it")
