@@ -1,27 +1,28 @@
-"""A BERT in torch alone, with Hugging Face's names, and computed for the tokens that are needed.
+"""BERT in plain torch, with Hugging Face's parameter names.
 
-Hugging Face's own ``BertModel`` computes the same. But to import it takes seconds and a hundred MB.
-And it computes the last layer for every token, where an encoder pools the states of a few. In the
-last layer the other tokens are needed as keys and values alone, which is a sixth of its cost.
+Hugging Face's ``BertModel`` computes the same states, but importing it takes seconds and 100 MB. It also
+computes the last layer for every token. An encoder pools the states of a few tokens: the last layer needs
+the others only as keys and values, a sixth of its cost.
 
 Attention has no dropout, whatever the configuration says.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import Self
 
 from ..errors import PelError
 
-# Torch's names for the instructions of x86 and ARM processors that compute in bfloat16.
+# Torch's names for the bfloat16 instructions of x86 and ARM processors.
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")
-# The fields of a Hugging Face configuration that decide what a BERT computes. The others do not, or
-# they differ between versions of transformers, and a KB must still fit after an upgrade.
+# The fields of a Hugging Face configuration that decide what a BERT computes. Other fields differ between
+# versions of transformers, and a KB must still fit after an upgrade.
 _ARCHITECTURE = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
     *("hidden_act", "hidden_dropout_prob", "max_position_embeddings", "type_vocab_size"),
@@ -35,31 +36,32 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": nn.functional.relu,
     "silu": nn.functional.silu,
 }
-# Vectors must not depend on the number of threads, to the last bit. Torch's sums do in a product of
-# matrices with fewer rows than LEAST_ROWS, and in attention if the number of queries is no multiple
-# of _QUERIES. So rows and queries are padded.
-LEAST_ROWS = 16
+# Vectors must be the same to the last bit for any number of threads. Torch's sums are not in a matrix
+# product with fewer rows than MIN_ROWS, or in attention if the number of queries is no multiple of
+# _QUERIES. Rows and queries are padded to these.
+MIN_ROWS = 16
 _QUERIES = 4
 
 
-class _Waiting:
-    """A layer that waits for its weights: to draw some takes time, and on "meta" an import of 2 s."""
+class _WithoutInitialization(nn.Module):
+    """A layer whose weights are loaded later. Drawing random weights first would waste time."""
 
     def reset_parameters(self) -> None:
         pass
 
-    def train(self, mode: bool = True) -> nn.Module:
-        """As torch's. Weights that were read as float16 become float32 before they are trained."""
-        return super().train(mode).float() if mode else super().train(mode)
+    def train(self, mode: bool = True) -> Self:
+        """Set the training mode. Weights that were read as float16 become float32 before training."""
+        super().train(mode)
+        return self.float() if mode else self
 
 
-class _Linear(_Waiting, nn.Linear):
-    """A linear layer. For inference it keeps its weights in the type that it computes in, if they have another.
+class _Linear(_WithoutInitialization, nn.Linear):
+    """A linear layer that caches its weights in the dtype of inference.
 
     Autocast would cast them again in each pass.
     """
 
-    _cast: tuple[tuple, Tensor, Tensor] | None = None  # what was cast, and weight and bias
+    _cached: tuple[tuple[Any, ...], Tensor, Tensor] | None = None  # key, weight, bias
 
     def forward(self, states: Tensor) -> Tensor:
         device, dtype = states.device.type, self.bias.dtype
@@ -67,44 +69,57 @@ class _Linear(_Waiting, nn.Linear):
             dtype = torch.get_autocast_dtype(device)
         if not torch.is_inference_mode_enabled() or self.weight.dtype == dtype:
             return nn.functional.linear(states, self.weight.to(self.bias.dtype), self.bias)
-        made_of = dtype, *((x.data_ptr(), x._version) for x in (self.weight, self.bias))
-        if (cast := self._cast) is None or cast[0] != made_of:  # another thread may do it, too
-            self._cast = cast = made_of, self.weight.to(dtype), self.bias.to(dtype)
-        return nn.functional.linear(states, *cast[1:])
+        key = dtype, *((x.data_ptr(), x._version) for x in (self.weight, self.bias))
+        if (cached := self._cached) is None or cached[
+            0
+        ] != key:  # threads may repeat this; it is safe
+            self._cached = cached = key, self.weight.to(dtype), self.bias.to(dtype)
+        return nn.functional.linear(states, *cached[1:])
 
-    def train(self, mode: bool = True) -> nn.Module:
-        self._cast = None if mode else self._cast
+    def train(self, mode: bool = True) -> Self:
+        if mode:
+            self._cached = None
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cast": None}
+        return {**self.__dict__, "_cached": None}
 
 
-class _Embedding(_Waiting, nn.Embedding):
+class _Embedding(_WithoutInitialization, nn.Embedding):
     pass
 
 
 class Bert(nn.Module):
-    """A BERT without its pooler, of a config with the fields of ``architecture``.
+    """A BERT without a pooler.
 
-    Its weights are undefined until they are loaded. PelError: the activation is unknown.
+    Its weights are undefined until they are loaded.
+
+    Args:
+        config: The fields that ``architecture`` returns.
+
+    Raises:
+        PelError: The activation is unknown.
     """
 
     def __init__(self, config: Mapping[str, Any]):
         super().__init__()
         self.config = SimpleNamespace(**config)
         self.embeddings = _Embeddings(self.config)
-        self.encoder = nn.Module()
-        layers = range(self.config.num_hidden_layers)
-        self.encoder.layer = nn.ModuleList(BertLayer(self.config) for _ in layers)
+        self.encoder = _Layers(self.config)
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """The embeddings of the word pieces."""
+        """Return the embeddings of the word pieces."""
         return self.embeddings.word_embeddings
 
 
+class _Layers(nn.Module):
+    def __init__(self, config: SimpleNamespace):
+        super().__init__()
+        self.layer = nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers))
+
+
 class _Embeddings(nn.Module):
-    """The input embeddings: word, segment and position."""
+    """Input embeddings: word, segment and position."""
 
     def __init__(self, config: SimpleNamespace):
         super().__init__()
@@ -116,19 +131,25 @@ class _Embeddings(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, ids: Tensor, added: Tensor | float, segments: Tensor | None) -> Tensor:
-        """Ids and segments (None: zeros), int64 [n, t], to embeddings [n, t, d], with what is added."""
-        return self.dropout(self.LayerNorm(self.summed(ids, added, segments)))
+        """Embed ids and segments (None: zeros), int64 [n, t], as float [n, t, d].
+
+        ``added`` is added to the sum of the embeddings, before their normalization.
+        """
+        embedded: Tensor = self.dropout(self.LayerNorm(self.summed(ids, added, segments)))
+        return embedded
 
     def summed(self, ids: Tensor, added: Tensor | float, segments: Tensor | None) -> Tensor:
-        """The same before they are normalized."""
+        """Return the embeddings before their normalization."""
         segments = torch.zeros_like(ids) if segments is None else segments
-        embedded = self.word_embeddings(ids).float() + added + self.token_type_embeddings(segments)
+        words: Tensor = self.word_embeddings(ids).float() + added
         positions = torch.arange(ids.shape[1], device=ids.device)[None]
-        return embedded + self.position_embeddings(positions)
+        embedded: Tensor = words + self.token_type_embeddings(segments)
+        embedded = embedded + self.position_embeddings(positions)
+        return embedded
 
 
 class BertLayer(nn.Module):
-    """A layer, of a config as that of ``Bert``. Its weights are undefined until they are loaded."""
+    """A layer of ``Bert``. Its weights are undefined until they are loaded."""
 
     def __init__(self, config: SimpleNamespace):
         super().__init__()
@@ -138,20 +159,57 @@ class BertLayer(nn.Module):
                 f"choose one with {', '.join(_ACTIVATIONS)}",
             )
         self.activation = _ACTIVATIONS[config.hidden_act]
-        width = config.hidden_size
-        self.attention = nn.Module()
-        self.attention.self = nn.Module()
-        self.attention.self.num_attention_heads = config.num_attention_heads
-        for name in ("query", "key", "value"):
-            setattr(self.attention.self, name, _Linear(width, width))
-        self.attention.output = _Residual(width, config)
-        self.intermediate = nn.Module()
-        self.intermediate.dense = _Linear(width, config.intermediate_size)
+        self.attention = _Attention(config)
+        self.intermediate = _Intermediate(config)
         self.output = _Residual(config.intermediate_size, config)
+
+    def feed_forward(self, attended: Tensor, states: Tensor) -> Tensor:
+        """Compute the rest of the layer after attention: [..., d] to [..., d]."""
+        states = self.attention.output(attended, states)
+        states = self.output(self.activation(self.intermediate.dense(states)), states)
+        return states
+
+
+class _Attention(nn.Module):
+    def __init__(self, config: SimpleNamespace):
+        super().__init__()
+        self.self = _SelfAttention(config)
+        self.output = _Residual(config.hidden_size, config)
+
+
+class _SelfAttention(nn.Module):
+    """The attention of all heads."""
+
+    def __init__(self, config: SimpleNamespace):
+        super().__init__()
+        self.num_attention_heads: int = config.num_attention_heads
+        self.query, self.key, self.value = (
+            _Linear(config.hidden_size, config.hidden_size) for _ in range(3)
+        )
+
+    def forward(self, queries: Tensor, states: Tensor, keys: Tensor | None) -> Tensor:
+        """Let queries, float [n, q, d], attend to states, float [n, t, d]; return float [n, q, d].
+
+        keys: bool [n, 1, 1, t], the tokens to attend to; None for all.
+        """
+        n = queries.shape[1]
+        padded = nn.functional.pad(queries, (0, 0, 0, -n % _QUERIES))
+        query, key, value = (
+            x.unflatten(-1, (self.num_attention_heads, -1)).transpose(1, 2)
+            for x in (padded, self.key(states), self.value(states))
+        )
+        attended = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=keys)
+        return attended[:, :, :n].transpose(1, 2).flatten(2)
+
+
+class _Intermediate(nn.Module):
+    def __init__(self, config: SimpleNamespace):
+        super().__init__()
+        self.dense = _Linear(config.hidden_size, config.intermediate_size)
 
 
 class _Residual(nn.Module):
-    """A linear map, added to what went into its layer."""
+    """A linear map with a residual connection."""
 
     def __init__(self, n_inputs: int, config: SimpleNamespace):
         super().__init__()
@@ -160,68 +218,54 @@ class _Residual(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, states: Tensor, residual: Tensor) -> Tensor:
-        return self.LayerNorm(self.dropout(self.dense(states)) + residual)
+        mapped: Tensor = self.LayerNorm(self.dropout(self.dense(states)) + residual)
+        return mapped
 
 
 def last_hidden_states(
-    layers: Sequence[nn.Module], states: Tensor, mask: Tensor, wanted: Tensor | None = None
+    layers: Iterable[nn.Module], states: Tensor, mask: Tensor, wanted: Tensor | None = None
 ) -> Tensor:
-    """The states after the last of some layers, float [n, t, d].
+    """Return the states after the last of some ``BertLayer``, float [n, t, d].
 
-    In the last layer the states of the w wanted tokens are computed as one matrix [w, d], and padded
-    for attention alone.
+    The last layer computes the states of the w wanted tokens as one matrix [w, d].
 
     Args:
-        states: Float [n, t, d], the input embeddings.
+        layers: The layers, in their order.
+        states: float [n, t, d], the input embeddings.
         mask: bool [n, t], false for padding.
-        wanted: bool [n, t], the tokens whose states are needed; the others' are 0. None for all.
+        wanted: bool [n, t], the tokens whose states are needed; other states are 0. None for all.
     """
+    *inner, last = cast("Iterable[BertLayer]", layers)
     keys = None if bool(mask.all()) else mask[:, None, None, :]
-    for layer in layers if wanted is None else layers[:-1]:
-        queries = layer.attention.self.query(states)
-        states = _fed_forward(layer, _attended(layer, queries, states, keys), states)
+    for layer in inner if wanted is not None else [*inner, last]:
+        own = layer.attention.self
+        states = layer.feed_forward(own(own.query(states), states, keys), states)
     if wanted is None:
         return states
-    layer, places = layers[-1], wanted.nonzero(as_tuple=True)
+    own, places = last.attention.self, wanted.nonzero(as_tuple=True)
     columns = (wanted.cumsum(1) - 1)[wanted]
-    more_rows = 0, 0, 0, max(0, LEAST_ROWS - len(columns))
+    more_rows = 0, 0, 0, max(0, MIN_ROWS - len(columns))
     asking = nn.functional.pad(states[places], more_rows)
-    queries = layer.attention.self.query(asking)[: len(columns)]
+    queries = own.query(asking)[: len(columns)]
     padded = queries.new_zeros(len(states), int(wanted.sum(1).max()), queries.shape[-1])
     padded = padded.index_put((places[0], columns), queries)
-    attended = _attended(layer, padded, states, keys)[places[0], columns]
+    attended = own(padded, states, keys)[places[0], columns]
     attended = nn.functional.pad(attended, more_rows)
-    found = _fed_forward(layer, attended, asking)[: len(columns)]
+    found = last.feed_forward(attended, asking)[: len(columns)]
     return found.new_zeros(states.shape).index_put(places, found)
 
 
-def _attended(layer: nn.Module, queries: Tensor, states: Tensor, keys: Tensor | None) -> Tensor:
-    """The attention of all heads: queries [n, q, d] over states [n, t, d] give [n, q, d].
-
-    keys: bool [n, 1, 1, t], the tokens that are attended to; None for all.
-    """
-    own = layer.attention.self
-    n = queries.shape[1]
-    padded = nn.functional.pad(queries, (0, 0, 0, -n % _QUERIES))
-    inputs = (padded, own.key(states), own.value(states))
-    heads = [x.unflatten(-1, (own.num_attention_heads, -1)).transpose(1, 2) for x in inputs]
-    attended = nn.functional.scaled_dot_product_attention(*heads, attn_mask=keys)
-    return attended[:, :, :n].transpose(1, 2).flatten(2)
-
-
-def _fed_forward(layer: nn.Module, attended: Tensor, states: Tensor) -> Tensor:
-    """The rest of a layer after attention, with its residual connections: [..., d] to [..., d]."""
-    states = layer.attention.output(attended, states)
-    return layer.output(layer.activation(layer.intermediate.dense(states)), states)
-
-
 def architecture(transformer: nn.Module) -> dict[str, Any]:
-    """The fields of its configuration that decide what a BERT computes."""
+    """Return the fields of a configuration that decide what a BERT computes."""
     return {name: getattr(transformer.config, name) for name in _ARCHITECTURE}
 
 
 def own_bert(transformer: nn.Module) -> Bert:
-    """A BERT of Hugging Face as ``Bert``, with its weights; PelError for relative positions."""
+    """Convert a BERT of Hugging Face to a ``Bert`` with the same weights.
+
+    Raises:
+        PelError: Its position embeddings are relative.
+    """
     kind = getattr(transformer.config, "position_embedding_type", "absolute")
     if kind != "absolute":
         problem = f'the encoder has position embeddings of type "{kind}"'
@@ -235,16 +279,22 @@ def own_bert(transformer: nn.Module) -> Bert:
     return bert
 
 
-def build_transformer(**config) -> nn.Module:
-    """A BERT with random weights, of the given Hugging Face configuration."""
+def build_transformer(**config: Any) -> nn.Module:
+    """Make a BERT with random weights from the fields of a Hugging Face configuration."""
     # Imported here: it takes seconds, and a saved pipeline does not need it.
-    from transformers import BertConfig, BertModel
+    import transformers
 
-    return BertModel(BertConfig(**config), add_pooling_layer=False)
+    configuration = transformers.BertConfig(**config)
+    bert: nn.Module = transformers.BertModel(configuration, add_pooling_layer=False)
+    return bert
 
 
-def with_layers(transformer: nn.Module, n: int, *, spread: bool) -> nn.Module:
-    """Keep n layers of a BERT, spread evenly or the first ones, in place. PelError if it has fewer."""
+def with_layers(transformer: Any, n: int, *, spread: bool) -> nn.Module:
+    """Keep n layers of a BERT in place: spread evenly, or the first ones.
+
+    Raises:
+        PelError: The BERT has fewer layers.
+    """
     layers = transformer.encoder.layer
     if not 1 <= n <= len(layers):
         raise PelError(
@@ -254,15 +304,16 @@ def with_layers(transformer: nn.Module, n: int, *, spread: bool) -> nn.Module:
     kept = torch.linspace(0, last, n).round().int().tolist()
     transformer.encoder.layer = nn.ModuleList(layers[i] for i in kept)
     transformer.config.num_hidden_layers = n
-    return transformer
+    kept_layers: nn.Module = transformer
+    return kept_layers
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within the block torch computes with one thread.
+    """Compute with one thread of torch within the block.
 
-    The kernels of small models are so short that threads which share them mostly spin. With two, a sentence
-    takes twice as long, and beside another program a ranking is fitted in minutes instead of seconds.
+    The kernels of small models are short, and threads that share them mostly wait. With two threads a
+    sentence takes twice as long. Beside another program, fitting a ranking takes minutes, not seconds.
     """
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -274,13 +325,13 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def has_fast_bfloat16(device_type: str) -> bool:
-    """Whether a device ("cpu", "cuda" or another type of torch's) has instructions for bfloat16.
+    """Tell whether a type of device ("cpu", "cuda", …) has instructions for bfloat16.
 
-    A processor without them is far slower in bfloat16 than in float32 (7 times, measured). So are
-    GPUs older than Ampere, such as a V100.
+    A processor without them is 7 times slower in bfloat16 than in float32. So are GPUs older than Ampere,
+    such as a V100.
     """
     if device_type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device_type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
         return True
     capabilities = torch.cpu.get_capabilities()

@@ -1,4 +1,4 @@
-"""The torch modules of the towers: a BERT whose input embeddings can be perturbed, and what pools it."""
+"""The torch modules of the towers: a BERT whose input embeddings can be perturbed, and its poolings."""
 
 from __future__ import annotations
 
@@ -17,51 +17,57 @@ from torch.utils.checkpoint import checkpoint
 from ..errors import PelError
 from .bert import Bert, BertLayer, architecture, has_fast_bfloat16, last_hidden_states, own_bert
 
-# The number of tokens from which torch's fused attention is no slower in training than the plain one
-# (measured: the same time at 128, 85 % of the time at 256, 75 % at 512).
+# The number of tokens from which torch's fused attention is no slower in training than plain attention
+# (the same time at 128, 85 % of the time at 256, 75 % at 512).
 _LONG = 128
 
 
 class BertEncoder(nn.Module):
-    """Base of the encoders: a BERT, its tokenizer and its precision.
-
-    The transformer and the tokenizer come later (``load``); both are None until then.
+    """Base class of the encoders: a BERT, its tokenizer and its precision.
 
     Args:
-        mixed_precision: Compute in bfloat16 where torch holds that to be safe. It is three times as
-            fast on a processor with bfloat16 instructions, and has no effect on one without.
+        mixed_precision: Compute in bfloat16 where torch considers it safe. This is three times as fast
+            on a processor with bfloat16 instructions, and has no effect on others.
 
     Attributes:
-        gradient_caching: Keep only the inputs of each batch in training, and compute the batch
-            again when its gradient arrives.
-        computed_by: Computes the hidden states in place of torch in inference, from ids, mask,
-            segments, wanted and perturbation (``onnx_states.OnnxStates``). It is set for the time of a call.
+        transformer: The BERT; set by ``load``.
+        tokenizer: Its tokenizer; set by ``load``.
+        n_outputs: The number of values per input; set by ``load``.
+        gradient_caching: Keep only the inputs of each batch in training, and compute the batch again
+            when its gradient arrives.
+        computed_by: Computes the hidden states in place of torch in inference
+            (``onnx_states.OnnxStates``). It is set for the duration of a call.
     """
 
-    n_outputs: int  # the number of values that it gives for an input; set by ``load``
+    transformer: Bert
+    tokenizer: Tokenizer
+    n_outputs: int
 
     def __init__(self, *, mixed_precision: bool):
         super().__init__()
         self.mixed_precision = mixed_precision
         self.gradient_caching = False
-        self.transformer: Bert | None = None
-        self.tokenizer: Tokenizer | None = None
         self.computed_by: Callable[..., Tensor] | None = None
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
-        """Take a BERT, of Hugging Face or of this package, with its weights, and its tokenizer."""
+        """Set a BERT, of Hugging Face or of this package, with its weights, and its tokenizer."""
         self.transformer = own_bert(transformer)
         self.tokenizer = tokenizer
 
     @property
+    def is_loaded(self) -> bool:
+        """Tell whether the encoder has weights."""
+        return "transformer" in self._modules
+
+    @property
     def width(self) -> int:
-        """Length of the embeddings and the states."""
-        return self.transformer.config.hidden_size
+        """Return the length of the embeddings and the states."""
+        return int(self.transformer.config.hidden_size)
 
     @property
     def position_limit(self) -> int:
-        """The largest number of tokens of an input."""
-        return self.transformer.config.max_position_embeddings
+        """Return the maximum number of tokens of an input."""
+        return int(self.transformer.config.max_position_embeddings)
 
     def hidden_states(
         self,
@@ -71,29 +77,37 @@ class BertEncoder(nn.Module):
         segments: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """The last hidden states of n inputs, padded to t tokens: float32 [n, t, d].
+        """Return the last hidden states of n inputs, padded to t tokens: float32 [n, t, d].
 
         Args:
             ids: int64 [n, t].
             mask: bool [n, t], false for padding.
-            perturbation: float32 [n, t, d], or zeros [1, 1, 1] for none. It is added to the
-                composite input embeddings (word + position + segment; PEL, Eq. 6 and 7), of which
-                BERT sums the three. Its gradient is the gradient by them.
+            perturbation: float32 [n, t, d], or zeros [1, 1, 1] for none. It is added to the composite
+                input embeddings (word + position + segment; PEL, Eq. 6 and 7). Its gradient is the
+                gradient by these embeddings.
             segments: int64 [n, t], token types; None for zeros.
-            wanted: bool [n, t], the tokens whose states are needed; the others' are 0. None for all.
+            wanted: bool [n, t], the tokens whose states are needed; other states are 0. None for all.
         """
         if self.computed_by is not None and not self.training:
             return self.computed_by(ids, mask, segments, wanted, perturbation)
         inputs = ids, mask, perturbation, segments, wanted
         if self.training and self.gradient_caching:
-            return checkpoint(self._computed_by_torch, *inputs, use_reentrant=False)
+            states: Tensor = checkpoint(self._computed_by_torch, *inputs, use_reentrant=False)
+            return states
         return self._computed_by_torch(*inputs)
 
-    def _computed_by_torch(self, ids, mask, perturbation, segments, wanted) -> Tensor:
+    def _computed_by_torch(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        perturbation: Tensor,
+        segments: Tensor | None,
+        wanted: Tensor | None,
+    ) -> Tensor:
         device = ids.device.type
         in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)
-        # Torch's own choice of attention is the fastest, except in training with short inputs on a
-        # CPU: there the backward pass of its fused attention takes twice the time of the plain one.
+        # Torch's default attention is the fastest except in training with short inputs on a CPU, where
+        # the backward pass of its fused attention takes twice the time of plain attention.
         is_short = self.training and device == "cpu" and ids.shape[1] < _LONG
         attention = sdpa_kernel(SDPBackend.MATH) if is_short else nullcontext()
         with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16), attention:
@@ -102,18 +116,18 @@ class BertEncoder(nn.Module):
             return last_hidden_states(layers, embedded, mask, wanted).float()
 
     def description(self) -> dict[str, str]:
-        """What decides the vectors beside the weights, as JSON by name; {} before ``load``."""
-        if self.transformer is None:
+        """Return configuration and tokenizer as JSON strings; {} before ``load``."""
+        if not self.is_loaded:
             return {}
         config = json.dumps(architecture(self.transformer))
         return {"config": config, "tokenizer": self.tokenizer.to_str()}
 
     def weights(self) -> dict[str, Tensor]:
-        """The weights by name; those of the transformer have Hugging Face's names."""
+        """Return the weights; those of the transformer have Hugging Face's names."""
         return {_short(name): weight.float() for name, weight in self.state_dict().items()}
 
     def restore(self, description: dict[str, str], weights: dict[str, Tensor]) -> None:
-        """Take what ``description`` and ``weights`` gave; it needs no network.
+        """Restore the encoder from ``description`` and ``weights``, without a network.
 
         Raises:
             RuntimeError: The weights are of another encoder.
@@ -129,18 +143,18 @@ def _short(name: str) -> str:
 
 
 class TextEncoder(BertEncoder):
-    """A tower of the bi-encoder: it turns token ids into a vector (PEL, section 5.2).
+    """A tower of the bi-encoder: token ids -> vector (PEL, section 5.2).
 
-    It also reads windows of documents: each of their mentions gets the mean of its tokens' states.
+    It also reads windows of documents, and pools each mention from the states of its tokens.
 
     Args:
-        pooling: The tokens of a text whose states are averaged. "mean": all tokens, as in the paper. "focus":
-            those of the mention, or of the entity's title. "both": the sum of the two means, each at
+        pooling: The tokens whose states are averaged. "mean": all tokens, as in the paper. "focus": the
+            tokens of the mention or of the entity's title. "both": the sum of the two means, each of
             length 1. "cls": the first token, [CLS], as in KRISSBERT and ArboEL.
-        normalize: Give vectors of length 1, so that their inner product is the cosine.
+        normalize: Return vectors of length 1, so that their inner product is the cosine.
         mixed_precision: See ``BertEncoder``.
-        n_numbers: How many numbers a vector has: the first ones of the pooled states. None: all.
-            Training brings what counts into them (Kusupati et al. 2022, "Matryoshka").
+        n_numbers: Keep the first n dimensions of the pooled states; None: all. Training moves the
+            information into these (Kusupati et al. 2022, "Matryoshka").
     """
 
     def __init__(
@@ -157,8 +171,8 @@ class TextEncoder(BertEncoder):
         self.n_numbers = n_numbers
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
-        """As of ``BertEncoder``. Raises PelError if its states are shorter than the vectors."""
-        width = transformer.config.hidden_size
+        """Set the BERT; PelError if its states are shorter than the vectors."""
+        width = own_bert(transformer).config.hidden_size
         if self.n_numbers is not None and self.n_numbers > width:
             raise PelError(
                 f"vectors of {self.n_numbers} numbers of an encoder that has {width}",
@@ -178,17 +192,16 @@ class TextEncoder(BertEncoder):
         """Encode n texts as float32 [n, d], or the m mentions of n windows as float32 [m, d].
 
         Args:
-            focus: bool [n, t], the tokens of the mention or the title. In windows they are those of all
-                mentions, and BERT's second segment.
-            spans: Of windows alone, int64 [m, 2]: the first token of each mention and the one after its
-                last, counted through the padded windows one after the other.
-
-        The other arguments are as of ``hidden_states``.
+            ids, mask, perturbation: Those of ``hidden_states``.
+            focus: bool [n, t], the tokens of the mention or the title. In windows, the tokens of all
+                mentions; they become BERT's second segment.
+            spans: For windows only: int64 [m, 2], the first token of each mention and the token after
+                its last, counted through all padded windows.
         """
         if spans is not None:
-            wanted = torch.zeros_like(mask)
-            wanted.view(-1)[_tokens_of(spans)[0]] = True
-            hidden = self.hidden_states(ids, mask, perturbation, focus.long(), wanted)
+            of_mentions = torch.zeros_like(mask)
+            of_mentions.view(-1)[_tokens_of(spans)[0]] = True
+            hidden = self.hidden_states(ids, mask, perturbation, focus.long(), of_mentions)
             pooled = mean_of_spans(hidden.flatten(0, 1), spans)
         else:
             first = torch.zeros_like(mask)
@@ -196,8 +209,11 @@ class TextEncoder(BertEncoder):
             wanted = {"focus": focus, "cls": first}.get(self.pooling)
             hidden = self.hidden_states(ids, mask, perturbation, wanted=wanted)
             if self.pooling == "both":
-                means = (mean_over(hidden, tokens) for tokens in (mask, focus))
-                pooled = sum(nn.functional.normalize(mean, dim=-1) for mean in means)
+                of_all, of_focus = (
+                    nn.functional.normalize(mean_over(hidden, tokens), dim=-1)
+                    for tokens in (mask, focus)
+                )
+                pooled = of_all + of_focus
             elif self.pooling == "cls":
                 pooled = hidden[:, 0]
             else:
@@ -207,25 +223,25 @@ class TextEncoder(BertEncoder):
 
 
 def mean_over(hidden: Tensor, mask: Tensor) -> Tensor:
-    """The mean over the tokens of each input: float [n, t, d] and bool [n, t] give [n, d].
+    """Average the tokens of each input: float [n, t, d] and bool [n, t] -> [n, d].
 
-    Each input has at least one token in the mask.
+    The mask has at least one token of each input.
     """
     weight = mask.to(hidden.dtype)
     return (hidden * weight.unsqueeze(-1)).sum(1) / weight.sum(1, keepdim=True)
 
 
 def mean_of_spans(hidden: Tensor, spans: Tensor) -> Tensor:
-    """The mean over the tokens of each span, float [m, d], of the states of tokens, float [t, d].
+    """Average the states of tokens, float [t, d], over each span: float [m, d].
 
-    spans: int64 [m, 2], the first token of each and the one after its last; at least one token.
+    spans: int64 [m, 2], the first token of each span and the token after its last; none is empty.
     """
     tokens, firsts = _tokens_of(spans)
     return nn.functional.embedding_bag(tokens, hidden, firsts, mode="mean")
 
 
 def _tokens_of(spans: Tensor) -> tuple[Tensor, Tensor]:
-    """The tokens of spans, int64 [p], and the place of the first of each span, int64 [m]."""
+    """Return the tokens of spans, int64 [p], and the position of each span's first token, int64 [m]."""
     starts, ends = spans.unbind(1)
     lengths = ends - starts
     firsts = lengths.cumsum(0) - lengths
@@ -234,36 +250,37 @@ def _tokens_of(spans: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class PairScorer(BertEncoder):
-    """The cross-encoder: it turns the token ids of a pair into a score (PEL, appendix B).
+    """The cross-encoder: token ids of a pair -> score (PEL, appendix B).
 
-    The score is a linear layer of the mean over all tokens of the pair. The layer has no bias, which
-    would be the same for all candidates of a mention. It is None before ``load``.
+    The score is a linear layer over the mean of all tokens of the pair. It has no bias, which would be the
+    same for all candidates of a mention.
     """
 
     n_outputs = 1
-
-    def __init__(self, *, mixed_precision: bool):
-        super().__init__(mixed_precision=mixed_precision)
-        self.score: nn.Linear | None = None
+    score: nn.Linear
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
         super().load(transformer, tokenizer)
         self.score = nn.Linear(self.width, 1, bias=False)
 
     def forward(self, ids: Tensor, mask: Tensor, focus: Tensor, perturbation: Tensor) -> Tensor:
-        """Score n pairs as float32 [n, 1]; arguments as of ``hidden_states``.
+        """Score n pairs as float32 [n, 1].
 
-        focus: bool [n, t], the entity's side of the pair. It is BERT's second segment, if there is one.
+        Args:
+            ids, mask, perturbation: Those of ``hidden_states``.
+            focus: bool [n, t], the entity's side of the pair: BERT's second segment, if it has one.
         """
         segments = focus.long() if self.transformer.config.type_vocab_size > 1 else None
-        return self.score(mean_over(self.hidden_states(ids, mask, perturbation, segments), mask))
+        hidden = self.hidden_states(ids, mask, perturbation, segments)
+        scores: Tensor = self.score(mean_over(hidden, mask))
+        return scores
 
 
 class Tagger(BertEncoder):
-    """It gives each word of a text scores of tags, and the state that they are made of.
+    """A tagger of words: it scores the tags of each word, and also returns the word's state.
 
-    What is known of a word (the names of a knowledge base that lie there, its shape) is embedded and
-    added to the input embeddings of its pieces. The embeddings of the word pieces are not trained.
+    The features of a word (names of a knowledge base at this position, its shape) are embedded and added
+    to the input embeddings of its word pieces. The embeddings of word pieces are not trained.
 
     Args:
         n_tags: The number of tags.
@@ -275,8 +292,6 @@ class Tagger(BertEncoder):
         super().__init__(mixed_precision=mixed_precision)
         self.n_tags = n_tags
         self.n_features = n_features
-        self.features: nn.Linear | None = None
-        self.tags: nn.Linear | None = None
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
         super().load(transformer, tokenizer)
@@ -289,13 +304,12 @@ class Tagger(BertEncoder):
     def forward(
         self, ids: Tensor, mask: Tensor, firsts: Tensor, features: Tensor, perturbation: Tensor
     ) -> Tensor:
-        """The words of n windows, one after the other: float32 [w, n_tags + width].
-
-        Their scores come first, their states behind them. The other arguments are as of ``BertEncoder.hidden_states``.
+        """Score the words of n windows: float32 [w, n_tags + width], scores followed by states.
 
         Args:
-            firsts: bool [n, t], true at the first piece of each word.
-            features: float32 [n, t, f], the features of the word of each piece.
+            ids, mask, perturbation: Those of ``BertEncoder.hidden_states``.
+            firsts: bool [n, t], true at the first word piece of each word.
+            features: float32 [n, t, f], the features of the word of each word piece.
         """
         added = self.features(features) + perturbation
         states = self.hidden_states(ids, mask, added, wanted=firsts)[firsts]
@@ -303,59 +317,68 @@ class Tagger(BertEncoder):
 
 
 class SpanEncoder(nn.Module):
-    """Vectors of mentions from token states that another component of the pipeline has computed.
+    """Pool mentions from token states that another component of the pipeline has computed.
 
-    It takes the mean over the states of each mention, and maps it into the space of the entity vectors by a
-    linear layer, which is None before ``load``. A layer of a BERT may read the states before that:
-    each token of a mention attends to its whole document.
+    A linear layer maps the mean state of each mention into the space of the entity vectors. A layer of a BERT
+    may read the states first: then each token of a mention attends to its whole document.
 
     Args:
-        normalize: Give vectors of length 1.
-        mixed_precision: As of ``BertEncoder``, for the layer.
+        normalize: Return vectors of length 1.
+        mixed_precision: Compute the BERT layer in bfloat16 (``BertEncoder``).
     """
+
+    map: nn.Linear
+    n_outputs: int
 
     def __init__(self, *, normalize: bool, mixed_precision: bool = False):
         super().__init__()
         self.normalize = normalize
         self.mixed_precision = mixed_precision
         self.layer: BertLayer | None = None
-        self.map: nn.Linear | None = None
 
     def load(self, width: int, n_outputs: int, bert: nn.Module | None = None) -> None:
-        """Make the linear layer, from states of a width to vectors of the other.
+        """Make the linear layer. It starts as the identity if both widths are equal.
 
-        It starts as the identity if both are equal: then the states are of use at once. The last layer
-        of a BERT, of Hugging Face or of this package, reads the states. PelError: it reads others.
+        Args:
+            width: The length of the states.
+            n_outputs: The length of the vectors.
+            bert: A BERT, of Hugging Face or of this package, whose last layer reads the states.
+
+        Raises:
+            PelError: The layer reads states of another length.
         """
         if bert is not None:
             own = own_bert(bert)
             if own.config.hidden_size != width:
                 raise PelError(
-                    f"the layer reads states of {own.config.hidden_size} numbers, and these have {width}",
-                    "take a layer of the BERT that the states come from",
+                    f"the layer reads states of length {own.config.hidden_size}, not {width}",
+                    "use a layer of the BERT that computes the states",
                 )
-            self._make_layer(architecture(own))
-            self.layer.load_state_dict(own.encoder.layer[-1].state_dict())
+            self._make_layer(architecture(own)).load_state_dict(own.encoder.layer[-1].state_dict())
         self.n_outputs = n_outputs
         self.map = nn.Linear(width, n_outputs)
         if width == n_outputs:
             nn.init.eye_(self.map.weight)
         nn.init.zeros_(self.map.bias)
 
-    def _make_layer(self, config: dict[str, Any]) -> None:
+    def _make_layer(self, config: dict[str, Any]) -> BertLayer:
         self._config = config
-        self.layer = BertLayer(SimpleNamespace(**config))
+        self.layer = layer = BertLayer(SimpleNamespace(**config))
+        return layer
 
     def forward(self, states: Tensor, spans: Tensor, lengths: Tensor) -> Tensor:
-        """Encode m mentions, int64 [m, 2] (see ``mean_of_spans``), of states [t, w] as float32 [m, d].
+        """Encode m mentions as float32 [m, d].
 
-        lengths: int64 [n], how many of the t tokens are of each document.
+        Args:
+            states: float [t, w], the states of the tokens of all documents.
+            spans: int64 [m, 2], see ``mean_of_spans``.
+            lengths: int64 [n], the number of tokens of each document.
         """
-        if self.layer is not None:  # it gives the states of the tokens that are pooled
+        if self.layer is not None:
             wanted = torch.zeros(len(states), dtype=torch.bool, device=states.device)
             wanted[_tokens_of(spans)[0]] = True
             columns = states, torch.ones_like(wanted), wanted
-            documents = zip(*(column.split(lengths.tolist()) for column in columns))
+            documents = zip(*(torch.split(column, lengths.tolist()) for column in columns))
             device = states.device.type
             in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)
             with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16):
@@ -364,21 +387,22 @@ class SpanEncoder(nn.Module):
                     for document in documents
                 ]
             states = torch.cat(read).float()
-        vectors = self.map(mean_of_spans(states, spans))
+        vectors: Tensor = self.map(mean_of_spans(states, spans))
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
     def description(self) -> dict[str, Any]:
-        """The widths of both sides, and the kind of the layer; {} before ``load``."""
-        if self.map is None:
+        """Return both widths and the configuration of the layer; {} before ``load``."""
+        if "map" not in self._modules:
             return {}
         widths = {"width": self.map.in_features, "n_outputs": self.map.out_features}
         return widths if self.layer is None else {**widths, "layer": self._config}
 
     def weights(self) -> dict[str, Tensor]:
+        """Return the weights by name."""
         return {name: weight.float() for name, weight in self.state_dict().items()}
 
     def restore(self, description: dict[str, Any], weights: dict[str, Tensor]) -> None:
-        """Take what ``description`` and ``weights`` gave."""
+        """Restore the encoder from ``description`` and ``weights``."""
         self.load(description["width"], description["n_outputs"])
         if "layer" in description:
             self._make_layer(description["layer"])

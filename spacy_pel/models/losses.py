@@ -1,10 +1,10 @@
 """Losses over the scores of mentions against proxies.
 
-A loss is called as thinc's losses are: ``gradients, value = loss((mentions, entities), targets)``.
-A new loss is a subclass of ``ScoreLoss`` that defines ``of_scores``, and a line in ``registry.py``.
+Call a loss like thinc's losses: ``gradients, value = loss((mentions, entities), targets)``. A new loss is
+a subclass of ``ScoreLoss`` that defines ``of_scores``, and a line in ``registry.py``.
 
-In the equations m is a mention, e+ its positive proxy, P- the set of its negative proxies e-, and
-s the score of two vectors: their inner product, which is the cosine if they have length 1.
+In the equations m is a mention, e+ its positive proxy, P- the set of its negative proxies e-, and s the
+score of two vectors: their inner product, which is the cosine if they have length 1.
 """
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
@@ -22,16 +22,16 @@ from ..errors import PelError
 
 logger = logging.getLogger(__name__)
 
-# A score for what is no negative. With -inf, gradients are NaN where a mention has no negative.
+# The score of a proxy that is no negative. With -inf, the gradients of a mention without negatives are NaN.
 _NO_NEGATIVE = -1e30
 
 
 class Targets(NamedTuple):
-    """Which of r proxies are positive and negative for each of n mentions.
+    """The positive and the negative proxies of n mentions, among r proxies.
 
     Attributes:
-        positive: int64 [n], the column of the mention's positive proxy e+.
-        negatives: bool [n, r], whether the proxy is one of the mention's negatives P-.
+        positive: int64 [n], the column of the positive proxy e+ of each mention.
+        negatives: bool [n, r], true where the proxy is one of the mention's negatives P-.
     """
 
     positive: np.ndarray
@@ -39,10 +39,10 @@ class Targets(NamedTuple):
 
 
 class ScoreLoss:
-    """Base of the losses over scores. A subclass defines ``of_scores``."""
+    """Base class of the losses over scores. A subclass defines ``of_scores``."""
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        """The loss of each mention, float [n].
+        """Return the loss of each mention, float [n].
 
         Args:
             positive: Float [n], the scores s(m, e+).
@@ -53,35 +53,37 @@ class ScoreLoss:
     def __call__(
         self, vectors: tuple[np.ndarray, np.ndarray], targets: Targets
     ) -> tuple[tuple[np.ndarray, np.ndarray], float]:
-        """The gradients of the mean loss by both arrays of vectors, in their dtypes, and the mean loss.
+        """Return the gradients of the mean loss, in the dtypes of the vectors, and the mean loss.
 
-        The targets may have columns for mentions behind those of the proxies (ArboEL). Then the
-        mentions are the n that the targets are about and, behind them, m others, and the columns are
-        the r proxies, and all n + m mentions.
+        Targets may also name mentions as proxies (ArboEL). Then there are n + m mentions, of which the
+        first n have targets, and the columns of the targets are the r proxies followed by the n + m
+        mentions.
 
-        vectors: of the mentions, float [n, d] or [n + m, d], and of the proxies, float [r, d].
+        Args:
+            vectors: Those of the mentions, float [n, d] or [n + m, d], and of the proxies, float [r, d].
+            targets: The positives and negatives of the n mentions.
         """
         mentions, entities = (torch.tensor(v, requires_grad=True) for v in vectors)
         sources = entities
         if targets.negatives.shape[1] > len(entities):
             sources = torch.cat([entities, mentions])
         loss = self._mean(mentions[: len(targets.positive)] @ sources.T, targets)
-        gradients = torch.autograd.grad(loss, (mentions, entities))
-        return tuple(g.numpy() for g in gradients), loss.item()
+        d_mentions, d_entities = torch.autograd.grad(loss, (mentions, entities))
+        return (d_mentions.numpy(), d_entities.numpy()), float(loss.detach())
 
     def on_scores(self, scores: np.ndarray, targets: Targets) -> tuple[np.ndarray, float]:
-        """The gradient of the mean loss by given scores, float [n, r], and the mean loss."""
+        """Return the gradient of the mean loss by scores, float [n, r], and the mean loss."""
         leaf = torch.tensor(scores, requires_grad=True)
         loss = self._mean(leaf, targets)
         (gradient,) = torch.autograd.grad(loss, leaf)
-        return gradient.numpy(), loss.item()
+        return gradient.numpy(), float(loss.detach())
 
     def state(self) -> dict[str, Any]:
-        """What the loss took from the training data, as plain data; most take nothing."""
+        """Return what the loss learned from the training data, as plain data; {} for most losses."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state; with an empty one, begin anew."""
+        """Continue from a state; {} starts from the beginning."""
 
     def _mean(self, scores: Tensor, targets: Targets) -> Tensor:
         positive = scores.gather(1, torch.as_tensor(targets.positive)[:, None]).squeeze(1)
@@ -90,13 +92,13 @@ class ScoreLoss:
 
 
 class ProxyLoss(ScoreLoss):
-    """The proxy-based loss (PEL, Eq. 3; its gradient is Eq. 4), with a bias b that the paper lacks.
+    """The proxy-based loss (PEL, Eq. 3; gradient in Eq. 4) with an additional bias b.
 
         log(1 + exp(-alpha * (s(m, e+) - b - delta)))
             + log(1 + sum over e- in P- of exp(alpha * (s(m, e-) - b + delta)))
 
-    The positive and the negatives stand in terms of their own, so easy negatives do not weaken the
-    pull of the positive. The loss is made for cosines (``similarity = "cosine"``).
+    The positive and the negatives have separate terms, so easy negatives do not weaken the pull of the
+    positive. Use it with cosines (``similarity = "cosine"``).
 
     b = 0 is the paper's loss. Its gradient by s(m, e+) is -alpha * pull, and its gradients by all
     s(m, e-) sum to alpha * push:
@@ -104,16 +106,16 @@ class ProxyLoss(ScoreLoss):
         pull = sigmoid(-alpha * (s(m, e+) - b - delta))
         push = sigmoid(log(sum over e- in P- of exp(alpha * (s(m, e-) - b + delta))))
 
-    Both turn from 0 to 1 within a few 1 / alpha of b. Before training, the cosines of an encoder stand
-    close together and far from 0, such as 0.65 for random pairs and 0.77 for right ones. With b = 0
-    each push is then 1 and each pull 0: what is right is not pulled, and whatever is wrong is pushed
-    alike. ``bias = "first_batch"`` puts b where the pulls of the first batch and its pushes have the
-    same sum. There it stays. ``delta`` cannot do the same: it moves both thresholds apart.
+    Both turn from 0 to 1 within a few 1 / alpha of b. Before training, the cosines of an encoder lie
+    close together and far from 0, such as 0.65 for random pairs and 0.77 for correct pairs. With b = 0
+    each push is then 1 and each pull 0: positives are not pulled, and all negatives are pushed equally.
+    ``bias = "first_batch"`` sets b so that the pulls and the pushes of the first batch have the same
+    sum, and keeps it. ``delta`` cannot replace b: it moves the two thresholds apart.
 
     Args:
-        alpha: How strongly the positive pulls and the negatives push.
+        alpha: The steepness of the pull of the positive and the push of the negatives.
         delta: The margin.
-        bias: b, or "first_batch"; then the attribute is None until the first batch.
+        bias: b, or "first_batch"; then the attribute ``bias`` is None until the first batch.
     """
 
     bias: float | None
@@ -127,14 +129,14 @@ class ProxyLoss(ScoreLoss):
         self.bias = self._given_bias
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        """The loss of each mention. With "first_batch", the first scores with a negative set the bias."""
+        """Return the loss of each mention. With "first_batch", the first negative scores set the bias."""
         if self.bias is None:
             self.bias = balanced_bias(positive, negatives, self.alpha, self.delta)
             if self.bias is not None:
                 logger.info("Pull and push of the proxy-based loss balance at %.4f", self.bias)
         bias = self.bias or 0.0
         pull = softplus(-self.alpha * (positive - bias - self.delta))
-        # The 1 of log(1 + sum ...) as one more column, exp(0): stable, and right without negatives.
+        # The 1 of log(1 + sum ...) is one more column, exp(0). This is stable, also without negatives.
         one = torch.zeros_like(positive).unsqueeze(1)
         push = torch.cat([one, self.alpha * (negatives - bias + self.delta)], dim=1).logsumexp(1)
         return pull + push
@@ -151,16 +153,16 @@ def centred_proxy_loss(
     delta: float = 0.0,
     bias: float | Literal["first_batch"] = "first_batch",
 ) -> ProxyLoss:
-    """A ``ProxyLoss`` whose bias is by default that of the first batch."""
+    """Make a ``ProxyLoss`` whose default bias is that of the first batch."""
     return ProxyLoss(alpha, delta, bias)
 
 
 def balanced_bias(
     positive: Tensor, negatives: Tensor, alpha: float, delta: float = 0.0
 ) -> float | None:
-    """The b where the pulls and the pushes (``ProxyLoss``) of a batch have the same sum.
+    """Return the b at which the pulls and pushes of a batch have the same sum (``ProxyLoss``).
 
-    None if no mention has a negative.
+    The result is None if no mention has a negative.
     """
     positive, negatives = positive.detach().double(), negatives.detach().double()
     if not torch.isfinite(negatives).any():
@@ -179,43 +181,43 @@ def balanced_bias(
 
 
 class CrossEntropyLoss(ScoreLoss):
-    """The softmax cross-entropy (PEL, Eq. 1; its gradient is Eq. 2).
+    """The softmax cross-entropy (PEL, Eq. 1; gradient in Eq. 2).
 
         -log(exp(scale * s(m, e+)) / sum over e in P of exp(scale * s(m, e)))
 
-    P is the positive together with the negatives. The paper has no scale (1), and scores by the dot
-    product (``similarity = "dot"``). Cosines are at most 1: without a scale the loss of a perfect
-    mention among 64 negatives is still above 2.
+    P is the positive and the negatives. The paper has no scale (1) and scores by the dot product
+    (``similarity = "dot"``). Cosines are at most 1: without a scale the loss of a perfect mention with
+    64 negatives is above 2.
 
     Args:
-        scale: What the scores are multiplied by: the inverse of a temperature. 32 suits cosines.
+        scale: The factor of the scores, the inverse of a temperature. 32 suits cosines.
     """
 
     def __init__(self, scale: float = 1.0):
         self.scale = scale
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        # Written as log(1 + exp(...)): where the positive is far ahead, its gradient is small. As a
-        # logsumexp over all scores it would be 0 there, and FGSM needs its sign (Eq. 7).
+        # As log(1 + exp(...)) the gradient is small where the positive is far ahead. As a logsumexp
+        # over all scores it would be 0, and FGSM needs its sign (Eq. 7).
         hardest = (self.scale * negatives).clamp(min=_NO_NEGATIVE).logsumexp(1)
         return softplus(hardest - self.scale * positive)
 
 
 class PositiveNegativeLoss(CrossEntropyLoss):
-    """The softmax, with a term for the positive and one for each negative (ArboEL, Eq. 6).
+    """The softmax with a term for the positive and one for each negative (ArboEL, Eq. 6).
 
         -log p(e+) - sum over e- in P- of log(1 - p(e-))
         where p(e) = exp(scale * s(m, e)) / sum over e' in P of exp(scale * s(m, e'))
 
-    P and the scale are those of ``CrossEntropyLoss``. The paper writes the sum without its minus, and
-    has no scale (1).
+    P and the scale are those of ``CrossEntropyLoss``. The paper writes the sum without the minus and has
+    no scale (1).
     """
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
         scores = self.scale * torch.cat([positive.unsqueeze(1), negatives], dim=1)
         log_p = scores.clamp(min=_NO_NEGATIVE).log_softmax(1)
-        # Only the most probable of all can be near 1, where 1 - p has lost its digits: there it is the
-        # sum of the others.
+        # Only the highest probability can be near 1, where 1 - p loses its digits. Use the sum of the
+        # other probabilities there.
         highest = log_p.argmax(1, keepdim=True)
         others = log_p.scatter(1, highest, _NO_NEGATIVE)
         push = -torch.log1p(-others[:, 1:].exp()).sum(1)
@@ -224,16 +226,16 @@ class PositiveNegativeLoss(CrossEntropyLoss):
 
 
 class SumLoss(ScoreLoss):
-    """The sum of several losses, such as a softmax for recall and the proxy-based loss for NIL.
+    """The sum of several losses over the same scores, such as a softmax and the proxy-based loss.
 
-    All of its losses are of the same scores. In a config each has a name:
+    In a config each loss has a name:
 
         [components.proxy_linker.loss.*.softmax]
         @losses = "spacy-pel.CrossEntropyLoss.v1"
         scale = 32
 
     Raises:
-        PelError: There is no loss.
+        PelError: No loss is given.
     """
 
     def __init__(self, *losses: ScoreLoss):
@@ -242,7 +244,8 @@ class SumLoss(ScoreLoss):
         self.losses = losses
 
     def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        return sum(loss.of_scores(positive, negatives) for loss in self.losses)
+        first, *others = (loss.of_scores(positive, negatives) for loss in self.losses)
+        return sum(others, start=first)
 
     def state(self) -> dict[str, Any]:
         states = [loss.state() for loss in self.losses]
@@ -254,18 +257,18 @@ class SumLoss(ScoreLoss):
 
 
 class MentionPairLoss:
-    """InfoNCE over the mentions of a batch that mean one entity (KRISSBERT, Eq. 1 and 2).
+    """InfoNCE over the mentions of a batch that have the same entity (KRISSBERT, Eq. 1 and 2).
 
         -log(exp(scale * c_i c_j) / (exp(scale * c_i c_j) + sum over k of exp(scale * c_i c_k)))
 
-    c_i and c_j are mentions of one entity, and the c_k are all mentions of other entities. The loss
-    is the mean over the mentions c_i that have such a c_j, and for each of them over its c_j; 0
-    without any. With two mentions of each entity that is Eq. 2.
+    c_i and c_j are mentions of the same entity, and the c_k are all mentions of other entities. The loss
+    is the mean over all c_i that have a c_j, each averaged over its c_j. It is 0 if there is no such pair.
+    With two mentions per entity this is Eq. 2.
 
     Args:
-        scale: What the inner products are multiplied by: the inverse of the temperature. The paper
-            has 1 and no cosines. 32 suits cosines.
-        weight: The factor of this loss beside the loss over proxies (alpha / beta in the paper: 1).
+        scale: The factor of the inner products, the inverse of the temperature. The paper uses 1 and no
+            cosines. 32 suits cosines.
+        weight: The weight of this loss relative to the loss over proxies (alpha / beta; paper: 1).
     """
 
     def __init__(self, scale: float = 1.0, weight: float = 1.0):
@@ -275,9 +278,11 @@ class MentionPairLoss:
     def __call__(
         self, vectors: np.ndarray, golds: Sequence[tuple[int, ...]]
     ) -> tuple[np.ndarray, float]:
-        """The gradient by the vectors, float [n, d], in their dtype, and the loss, times the weight.
+        """Return the gradient by the vectors, in their dtype, and the loss, both times the weight.
 
-        golds: the entities that each mention may mean. Two mentions are a pair if they share one.
+        Args:
+            vectors: float [n, d], the vectors of the mentions.
+            golds: The gold entities of each mention. Mentions that share one are a pair.
         """
         is_pair = torch.as_tensor(_pairs(golds))
         mentions = torch.tensor(vectors, requires_grad=True)
@@ -288,35 +293,36 @@ class MentionPairLoss:
         n_pairs = is_pair.sum(1)
         total = (losses.sum(1) / n_pairs.clamp(min=1)).sum() / (n_pairs > 0).sum().clamp(min=1)
         (gradient,) = torch.autograd.grad(self.weight * total, mentions)
-        return gradient.numpy(), self.weight * total.item()
+        return gradient.numpy(), self.weight * float(total.detach())
 
 
 def _pairs(golds: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """Which mentions share an entity, bool [n, n]; none does with itself."""
+    """Tell which mentions share an entity, bool [n, n]. The diagonal is false."""
     columns = {number: column for column, number in enumerate({n for one in golds for n in one})}
     means = np.zeros((len(golds), len(columns)), dtype=np.float32)
     for row, one in enumerate(golds):
         means[row, [columns[number] for number in one]] = 1
-    pairs = means @ means.T > 0
+    pairs: np.ndarray = means @ means.T > 0
     np.fill_diagonal(pairs, False)
     return pairs
 
 
 def summed_loss(scores: np.ndarray, allowed: np.ndarray) -> tuple[float, np.ndarray]:
-    """The loss of tags where several may be right: minus the log of their summed probability.
+    """Compute the loss of tags of which several may be correct.
 
-    A corpus that does not annotate a label says nothing of whether a word outside its mentions has
-    that label: there the tags of the label are allowed beside "outside".
+    The loss of a word is minus the log of the summed probability of its allowed tags. A corpus without
+    annotations of a label does not say whether a word outside its mentions has that label. There the
+    tags of the label are allowed as well as "outside".
 
     Args:
         scores: float32 [w, t], the scores of the tags of each word.
-        allowed: bool [w, t], the tags that may be right. A word with all of them teaches nothing.
+        allowed: bool [w, t], the tags that may be correct. A word with all tags allowed has no loss.
 
     Returns:
         The mean loss of a word, and its gradient by the scores, float32 [w, t].
     """
     given = torch.from_numpy(scores).requires_grad_()
-    right = given.masked_fill(~torch.from_numpy(allowed), -torch.inf)
-    loss = (given.logsumexp(1) - right.logsumexp(1)).mean()
-    loss.backward()
-    return float(loss.detach()), given.grad.numpy()
+    correct = given.masked_fill(~torch.from_numpy(allowed), -torch.inf)
+    loss = (given.logsumexp(1) - correct.logsumexp(1)).mean()
+    (gradient,) = torch.autograd.grad(loss, given)
+    return float(loss.detach()), gradient.numpy()

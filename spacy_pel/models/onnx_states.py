@@ -1,56 +1,56 @@
-"""A BERT computed by ONNX Runtime on the CPU, in float32 or with 8-bit matrix products.
+"""Compute a BERT with ONNX Runtime on the CPU, in float32 or with 8-bit matrix products.
 
-The graph is written operator by operator and not exported: it needs no tracing, is made in a second,
-and has the operators that ONNX Runtime computes fast. Import this where it is needed: ONNX Runtime
-need not be installed.
+The graph is built operator by operator instead of exported: this needs no tracing, takes a second, and uses
+the operators that ONNX Runtime computes fast. Import this module only where it is needed: ONNX Runtime is
+optional.
 """
+
+from typing import Any
 
 import numpy as np
 import onnxruntime
 import torch
 from onnx import TensorProto, helper, numpy_helper
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import PelError
-from .bert import own_bert
+from .bert import Bert
 
-# The largest 8-bit weight: seven bits with the sign. Processors without VNNI instructions add pairs of
-# products in 16 bits, which larger weights would overflow. So all processors compute the same.
-_LARGEST = 63
-# The versions of the format and of ONNX's operators, and the domain of ONNX Runtime's own operators.
+# The largest 8-bit weight. Processors without VNNI instructions add pairs of products in 16 bits, which
+# larger weights would overflow. With this limit all processors compute the same.
+_MAX_WEIGHT = 63
+# The versions of the format and of the operators, and the domain of ONNX Runtime's own operators.
 _IR_VERSION, _OPSET, _MICROSOFT = 10, 20, "com.microsoft"
 
 
 class OnnxStates:
     """Computes the last hidden states of a BERT with ONNX Runtime.
 
-    It keeps the weights as they are when it is made. Several threads may call it at a time. It cannot
-    be copied or pickled; a forked process needs one of its own.
+    It keeps a copy of the weights. Several threads may call it at the same time. It cannot be copied or
+    pickled, and a forked process needs its own.
 
     Args:
         transformer: A BERT on the CPU.
-        int8: Compute the products with weights in 8 bits. The steps of the other factor are chosen
-            for each input. Attention itself stays in float32.
+        int8: Compute the products with weights in 8 bits. The scale of the other factor is chosen for
+            each input. Attention stays in float32.
 
     Raises:
         PelError: The BERT is not on the CPU, or its activation is not "gelu".
     """
 
-    def __init__(self, transformer: nn.Module, *, int8: bool):
-        device, activation = (
-            next(transformer.parameters()).device.type,
-            transformer.config.hidden_act,
-        )
+    def __init__(self, transformer: Bert, *, int8: bool):
+        device = next(transformer.parameters()).device.type
+        activation = transformer.config.hidden_act
         if (device, activation) != ("cpu", "gelu"):
             raise PelError(
-                'ONNX Runtime is used on the CPU, for the activation "gelu"; not on '
-                f'"{device}" for "{activation}"',
+                'ONNX Runtime needs a CPU and the activation "gelu", '
+                f'not "{device}" and "{activation}"',
                 'set runtime = "torch"',
             )
-        self.transformer, self._embeddings = transformer, own_bert(transformer).embeddings
+        self.transformer = transformer
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
-        # A higher level fuses each sum with the LayerNorm after it, which takes six times as long.
+        # A higher level fuses each sum with the LayerNorm after it, which is six times slower.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         graph = _Graph(transformer, int8).serialized()
         self._session = onnxruntime.InferenceSession(graph, options, ["CPUExecutionProvider"])
@@ -63,62 +63,61 @@ class OnnxStates:
         wanted: Tensor | None = None,
         added: Tensor | None = None,
     ) -> Tensor:
-        """The last hidden states, float32 [n, t, d]; 0 for padding and for tokens that are not wanted.
+        """Return the last hidden states, float32 [n, t, d]; 0 for padding and tokens not wanted.
 
-        The arguments are those of ``BertEncoder.hidden_states``; added: the perturbation. Each input
-        is computed by itself. So no time is spent on padding, and its states are the same, to the last
-        bit, whatever it is batched with, also in 8 bits.
+        Each input is computed separately. This wastes no time on padding, and the states of an input are
+        the same to the last bit in any batch, also in 8 bits.
+
+        Args:
+            ids, mask, segments, wanted: Those of ``BertEncoder.hidden_states``.
+            added: Its perturbation.
         """
-        embedded = self._embeddings.summed(ids, 0.0 if added is None else added, segments)
-        # As arrays: of short inputs torch's slices take longer than the session.
-        embedded, wanted = embedded.detach().numpy(), (mask if wanted is None else wanted).numpy()
+        summed = self.transformer.embeddings.summed(ids, 0.0 if added is None else added, segments)
+        # As arrays: slicing short tensors takes longer than the session.
+        embedded, is_wanted = summed.detach().numpy(), (mask if wanted is None else wanted).numpy()
         hidden = np.zeros(embedded.shape, dtype=np.float32)
         for row, length in enumerate(mask.sum(1).tolist()):
-            columns = np.flatnonzero(wanted[row])
+            columns = np.flatnonzero(is_wanted[row])
             inputs = {"embedded": embedded[row, :length], "wanted": columns}
             hidden[row, columns] = self._session.run(["states"], inputs)[0]
         return torch.from_numpy(hidden)
 
 
 class _Graph:
-    """The operators and constants of a graph. A method adds some, and names the value they compute.
+    """The operators and constants of a graph. Each method adds some and returns the name of its output.
 
-    Inputs are ``embedded``, float32 [t, d], the sums of the embeddings, which torch looks up; and
-    ``wanted``, int64 [w]: the places of the tokens for which the last layer is computed. The output is
-    ``states``, float32 [w, d].
+    Inputs are ``embedded``, float32 [t, d], the summed embeddings, which torch looks up, and ``wanted``,
+    int64 [w], the positions of the tokens for which the last layer is computed. The output is ``states``,
+    float32 [w, d].
     """
 
-    def __init__(self, transformer: nn.Module, int8: bool):
+    def __init__(self, transformer: Bert, int8: bool):
         self.config = transformer.config
         self.int8 = int8
         self.weights = transformer.state_dict()
-        self.nodes: list = []
-        self.constants: list = []
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
 
     def serialized(self) -> bytes:
-        """The whole graph."""
+        """Return the whole graph."""
         states = self._normalized("embeddings.LayerNorm", "embedded")
         last = self.config.num_hidden_layers - 1
         for number in range(last + 1):
             wanted = "wanted" if number == last else None
             states = self._layer(f"encoder.layer.{number}", states, wanted)
         self.nodes.append(helper.make_node("Identity", [states], ["states"]))
-        whole, real = TensorProto.INT64, TensorProto.FLOAT
-        *inputs, output = (
-            helper.make_tensor_value_info(name, type, shape)
-            for name, type, shape in (
-                ("embedded", real, ["t", self.config.hidden_size]),
-                ("wanted", whole, ["w"]),
-                ("states", real, ["w", self.config.hidden_size]),
-            )
-        )
-        graph = helper.make_graph(self.nodes, "bert", inputs, [output], self.constants)
+        width = self.config.hidden_size
+        embedded = helper.make_tensor_value_info("embedded", TensorProto.FLOAT, ["t", width])
+        asked = helper.make_tensor_value_info("wanted", TensorProto.INT64, ["w"])
+        output = helper.make_tensor_value_info("states", TensorProto.FLOAT, ["w", width])
+        graph = helper.make_graph(self.nodes, "bert", [embedded, asked], [output], self.constants)
         versions = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
         model = helper.make_model(graph, opset_imports=versions, ir_version=_IR_VERSION)
-        return model.SerializeToString()
+        serialized: bytes = model.SerializeToString()
+        return serialized
 
     def _layer(self, layer: str, states: str, wanted: str | None) -> str:
-        """A layer of BERT: [t, d] to [t, d], or to [w, d] for the wanted tokens."""
+        """Add a layer of BERT: [t, d] to [t, d], or to [w, d] for the wanted tokens."""
         attention, kinds = f"{layer}.attention.self", ("query", "key", "value")
         if wanted is None:
             heads = self._projections(attention, states, *kinds)
@@ -136,7 +135,7 @@ class _Graph:
         return self._normalized(f"{layer}.output.LayerNorm", self._node("Add", outer, states))
 
     def _projections(self, attention: str, states: str, *kinds: str) -> list[str]:
-        """Queries, keys or values, each [1, t, d], by one product of matrices."""
+        """Add one matrix product for queries, keys or values, each [1, t, d]."""
         linear = self._linear(states, *(f"{attention}.{kind}" for kind in kinds))
         joined = self._node("Unsqueeze", linear, self._constant(np.array([0])))
         names = [f"{joined}.{kind}" for kind in kinds]
@@ -144,22 +143,24 @@ class _Graph:
         return names
 
     def _attention(self, queries: str, keys: str, values: str) -> str:
-        """Attention of all heads, [q, d]."""
-        heads = {"domain": _MICROSOFT, "num_heads": self.config.num_attention_heads}
-        attended = self._node("MultiHeadAttention", queries, keys, values, **heads)
+        """Add the attention of all heads, [q, d]."""
+        n_heads = self.config.num_attention_heads
+        attended = self._node(
+            "MultiHeadAttention", queries, keys, values, domain=_MICROSOFT, num_heads=n_heads
+        )
         return self._node("Squeeze", attended, self._constant(np.array([0])))
 
     def _linear(self, states: str, *layers: str) -> str:
-        """Linear layers of the same input, their outputs side by side: [t, d] to [t, e]."""
+        """Add linear layers of the same input and concatenate their outputs: [t, d] to [t, e]."""
         weight = np.concatenate([self._weight(f"{name}.weight") for name in layers]).T
         bias = self._constant(np.concatenate([self._weight(f"{name}.bias") for name in layers]))
         if not self.int8:
             return self._node("Add", self._node("MatMul", states, self._constant(weight)), bias)
-        steps = np.abs(weight).max(axis=0) / _LARGEST
-        steps[steps == 0] = 1
-        rounded = self._constant(np.round(weight / steps).astype(np.int8))
-        zeros = self._constant(np.zeros(len(steps), dtype=np.int8))
-        quantized = (states, rounded, self._constant(steps), zeros, bias)
+        scales = np.abs(weight).max(axis=0) / _MAX_WEIGHT
+        scales[scales == 0] = 1
+        rounded = self._constant(np.round(weight / scales).astype(np.int8))
+        zeros = self._constant(np.zeros(len(scales), dtype=np.int8))
+        quantized = (states, rounded, self._constant(scales), zeros, bias)
         return self._node("DynamicQuantizeMatMul", *quantized, domain=_MICROSOFT)
 
     def _normalized(self, layer: str, states: str) -> str:
@@ -168,15 +169,18 @@ class _Graph:
         return self._node("LayerNormalization", states, weight, bias, epsilon=epsilon)
 
     def _weight(self, name: str) -> np.ndarray:
-        return self.weights[name].float().numpy()
+        weight: Tensor = self.weights[name]
+        return weight.float().numpy()
 
     def _constant(self, array: np.ndarray) -> str:
         name = f"constant.{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
-    def _node(self, operator: str, *inputs: str, outputs: list[str] | None = None, **given) -> str:
-        """An operator; its first output."""
+    def _node(
+        self, operator: str, *inputs: str, outputs: list[str] | None = None, **attributes: Any
+    ) -> str:
+        """Add an operator and return the name of its first output."""
         outputs = outputs or [f"{operator}.{len(self.nodes)}"]
-        self.nodes.append(helper.make_node(operator, inputs, outputs, **given))
+        self.nodes.append(helper.make_node(operator, inputs, outputs, **attributes))
         return outputs[0]

@@ -1,17 +1,17 @@
-"""Encoders in a safetensors file: their weights and everything else that they need.
+"""Save and load encoders as safetensors: their weights, configuration and tokenizer.
 
-Weights that are read from a file stay in it. They are mapped: they come into memory when they are
-first used, and all processes that read them share one copy. Training copies them.
+Weights are memory-mapped: they are read when they are first used, and all processes share one copy. Training
+copies them.
 
-Weights that are all float16 numbers are packed as such, in half the bytes. The matrices of a BERT stay
-float16 when they are read. Other weights are read as float32, which is a copy.
+Weights that are exact float16 numbers are stored as float16. The matrices of a BERT stay float16 when they
+are read. Other weights are read as float32 copies.
 """
 
 import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,41 +22,57 @@ from ..errors import PelError
 
 Packed = Path | bytes
 
-# The key of our metadata in a safetensors file. Metadata are texts by name.
+# The key of our metadata in a safetensors file.
 _FACTS = "spacy_pel"
-# Among the facts: safetensors itself has no checksum.
+# Stored with the metadata, since safetensors has no checksum.
 _CHECKSUM = "checksum"
-# Those of a BERT that stay as they were stored: it makes what it computes with.
+# Weights of a BERT that keep their stored dtype: its layers cast them for inference.
 _KEPT = tuple(f"{k}.weight" for k in ("word_embeddings", "query", "key", "value", "dense"))
-# What ``read_signed`` raises for what is no such file, or is damaged.
+# The errors of ``read_signed`` for a file of another kind or a damaged one.
 DAMAGE = (SafetensorError, KeyError, TypeError, ValueError, AttributeError)
 
 
-class Contents(NamedTuple):
-    """What was packed: settings, and of each encoder its description, which is {} without weights.
+class Packable(Protocol):
+    """An encoder that can be packed (``models.encoders``)."""
 
-    ``tensors`` has the weights of all encoders, each by "number of the encoder.name".
+    def description(self) -> dict[str, Any]: ...
+    def weights(self) -> dict[str, Tensor]: ...
+    def restore(self, description: dict[str, Any], weights: dict[str, Tensor]) -> None: ...
+    def to(self, device: torch.device) -> nn.Module: ...
+
+
+class Contents(NamedTuple):
+    """The contents of a packed file.
+
+    Attributes:
+        settings: Plain data.
+        descriptions: The description of each encoder; {} for one without weights.
+        tensors: The weights of all encoders, by "<number of the encoder>.<name>".
     """
 
     settings: dict[str, Any]
     descriptions: list[dict[str, Any]]
     tensors: dict[str, Tensor]
 
-    def fill(self, encoders: Sequence[nn.Module], device: torch.device) -> None:
-        """Restore encoders of the kinds that were packed, in their order; RuntimeError for others."""
+    def fill(self, encoders: Sequence[Packable], device: torch.device) -> None:
+        """Restore the encoders, which have the kinds and the order of the packed ones.
+
+        Raises:
+            RuntimeError: The weights are those of another kind of encoder.
+        """
         for number, (encoder, description) in enumerate(zip(encoders, self.descriptions)):
             if description:
                 encoder.restore(description, under(f"{number}.", self.tensors))
-                encoder.to(device).eval()  # training begins with a change: float16 becomes float32
+                encoder.to(device).eval()  # training then starts with a change of mode, to float32
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin with the prefix, by their names without it."""
+    """Return the tensors whose names start with the prefix, without it."""
     return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
 
 
-def pack(encoders: Sequence[nn.Module], settings: dict[str, Any]) -> bytes:
-    """The bytes of a safetensors file of modules of ``encoders``, and of plain data kept with them."""
+def pack(encoders: Sequence[Packable], settings: dict[str, Any]) -> bytes:
+    """Return the bytes of a safetensors file with encoders and plain data."""
     tensors = {}
     for number, encoder in enumerate(encoders):
         weights = encoder.weights()
@@ -70,7 +86,11 @@ def pack(encoders: Sequence[nn.Module], settings: dict[str, Any]) -> bytes:
 
 
 def unpack(packed: Packed) -> Contents:
-    """Read what ``pack`` gave, from a file or bytes. Raises PelError if it is no such, or damaged."""
+    """Read the output of ``pack`` from a file or bytes.
+
+    Raises:
+        PelError: The file is damaged or of another kind.
+    """
     try:
         facts, tensors = read_signed(packed)
         weights = {k: v if k.endswith(_KEPT) else v.float() for k, v in tensors.items()}
@@ -78,21 +98,21 @@ def unpack(packed: Packed) -> Contents:
     except DAMAGE as error:
         where = "bytes" if isinstance(packed, bytes) else packed
         raise PelError(
-            f"{where}: no weights of a linker of this version, or damaged ({error})",
+            f"{where}: damaged, or not the weights of a linker of this version ({error})",
             "save the pipeline again, or train it again",
         ) from error
 
 
 def signed(facts: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, str]:
-    """The metadata of a safetensors file of the tensors: facts as plain data, and a checksum of all."""
-    # One text: safetensors keeps no order among several.
+    """Return the metadata of a safetensors file: facts as plain data, with a checksum of everything."""
+    # One string: safetensors does not keep the order of several.
     return {_FACTS: _text({**facts, _CHECKSUM: _checksum(facts, tensors)})}
 
 
 def read_signed(packed: Packed) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The facts and the tensors of a safetensors file with metadata of ``signed``, or of its bytes."""
+    """Return the facts and tensors of a safetensors file, or its bytes, with metadata of ``signed``."""
     if isinstance(packed, bytes):
-        # The metadata are JSON after eight bytes that give its length.
+        # The first eight bytes are the length of the JSON metadata that follow.
         length = int.from_bytes(packed[:8], "little")
         metadata = json.loads(packed[8 : 8 + length])["__metadata__"]
     else:
@@ -100,25 +120,26 @@ def read_signed(packed: Packed) -> tuple[dict[str, Any], dict[str, Tensor]]:
             metadata = file.metadata()
     facts = json.loads(metadata[_FACTS])
     if facts.pop(_CHECKSUM) != _checksum(facts, _tensors(packed)):
-        raise ValueError("its checksum is another")
-    # Mapped once more: of what the checksum has read, only what is used later stays in memory.
+        raise ValueError("its checksum does not match")
+    # Map the file again, so that pages read for the checksum alone can leave memory.
     return facts, _tensors(packed)
 
 
 def _tensors(packed: Packed) -> dict[str, Tensor]:
     if isinstance(packed, bytes):
-        return load(packed)
+        tensors: dict[str, Tensor] = load(packed)
+        return tensors
     with safe_open(packed, "pt") as file:
         return {name: file.get_tensor(name) for name in file.keys()}
 
 
 def _checksum(facts: dict[str, Any], tensors: dict[str, Tensor]) -> int:
-    """The CRC-32 of facts and tensors: it finds damage, and takes 0.1 to 0.5 s for a BERT base."""
+    """Return the CRC-32 of facts and tensors. It takes 0.1 to 0.5 s for a BERT base."""
     checksum = zlib.crc32(_text(facts).encode())
     for name, tensor in sorted(tensors.items()):
         header = f"{name} {tensor.dtype} {list(tensor.shape)} ".encode()
         checksum = zlib.crc32(header, checksum)
-        checksum = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy(), checksum)
+        checksum = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data, checksum)
     return checksum
 
 

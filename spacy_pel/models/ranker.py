@@ -1,4 +1,4 @@
-"""The ranker: a small network that gives each candidate of a mention its probability."""
+"""The ranker: a small network that computes the probability of each candidate of a mention."""
 
 from __future__ import annotations
 
@@ -14,24 +14,29 @@ from .bert import one_thread
 
 _HIDDEN = 32
 _BATCH = 256  # mentions
-_EPOCHS, _LEAST_STEPS = 40, 600
+_EPOCHS, _MIN_STEPS = 40, 600
 _RATE, _DECAY = 3e-3, 1e-3
-# The share of features that are hidden in each step of a fit. Without it, what a few mentions of one kind of
-# text have in common decides elsewhere: acronyms in notes were none of their senses.
+# The dropout of features. Without it, patterns of a few mentions in one kind of text decide in others:
+# acronyms in notes got no sense at all.
 _DROPOUT = 0.2
 
 
 class Ranker(nn.Module):
-    """From features to probabilities: of each candidate, and that none of them is right.
+    """Compute the probability of each candidate, and the probability that no candidate is correct.
 
-    Two perceptrons with one hidden layer: one scores a candidate by its features and those of its
-    mention, the other scores "none" by the features of the mention and of the two candidates with the
-    best scores. A softmax over all of these scores gives one distribution for each mention.
+    There are two perceptrons with one hidden layer. One scores a candidate by its features and those of
+    the mention. The other scores "none" by the features of the mention and of its two best candidates. A
+    softmax over these scores gives one distribution per mention.
 
     Args:
         n_candidate: The number of features of a candidate.
         n_mention: The number of features of a mention.
     """
+
+    candidate_mean: Tensor
+    candidate_spread: Tensor
+    mention_mean: Tensor
+    mention_spread: Tensor
 
     def __init__(self, n_candidate: int, n_mention: int) -> None:
         super().__init__()
@@ -42,12 +47,12 @@ class Ranker(nn.Module):
             self.register_buffer(f"{name}_spread", torch.ones(size))
 
     def forward(self, candidates: Tensor, mentions: Tensor, there: Tensor) -> Tensor:
-        """Log-probabilities, float32 [n, k + 1]; the last column is "none".
+        """Return log-probabilities, float32 [n, k + 1]; the last column is "none".
 
         Args:
             candidates: float32 [n, k, n_candidate], two candidates or more.
             mentions: float32 [n, n_mention].
-            there: bool [n, k], whether there is such a candidate.
+            there: bool [n, k], false where a mention has fewer candidates.
         """
         candidates = (candidates - self.candidate_mean) / self.candidate_spread
         mentions = (mentions - self.mention_mean) / self.mention_spread
@@ -64,18 +69,19 @@ class Ranker(nn.Module):
     def probabilities(
         self, candidates: np.ndarray, mentions: np.ndarray, there: np.ndarray
     ) -> np.ndarray:
-        """The probabilities, float32 [n, k + 1], of arrays as ``forward`` takes them."""
+        """Return probabilities, float32 [n, k + 1], for the arguments of ``forward`` as arrays."""
         inputs = map(torch.from_numpy, (candidates, mentions, there))
         with one_thread():
-            return self(*inputs).exp().numpy()
+            log_p: Tensor = self(*inputs)
+            return log_p.exp().numpy()
 
-    def as_data(self) -> dict[str, list]:
-        """The weights as plain lists, for JSON."""
+    def as_data(self) -> dict[str, Any]:
+        """Return the weights as plain lists for JSON."""
         return {name: weight.tolist() for name, weight in self.state_dict().items()}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Ranker:
-        """The ranker that ``as_data`` described."""
+        """Restore a ranker from ``as_data``."""
         ranker = cls(len(data["candidate_mean"]), len(data["mention_mean"]))
         ranker.load_state_dict({name: torch.tensor(weight) for name, weight in data.items()})
         return ranker.eval()
@@ -86,22 +92,23 @@ def _perceptron(n_inputs: int) -> nn.Sequential:
 
 
 def fitted_ranker(
-    candidates: np.ndarray, mentions: np.ndarray, there: np.ndarray, right: np.ndarray
+    candidates: np.ndarray, mentions: np.ndarray, there: np.ndarray, correct: np.ndarray
 ) -> Ranker:
-    """Fit a ranker: maximise the probability of what is right, with a seed of its own.
+    """Fit a ranker with a fixed seed by maximising the probability of the correct candidates.
 
-    The arguments are those of ``Ranker.forward``; ``right``, bool [n, k], says whether a candidate is
-    right; none of a mention's may be.
+    Args:
+        candidates, mentions, there: Those of ``Ranker.forward``.
+        correct: bool [n, k], whether a candidate is correct. A mention may have no correct candidate.
     """
     with torch.random.fork_rng(devices=[]), one_thread():
         torch.manual_seed(0)
         ranker = Ranker(candidates.shape[2], mentions.shape[1])
         ranker.candidate_mean, ranker.candidate_spread = _scale(candidates[there])
         ranker.mention_mean, ranker.mention_spread = _scale(mentions)
-        targets = torch.from_numpy(np.column_stack([right, ~right.any(axis=1)]))
+        targets = torch.from_numpy(np.column_stack([correct, ~correct.any(axis=1)]))
         inputs = [*map(torch.from_numpy, (candidates, mentions, there)), targets]
         per_epoch = -(-len(mentions) // _BATCH)
-        epochs = max(_EPOCHS, -(-_LEAST_STEPS // per_epoch))
+        epochs = max(_EPOCHS, -(-_MIN_STEPS // per_epoch))
         optimizer = torch.optim.AdamW(ranker.parameters(), lr=_RATE, weight_decay=_DECAY)
         decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, epochs * per_epoch)
         for _ in range(epochs):
@@ -116,7 +123,7 @@ def fitted_ranker(
 
 
 def _scale(features: np.ndarray) -> tuple[Tensor, Tensor]:
-    """The mean and the spread of features [n, f], so that they count alike."""
+    """Return the mean and the standard deviation of features [n, f]; 1 for a constant feature."""
     spread = features.std(axis=0)
     spread[spread < 1e-6] = 1.0
     return torch.from_numpy(features.mean(axis=0)), torch.from_numpy(spread)

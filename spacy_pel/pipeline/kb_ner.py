@@ -132,7 +132,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         Raises:
             PelError: The component is not trained, or there is no KB.
         """
-        if encoder_of(self.model).transformer is None:
+        if not encoder_of(self.model).is_loaded:
             raise PelError(
                 f'"{self.name}" is not trained',
                 "train it with spacy train, or load a pipeline that has it",

@@ -44,7 +44,7 @@ from ..training.arborescence import Arborescence
 from ..training.mention_views import MaskAndReplace
 from ..training.negatives import Sampler
 from ..training.optimizer import apply_gradients
-from ..training.pool import Pool
+from ..training.pool import NegativePool
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from . import training_session as learning
@@ -308,7 +308,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         return super().score(examples, kb=self.kb, **own, **kwargs) if self.scorer else {}
 
     @property
-    def index(self) -> KnowledgeBase | Pool:
+    def index(self) -> KnowledgeBase | NegativePool:
         """What is searched: the KB, or the proxies under training, encoded by the present weights.
 
         PelError: the KB has no vectors, or those of another encoder.

@@ -15,7 +15,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..models import architectures
 from ..spans import mention_spans
 from ..text.mention_inputs import DocumentContext, GoldMention
-from ..training.pool import GoldMentions, Pool, StoredRows, entity_index
+from ..training.pool import GoldMentions, NegativePool, StoredRows, entity_index
 from ..training.reranker_trainer import RerankerTrainer
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
@@ -175,7 +175,7 @@ def _pool_of_encoded(
     n_mined: int | None,
     n_searched: int | None,
     searched_row_kind: str | None,
-) -> Pool:
+) -> NegativePool:
     """Entities that are encoded again while the retriever learns.
 
     ``mentions`` are all training mentions, if they are known. ``trained`` and ``evaluated`` are the
@@ -206,10 +206,10 @@ def _pool_of_encoded(
     searched_row_kind = searched_row_kind or row_kind
     if searched_row_kind != row_kind or not np.array_equal(mined, searched):
         of_searched = entity_index(kb, retriever, searched_row_kind, searched)
-    return Pool(kb, row_kind, linker.name_dropout, of_mined, of_searched, known)
+    return NegativePool(kb, row_kind, linker.name_dropout, of_mined, of_searched, known)
 
 
-def _pool_of_vectors(linker: TrainablePipe) -> Pool:
+def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
     """Entities by the vectors that the KB has; PelError if the mention tower cannot learn alone."""
     kb, retriever, row_kind = linker.kb, linker.retriever, linker.cfg["row_kind"]
     freezes, its = f'"{linker.name}" freezes its entities', f"{kb.path}: its vectors"
@@ -233,4 +233,4 @@ def _pool_of_vectors(linker: TrainablePipe) -> Pool:
             f'{its} are of the row kind "{kb.row_kind}", and "{linker.name}" is set to "{row_kind}"',
             f'set its "row_kind" to "{kb.row_kind}"',
         )
-    return Pool(kb, row_kind, linker.name_dropout, StoredRows(kb))
+    return NegativePool(kb, row_kind, linker.name_dropout, StoredRows(kb))

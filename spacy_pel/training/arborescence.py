@@ -1,36 +1,36 @@
-"""Which mentions a batch is trained against, beside entities (ArboEL, 2.3 and 3.2)."""
+"""Positives and negatives among mentions, by the arborescences of gold clusters (ArboEL, 2.3, 3.2)."""
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
 from ..models.losses import Targets
-from .negatives import at_least
-from .pool import GoldMentions, Pool, Row
+from .negatives import check_minimum
+from .pool import EncodedIndex, GoldMentions, NegativePool, Row
 
-# What stands for the entity of a cluster, where numbers stand for its mentions.
+# The entity of a cluster, where numbers stand for mentions.
 ENTITY = -1
 
 
 class MentionEdges(NamedTuple):
     """The edges to the n mentions of a batch."""
 
-    others: list[int]  # the numbers of the mentions that are encoded beside those of the batch
-    # int64 [n], the place of each mention's positive among those of the batch and the others; ENTITY
-    # where that is its entity.
+    others: list[int]  # the numbers of further mentions to encode
+    # int64 [n], the position of each mention's positive among the batch and the others; ENTITY if it is
+    # the entity.
     positive: np.ndarray
-    negatives: np.ndarray  # bool [n, n + len(others)], which of them are its negatives
+    negatives: np.ndarray  # bool [n, n + len(others)], the negatives among these
 
-    def beside(self, rows: list[Row], targets: Targets) -> tuple[list[Row], Targets]:
-        """The rows of entities that a mention still needs, and targets for them and the mentions.
+    def combine(self, rows: list[Row], targets: Targets) -> tuple[list[Row], Targets]:
+        """Return the rows that are still needed, and targets over rows and mentions.
 
-        Columns are the rows, the mentions of the batch, the others.
+        The columns are the rows, the mentions of the batch, the other mentions.
         """
         of_entity = self.positive == ENTITY
-        is_needed = targets.negatives.any(axis=0)
+        is_needed = np.asarray(targets.negatives.any(axis=0))
         is_needed[targets.positive[of_entity]] = True
         kept = np.flatnonzero(is_needed)
         own = np.searchsorted(kept, targets.positive)
@@ -42,15 +42,15 @@ class MentionEdges(NamedTuple):
 class Arborescence:
     """Mentions as positives and hard negatives, by gold clusters (ArboEL, 2.3 and 3.2).
 
-    The positive of a mention is what its edge in the arborescence of its gold cluster comes from:
-    another mention of its entity, or the entity. The cluster is the entity and all its training
-    mentions. Vectors are those of the last refresh.
+    The positive of a mention is the source of its edge in the arborescence of its gold cluster: another
+    mention of its entity, or the entity. The cluster is the entity and all its training mentions. Vectors are
+    those of the last refresh.
 
     Args:
-        among: Which mentions of the cluster the arborescence is over: "all"; "nearest", the mention
-            and the one nearest to it (1-NN); or "random", the mention and another one (1-Rand).
-        negatives: The number of hard negative mentions of a mention; k/2 in the paper, where it is
-            5. Entities are chosen by the linker's ``negatives``.
+        among: The mentions of the arborescence: "all" of the cluster; "nearest", the mention and its
+            nearest neighbour (1-NN); or "random", the mention and a random one (1-Rand).
+        negatives: The number of hard negative mentions per mention (k/2 in the paper: 5). The linker's
+            ``negatives`` selects the entities.
         refresh: The number of updates after which mentions and entities are encoded again.
     """
 
@@ -60,17 +60,18 @@ class Arborescence:
         negatives: int = 5,
         refresh: int = 500,
     ):
-        at_least("an arborescence", negatives=(negatives, 0), refresh=(refresh, 1))
+        check_minimum("an arborescence", negatives=(negatives, 0), refresh=(refresh, 1))
         self.among = among
         self.negatives = negatives
         self.refresh = refresh
 
     def __call__(
-        self, numbers: Sequence[int], pool: Pool, rng: np.random.Generator
+        self, numbers: Sequence[int], pool: NegativePool, rng: np.random.Generator
     ) -> MentionEdges:
-        """The edges to the mentions of a batch, by the index of mentions that the pool has."""
+        """Return the edges to the mentions of a batch, whose pool has an index of mentions."""
+        assert pool.mentions is not None
         pool.refresh_every(self.refresh)
-        sources = self._sources(numbers, pool, rng)
+        sources = self._sources(numbers, pool, pool.mentions, rng)
         wrong = pool.mentions.nearest_others(numbers, self.negatives)
         places: dict[int, int] = {}
         for place, number in enumerate(numbers):
@@ -86,17 +87,25 @@ class Arborescence:
             row[[places[number] for number in own]] = True
         return MentionEdges(others, np.array(positive, dtype=np.int64), negatives)
 
-    def _sources(self, numbers: Sequence[int], pool: Pool, rng: np.random.Generator) -> list[int]:
-        """The mention that the edge into each mention comes from, or ENTITY."""
-        vectors = pool.mentions.vectors
+    def _sources(
+        self,
+        numbers: Sequence[int],
+        pool: NegativePool,
+        mentions: GoldMentions,
+        rng: np.random.Generator,
+    ) -> list[int]:
+        """Return the source of the edge into each mention: a mention, or ENTITY."""
+        vectors = mentions.vectors
         trees: dict[tuple[int, bytes], np.ndarray] = {}
         sources = []
         for number in numbers:
-            entity = pool.mentions.mentions[number].golds[0]
-            members = self._members(number, entity, pool.mentions, rng)
+            entity = mentions.mentions[number].golds[0]
+            members = self._members(number, entity, mentions, rng)
             key = entity, members.tobytes()
             if key not in trees:
-                places = gold_tree(vectors[members], pool.mined.rows_of(entity))
+                places = gold_tree(
+                    vectors[members], cast("EncodedIndex", pool.mined).rows_of(entity)
+                )
                 trees[key] = np.where(places == ENTITY, ENTITY, members[places])
             sources.append(int(trees[key][np.searchsorted(members, number)]))
         return sources
@@ -104,7 +113,7 @@ class Arborescence:
     def _members(
         self, number: int, entity: int, mentions: GoldMentions, rng: np.random.Generator
     ) -> np.ndarray:
-        """The mentions of an entity's cluster that the arborescence is over, ascending."""
+        """Return the mentions of the arborescence of an entity's cluster, ascending."""
         cluster, vectors = mentions.clusters[entity], mentions.vectors
         others = cluster[cluster != number]
         if self.among == "all" or not len(others):
@@ -117,21 +126,20 @@ class Arborescence:
 
 
 def gold_tree(mentions: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The source of the one edge into each mention that the pruning of a gold cluster leaves.
+    """Return the source of the edge into each mention after pruning a gold cluster.
 
-    The graph has an edge from the entity to each mention, and edges between all mentions in both
-    directions (ArboEL, Eq. 5). The paper deletes edges from the lowest score to the highest, each
-    without which the entity still reaches the edge's target. As an edge and its reverse have one
-    score, what is left is the maximum spanning tree, seen from the entity. Prim's algorithm grows it
-    in O(c^2) for c mentions. Equal scores go by the lower end of an edge, then by the higher; the
-    entity is lower than all mentions.
+    The graph has an edge from the entity to each mention, and edges between all mentions in both directions
+    (ArboEL, Eq. 5). The paper deletes edges from the lowest score to the highest if the entity still reaches
+    the target of the edge without it. An edge and its reverse have the same score, so the result is the
+    maximum spanning tree, directed away from the entity. Prim's algorithm finds it in O(c^2) for c mentions.
+    Ties go by the lower end of an edge, then by the higher; the entity is lower than all mentions.
 
     Args:
-        mentions: the vectors of the mentions, float [c, d].
-        rows: the vectors of the entity, float [r, d], at least one. The best counts.
+        mentions: The vectors of the mentions, float [c, d].
+        rows: The vectors of the entity, float [r, d], at least one. The best one counts.
 
     Returns:
-        int64 [c], the place of a mention, or ENTITY.
+        int64 [c], the position of a mention, or ENTITY.
     """
     scores = (mentions @ rows.T).max(axis=1, initial=-np.inf)
     sources = np.full(len(mentions), ENTITY, dtype=np.int64)
@@ -148,7 +156,7 @@ def gold_tree(mentions: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _next(scores: np.ndarray, sources: np.ndarray) -> int:
-    """The mention whose edge has the highest score; equal ones by their lower end, then the other."""
+    """Return the mention whose edge has the highest score; ties by the lower end, then the higher."""
     best = np.flatnonzero(scores == scores.max())
     if len(best) == 1:
         return int(best[0])

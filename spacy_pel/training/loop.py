@@ -1,4 +1,4 @@
-"""spaCy's training loop, step for step, with a log, and checkpoints from which a training goes on."""
+"""spaCy's training loop with a log and exact checkpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -30,11 +30,12 @@ from spacy.training.loop import (
     update_meta,
 )
 from spacy.util import dict_to_dot, registry, resolve_dot_names
-from thinc.api import Config, Model, constant, fix_random_seed
+from thinc.api import Config, constant, fix_random_seed
 from torch import Tensor
 
 from ..errors import PelError
 from ..io.whole_files import whole_file, whole_folder
+from ..models.architectures.towers import AnyModel
 from ..models.packed_weights import DAMAGE, read_signed, signed, under
 from .optimizer import AdamW
 from .trainer import NO_LOSS, Trainer
@@ -42,7 +43,7 @@ from .trainer import NO_LOSS, Trainer
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
 
-# Plain data, and the weights, the optimizer's state and torch's random states by name.
+# Plain data, and tensors by name: weights, the optimizer's state and torch's random states.
 Checkpoint = tuple[dict[str, Any], dict[str, Tensor]]
 
 
@@ -54,29 +55,29 @@ def start_training(
     gpu_id: int = -1,
     report: Callable[[str], object] = lambda line: None,
 ) -> TrainingRun | None:
-    """Initialise the pipeline of a config, and make it ready to be trained by ``run_training``.
+    """Initialise the pipeline of a config for ``run_training``.
 
-    Without ``resume``, the checkpoint of an earlier run in the folder is removed. Its pipelines stay
-    until the first evaluation replaces them. With ``resume``, training goes on from the checkpoint,
-    to the same weights as without the interruption.
+    Without ``resume``, the checkpoint of an earlier run in the folder is removed. Its pipelines stay until the
+    first evaluation replaces them. With ``resume``, training continues from the checkpoint and reaches the
+    same weights as an uninterrupted run.
 
     Args:
         config: A training config of spaCy, not yet interpolated.
-        output: The folder for the pipelines "model-best" and "model-last", checkpoint and log.
-        resume: Whether to go on from a checkpoint, if there is one.
-        gpu_id: The GPU that is used, or -1 for the CPU.
-        report: Called with a line if there is no checkpoint to go on from.
+        output: The folder of the pipelines "model-best" and "model-last", the checkpoint and the log.
+        resume: Continue from a checkpoint if there is one.
+        gpu_id: The GPU, or -1 for the CPU.
+        report: Called with a message if there is no checkpoint.
 
     Returns:
-        The run, whose ``progress.step`` is the last one before the checkpoint, or -1. None if the
-        training has ended.
+        The run, whose ``progress.step`` is the last step of the checkpoint, or -1. None if the training has
+        finished.
 
     Raises:
-        PelError: The checkpoint is damaged or of another config, or a corpus or KB is at fault.
+        PelError: The checkpoint is damaged or of another config, or a corpus or KB has an error.
     """
     source, checkpoint = config.interpolate().to_str(), None
     if resume and not (output / CHECKPOINT).exists():
-        report(f"No checkpoint in {output}: training begins")
+        report(f"No checkpoint in {output}: training starts from the beginning")
     elif resume:
         checkpoint = facts, _ = load_checkpoint(output / CHECKPOINT)
         before, now = (dict_to_dot(Config().from_str(text)) for text in (facts["config"], source))
@@ -102,13 +103,13 @@ def run_training(
 ) -> None:
     """Train to the end, and write a line of ``log.jsonl`` for each step and each evaluation.
 
-    ``progress`` is called with each line. The line of an evaluation has "scores".
+    ``progress`` is called with each line. The lines of evaluations have "scores".
 
     Raises:
         PelError: A loss or a gradient is not finite, or the dev corpus cannot be scored.
     """
     with open(run.output / LOG, "a", encoding="utf8") as log:
-        log.truncate(run.progress.log_size)  # of what came after the checkpoint, whole or half
+        log.truncate(run.progress.log_size)  # drop lines after the checkpoint
         for line in run.run():
             log.write(json.dumps(line) + "\n")
             log.flush()
@@ -116,18 +117,18 @@ def run_training(
 
 
 class TrainingRun:
-    """The training of an initialised pipeline, by the ``[training]`` block of its config.
+    """The training of an initialised pipeline by the ``[training]`` block of its config.
 
-    The weights are those of ``spacy train`` with the same config and seed. In addition, the output
-    folder gets a checkpoint at every evaluation, with ``source``, the config as the user gave it.
-    Pipelines and checkpoint are replaced as a whole or not at all; after an error nothing is written.
+    The weights equal those of ``spacy train`` with the same config and seed. Each evaluation also writes a
+    checkpoint with ``source``, the config as the user gave it. Pipelines and checkpoint are replaced
+    atomically; nothing is written after an error.
     """
 
     def __init__(self, nlp: Language, output: Path, source: str):
         config = nlp.config.interpolate()
         if config["training"]["seed"] is not None:
             fix_random_seed(config["training"]["seed"])
-        settings = registry.resolve(config["training"], schema=ConfigSchemaTraining)
+        settings: dict[str, Any] = registry.resolve(config["training"], schema=ConfigSchemaTraining)
         corpora = [settings["train_corpus"], settings["dev_corpus"]]
         train_corpus, dev_corpus = resolve_dot_names(config, corpora)
         self.nlp = nlp
@@ -138,33 +139,35 @@ class TrainingRun:
         self.batches = create_train_batches(
             nlp, train_corpus, settings["batcher"], settings["max_epochs"]
         )
-        self.epochs: list[Any] = []  # states of ``random`` as each began, by which spaCy shuffles
-        # The components that change.
+        self.epochs: list[
+            Any
+        ] = []  # states of ``random`` at the start of each, for spaCy's shuffling
+        # The components that are trained.
         self.pipes: dict[str, Any] = {
             name: pipe
-            for name, pipe in nlp.pipeline
+            for name, pipe in cast("list[tuple[str, Any]]", nlp.pipeline)
             if name not in settings["frozen_components"]
             and getattr(pipe, "is_trainable", False)
             and pipe.model not in (True, False, None)
         }
         self.score = create_evaluation_callback(nlp, dev_corpus, settings["score_weights"])
         rate = settings["dropout"]
-        self.dropouts = constant(rate) if isinstance(rate, float) else rate
+        self.dropouts: Any = constant(rate) if isinstance(rate, float) else rate
         self.progress = RunProgress()
 
     @property
     def keeps_checkpoints(self) -> bool:
-        """Whether the optimizer's state can be kept: that of torch's weights in AdamW can."""
+        """Tell whether the optimizer's state can be saved: only that of torch weights in AdamW."""
         return isinstance(self.optimizer, AdamW) and not self.optimizer.mom1
 
     @property
     def trainers(self) -> dict[str, Trainer]:
-        """The trainers of the linkers. A linker has none outside a training session."""
+        """Return the trainers of the linkers that are in a training session."""
         trainers = {name: getattr(pipe, "trainer", None) for name, pipe in self.pipes.items()}
         return {name: trainer for name, trainer in trainers.items() if trainer is not None}
 
     def run(self) -> Iterator[dict[str, Any]]:
-        """Train to the end, and yield the lines of a log; errors are those of ``run_training``."""
+        """Train to the end, and yield the lines of the log; errors are those of ``run_training``."""
         progress, settings = self.progress, self.settings
         while not progress.is_over(settings["patience"], settings["max_steps"]):
             try:
@@ -180,21 +183,21 @@ class TrainingRun:
         self._save_checkpoint(finished=True)
 
     def resume(self, facts: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Go on from a checkpoint of the same config, to the same end as without a break."""
+        """Continue from a checkpoint of the same config."""
         self.progress = RunProgress(**facts["progress"])
         self.nlp.meta["performance"] = facts["performance"]
-        for string in facts["strings"]:  # evaluations add some, such as ids
+        for string in facts["strings"]:  # evaluations added some, such as ids
             self.nlp.vocab.strings.add(string)
-        first = None
-        for _ in range(self.progress.step + 1):  # this reads the corpus as far
+        first: list[Example] = []
+        for _ in range(self.progress.step + 1):  # read the corpus up to the same position
             if len(self.epochs) < len(facts["epochs"]):
                 _set_python_random(facts["epochs"][len(self.epochs)])
             _, batch = self._next_batch()
             first = first or batch
             self.optimizer.step_schedules()
             next(self.dropouts)
-        # Linkers that were taken from another pipeline make their trainers of the first examples:
-        # now, while numpy's random numbers are those of the beginning.
+        # Linkers with a source make their trainers from the first examples. This must happen while
+        # numpy's random state is that of the beginning.
         for pipe in self.pipes.values():
             if hasattr(pipe, "trainer") and pipe.trainer is None:
                 pipe.prepare_training(self._parts(first)[0])
@@ -202,7 +205,7 @@ class TrainingRun:
         for name, model in models.items():
             model.from_bytes(tensors[f"weights/{name}"].numpy().tobytes())
         for name, trainer in self.trainers.items():
-            # Before the optimizer, as a trainer may freeze weights.
+            # Before the optimizer: a trainer may freeze weights.
             trainer.restore(facts["trainers"][name])
         for name, model in models.items():
             self.optimizer.load_state_dict(model, under(f"optimizer/{name}/", tensors))
@@ -213,7 +216,7 @@ class TrainingRun:
             torch.cuda.set_rng_state(tensors["random/cuda"])
 
     def _next_batch(self) -> tuple[int, list[Example]]:
-        """The next batch, after the number of its epoch."""
+        """Return the number of the epoch and the next batch."""
         state = random.getstate()
         epoch, batch = next(self.batches)
         if epoch == len(self.epochs):
@@ -221,12 +224,11 @@ class TrainingRun:
         return epoch, list(batch)
 
     def _update(self, batch: list[Example]) -> dict[str, Any]:
-        """Do one step, and give its line of the log.
+        """Do one step, and return its line of the log.
 
         ``loss`` and ``adversarial`` are means over the parts of the batch (``accumulate_gradient``).
-        ``gradient_norm`` is that before clipping; None for another optimizer than AdamW. ``mentions``
-        and ``mentions_per_second`` are of this step. ``seconds`` are of all steps so far, without
-        evaluations.
+        ``gradient_norm`` is the norm before clipping; None for optimizers other than AdamW. ``seconds`` is
+        the time of all steps so far, without evaluations.
         """
         started = perf_counter()
         learn_rate, parts = self.optimizer.learn_rate, self._parts(batch)
@@ -241,7 +243,7 @@ class TrainingRun:
                     part,
                     drop=drop,
                     losses=progress.losses,
-                    sgd=False,
+                    sgd=cast("Any", False),  # gradients are kept
                     exclude=settings["frozen_components"],
                     annotates=settings["annotating_components"],
                 )
@@ -266,23 +268,23 @@ class TrainingRun:
         }
 
     def _parts(self, batch: list[Example]) -> list[list[Example]]:
-        """The parts of a batch, which are learned from one after the other before one update."""
+        """Split a batch into parts whose gradients are accumulated before one update."""
         return list(subdivide_batch(batch, self.settings["accumulate_gradient"]))
 
-    def _models(self) -> dict[str, Model]:
-        """The models that change. That of a linker is the one that its trainer trains."""
+    def _models(self) -> dict[str, AnyModel]:
+        """Return the trained models; of a linker the one of its trainer."""
         trainers = self.trainers
         return {name: trainers.get(name, pipe).model for name, pipe in self.pipes.items()}
 
     def _evaluate(self, batch: list[Example]) -> dict[str, Any]:
-        """Score dev and save the pipeline: the line of the log. Errors name the batch, the last one."""
+        """Score dev, save the pipeline, and return the line of the log."""
         with self._placing_errors(batch, "evaluation after "):
             with self.nlp.use_params(self.optimizer.averages):
                 score, scores = self.score()
-        decisive = [name for name, weight in self.settings["score_weights"].items() if weight]
-        if decisive and all(scores.get(name) is None for name in decisive):
+        weighted = [name for name, weight in self.settings["score_weights"].items() if weight]
+        if weighted and all(scores.get(name) is None for name in weighted):
             raise PelError(
-                f"dev has no {' or '.join(decisive)}, so no pipeline is better than another",
+                f"dev has no {' or '.join(weighted)}, so pipelines cannot be compared",
                 "check that dev and the KB use the same identifiers",
             )
         is_best = self.progress.note_score(score)
@@ -300,14 +302,14 @@ class TrainingRun:
 
     @contextmanager
     def _placing_errors(self, batch: list[Example], before: str = "") -> Iterator[None]:
-        """Errors get the step and the documents (ids, or beginnings) where they are met."""
+        """Add the step and the documents (ids, or first words) to errors."""
         try:
             yield
         except PelError as error:
             docs = [example.reference for example in batch]
             names = ", ".join(str(doc.user_data.get("id") or repr(doc.text[:30])) for doc in docs)
             placed = error.at(f"{before}step {self.progress.step}, documents {names}")
-            remedy = f"{error.remedy}; what was saved before has not changed"
+            remedy = f"{error.remedy}; the saved pipelines and checkpoint have not changed"
             raise PelError(placed.problem, remedy) from error
 
     def _save_pipeline(self, is_best: bool) -> None:
@@ -324,7 +326,7 @@ class TrainingRun:
             return
         if (self.output / LOG).exists():
             self.progress.log_size = (self.output / LOG).stat().st_size
-        # Before the random states, as this encodes indexes.
+        # Before the random states: this encodes indexes.
         trainers = {name: trainer.state() for name, trainer in self.trainers.items()}
         tensors = {"random/torch": torch.get_rng_state()}
         if torch.cuda.is_available():
@@ -334,7 +336,7 @@ class TrainingRun:
             tensors[f"weights/{name}"] = torch.frombuffer(weights, dtype=torch.uint8)
             for key, state in self.optimizer.state_dict(model).items():
                 tensors[f"optimizer/{name}/{key}"] = state.detach().cpu().contiguous()
-        kind, keys, *rest = np.random.get_state()
+        kind, keys, *rest = cast("tuple[Any, ...]", np.random.get_state())
         facts = {
             "config": self.source,
             "finished": finished,
@@ -349,58 +351,61 @@ class TrainingRun:
 
 
 def save_checkpoint(path: Path, facts: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Write the file (safetensors), and only then replace the one at the path.
+    """Write a checkpoint (safetensors) atomically.
 
-    PelError: safetensors cannot write the file. OSError: the system cannot write or replace it.
+    Raises:
+        PelError: safetensors cannot write the file.
+        OSError: The system cannot write or replace it.
     """
-    metadata = signed({"facts": json.dumps(facts)}, tensors)  # as a text, whose order stays
+    metadata = signed({"facts": json.dumps(facts)}, tensors)  # a string keeps the order
     try:
         with whole_file(path, "xb") as file:
             save_file(tensors, file.name, metadata=metadata)
     except SafetensorError as error:
         raise PelError(
-            f"{path}: cannot be written ({error})", "make space on its disk and go on with --resume"
+            f"{path}: cannot be written ({error})",
+            "free some disk space and continue with --resume",
         ) from error
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """What ``save_checkpoint`` wrote; PelError if the file is no checkpoint, or damaged."""
+    """Read a checkpoint; PelError if the file is damaged or of another kind."""
     try:
         facts, tensors = read_signed(path)
         return json.loads(facts["facts"]), tensors
     except DAMAGE as error:
         raise PelError(
-            f"{path}: is not a checkpoint, or it is damaged ({error})",
+            f"{path}: not a checkpoint, or damaged ({error})",
             "remove it to train from the beginning",
         ) from error
 
 
-def _set_python_random(state: list) -> None:
-    """Set ``random`` to a state that was written as JSON and read again."""
+def _set_python_random(state: list[Any]) -> None:
+    """Set ``random`` to a state that went through JSON."""
     version, keys, gauss = state
     random.setstate((version, tuple(keys), gauss))
 
 
 @dataclass
 class RunProgress:
-    """How far a training is, as plain data."""
+    """The progress of a training, as plain data."""
 
-    step: int = -1  # the last one; the first is 0, as in spaCy
+    step: int = -1  # the last step; the first is 0, as in spaCy
     epoch: int = 0  # of the last step
-    results: list[list] = field(default_factory=list)  # score and step of evaluations
-    losses: dict[str, float] = field(default_factory=dict)  # since the last one, by component
-    seconds: float = 0.0  # that the steps took, without evaluations
-    log_size: int = 0  # of the log until the last checkpoint, in bytes
+    results: list[list[float]] = field(default_factory=list)  # score and step of each evaluation
+    losses: dict[str, float] = field(default_factory=dict)  # since the last evaluation
+    seconds: float = 0.0  # of all steps, without evaluations
+    log_size: int = 0  # bytes of the log at the last checkpoint
 
     def is_over(self, patience: int, max_steps: int) -> bool:
-        """Whether to stop, as spaCy decides it. A setting of 0 never stops it."""
+        """Tell whether spaCy would stop. A setting of 0 never stops."""
         if not self.results:
             return False
         _, best = max((score, -step) for score, step in self.results)  # the earliest of equals
         no_gain = bool(patience) and self.step + best >= patience
-        return no_gain or bool(max_steps) and self.step >= max_steps
+        return bool(no_gain or (max_steps and self.step >= max_steps))
 
     def note_score(self, score: float) -> bool:
-        """Note the score of an evaluation after the last step: whether none was higher."""
+        """Note the score of an evaluation; return whether it is the best so far."""
         self.results.append([score, self.step])
         return score == max(self.results)[0]

@@ -1,4 +1,4 @@
-"""Other views of mentions, so that an encoder does not learn to compare strings alone."""
+"""Masked and replaced mentions, so that an encoder does not learn string matching alone."""
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
@@ -13,21 +13,21 @@ from ..text.mention_inputs import GoldMention, MentionInContext
 
 
 class MaskAndReplace:
-    """Masks some mentions, and puts a synonym in the place of others (KRISSBERT, section 3.3).
+    """Mask some mentions, and replace others by a synonym (KRISSBERT, section 3.3).
 
     Args:
-        mask: The probability that a mention is read as [MASK].
-        replace: The probability that it is read as another name of its entity, where there is one.
+        mask: The probability of replacing a mention by [MASK].
+        replace: The probability of replacing it by another name of its entity, if there is one.
 
     Raises:
-        PelError: The probabilities are negative, or their sum is above 1.
+        PelError: A probability is negative, or their sum is above 1.
     """
 
     def __init__(self, mask: float = 0.2, replace: float = 0.2):
         if min(mask, replace) < 0 or mask + replace > 1:
             raise PelError(
                 f"mentions are masked with probability {mask} and replaced with {replace}",
-                "give two numbers that are not negative, with a sum of at most 1",
+                "give two numbers of 0 or more with a sum of at most 1",
             )
         self.mask = mask
         self.replace = replace
@@ -35,7 +35,7 @@ class MaskAndReplace:
     def __call__(
         self, mentions: Sequence[GoldMention], kb: KnowledgeBase, rng: np.random.Generator
     ) -> list[MentionInContext]:
-        """The mentions as they are read, in their order."""
+        """Return a view of each mention, in the same order."""
         entities = kb.entities([mention.golds[0] for mention in mentions])
         views = []
         for mention, entity, draw in zip(mentions, entities, rng.random(len(mentions))):

@@ -1,7 +1,6 @@
-"""Which proxies a batch of mentions is trained against (PEL, section 5.3.1).
+"""Sample the negatives of a batch of mentions (PEL, section 5.3.1).
 
-A sampler gives the rows of a batch and says which of them are negatives of which mention. A gold
-entity of a mention is never its negative: all its names and alternative ids have the same number.
+A gold entity of a mention is never its negative: all its names and alternative ids have the same number.
 """
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
@@ -13,7 +12,7 @@ import numpy as np
 
 from ..errors import PelError
 from ..models.losses import Targets
-from .pool import Pool, Row
+from .pool import NegativePool, Row
 
 
 class Batch(NamedTuple):
@@ -21,27 +20,25 @@ class Batch(NamedTuple):
 
     positives: Sequence[Row]  # the row of each mention's gold entity
     golds: Sequence[frozenset[int]]  # all gold entities of each mention
-    vectors: np.ndarray  # under the present weights, float32 [n, d]
+    vectors: np.ndarray  # under the current weights, float32 [n, d]
 
 
-# From a batch to the rows it is trained against, and which of them are negatives of which mention.
-Sampler = Callable[[Batch, Pool, np.random.Generator], tuple[list[Row], Targets]]
+# Returns the rows for a batch, and the targets of its mentions among them.
+Sampler = Callable[[Batch, NegativePool, np.random.Generator], tuple[list[Row], Targets]]
 
 
 class MixedNegatives:
-    """Mixed-p: a share p of n negatives is hard, the rest random.
+    """Mixed-p negatives: a fraction p is hard, the rest random.
 
-    The hard negatives of a mention are the entities that an index ranks highest for its present
-    vector.
+    The hard negatives of a mention are the entities that an index ranks highest for its current vector.
 
     Args:
-        n: the number of negatives of a mention.
-        p: the share of hard ones, between 0 and 1.
-        refresh: the number of updates after which the index is encoded again.
-        in_batch: whether all that the batch encodes for one mention is a negative of the others as
-            well.
-        shared: whether the mentions of a batch share the random ones. If not, some are drawn for
-            each mention, and a step encodes that many times as many.
+        n: The number of negatives per mention.
+        p: The fraction of hard negatives, between 0 and 1.
+        refresh: The number of updates after which the index is encoded again.
+        in_batch: Use all rows of a batch as negatives of every mention.
+        shared: Share the random negatives among the mentions of a batch. Otherwise each mention draws its
+            own, and a step encodes n times as many.
     """
 
     def __init__(
@@ -53,8 +50,8 @@ class MixedNegatives:
         shared: bool = True,
     ):
         if not 0.0 <= p <= 1.0:
-            raise PelError(f"the share p of hard negatives is {p}", "choose it between 0 and 1")
-        at_least("a negative sampler", n=(n, 0), refresh=(refresh, 1))
+            raise PelError(f"the fraction p of hard negatives is {p}", "choose a value from 0 to 1")
+        check_minimum("a negative sampler", n=(n, 0), refresh=(refresh, 1))
         self.hard = round(p * n)
         self.random = n - self.hard
         self.refresh = refresh
@@ -62,9 +59,9 @@ class MixedNegatives:
         self.shared = shared
 
     def __call__(
-        self, batch: Batch, pool: Pool, rng: np.random.Generator
+        self, batch: Batch, pool: NegativePool, rng: np.random.Generator
     ) -> tuple[list[Row], Targets]:
-        """The distinct rows, and for each mention the columns of its positive and its negatives."""
+        """Return the distinct rows, and the columns of each mention's positive and negatives."""
         own: list[list[Row]] = [[] for _ in batch.golds]
         if self.hard:
             pool.refresh_every(self.refresh)
@@ -91,17 +88,17 @@ class MixedNegatives:
 
 
 def random_negatives(n: int = 32, in_batch: bool = False, shared: bool = True) -> MixedNegatives:
-    """n entities drawn uniformly from the KB for each batch; arguments as of ``MixedNegatives``."""
+    """Draw n entities uniformly from the KB for each batch (``MixedNegatives``)."""
     return MixedNegatives(n, 0.0, in_batch=in_batch, shared=shared)
 
 
 def in_batch_negatives() -> MixedNegatives:
-    """The positives of the other mentions of the batch."""
+    """Use the positives of the other mentions of the batch."""
     return MixedNegatives(0, in_batch=True)
 
 
-def at_least(what: str, **settings: tuple[int, int]) -> None:
-    """Raise PelError if one of some settings, given with the least that each may be, is below that."""
-    for name, (value, least) in settings.items():
-        if value < least:
-            raise PelError(f"{name} of {what} is {value}", f"it must be {least} or more")
+def check_minimum(what: str, **settings: tuple[int, int]) -> None:
+    """Raise PelError if a setting, given as (value, minimum), is below its minimum."""
+    for name, (value, minimum) in settings.items():
+        if value < minimum:
+            raise PelError(f"{name} of {what} is {value}", f"set it to {minimum} or more")

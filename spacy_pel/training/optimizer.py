@@ -1,31 +1,31 @@
-"""AdamW for the torch modules inside thinc models. Weights are updated in place."""
+"""AdamW for the torch modules inside thinc models."""
 
 import math
 from collections.abc import Iterator
 
 import torch
-from thinc.api import Model, Optimizer
+from thinc.api import Optimizer
 from thinc.optimizers import FloatOrSeq
 from torch import nn
 
 from ..errors import PelError
+from ..models.architectures.towers import AnyModel
 from ..models.packed_weights import under
 
 
 class AdamW(Optimizer):
-    """torch's AdamW with global clipping, as an optimizer of thinc (PEL, table 6).
+    """torch's AdamW with global gradient clipping, as an optimizer of thinc (PEL, table 6).
 
-    ``apply_gradients`` updates torch modules with it. On the weights of thinc's own layers it is
-    thinc's Adam with the same settings.
+    ``apply_gradients`` updates torch modules with it. For the weights of thinc's own layers it is thinc's
+    Adam with the same settings.
 
     Args:
-        learn_rate: a number or a schedule.
-        weight_decay: the rate at which weights decay, apart from their gradients. Biases and
-            LayerNorm do not decay.
-        beta1: the decay of the mean of the gradients.
-        beta2: the decay of the mean of their squares.
-        eps: added to the denominator.
-        grad_clip: the largest norm of all gradients of a model together; 0 for no clipping.
+        learn_rate: A number or a schedule.
+        weight_decay: The decoupled weight decay. Biases and LayerNorm do not decay.
+        beta1: The decay of the mean of the gradients.
+        beta2: The decay of the mean of the squared gradients.
+        eps: Added to the denominator.
+        grad_clip: The maximum norm of all gradients of a model; 0: no clipping.
     """
 
     def __init__(
@@ -51,10 +51,11 @@ class AdamW(Optimizer):
         self.last_norm = 0.0  # of the gradients of the last update, before clipping
         self._of_weights: dict[tuple[int, ...], torch.optim.AdamW] = {}
 
-    def update(self, model: Model) -> None:
-        """Update the torch modules of the model by their gradients, if any, and drop the gradients.
+    def update(self, model: AnyModel) -> None:
+        """Update the torch modules of a model, and reset their gradients.
 
-        PelError: a gradient is not finite. Nothing has changed.
+        Raises:
+            PelError: A gradient is not finite. The weights have not changed.
         """
         parameters = [weight for _, weight in torch_parameters(model) if weight.grad is not None]
         if not parameters:
@@ -69,8 +70,8 @@ class AdamW(Optimizer):
         inner.step()
         inner.zero_grad()
 
-    def state_dict(self, model: Model) -> dict[str, torch.Tensor]:
-        """The optimizer's state of the model's torch weights, by name; {} before the first update."""
+    def state_dict(self, model: AnyModel) -> dict[str, torch.Tensor]:
+        """Return the optimizer's state of the torch weights by name; {} before the first update."""
         state = self._inner(model).state
         return {
             f"{name}.{key}": tensor
@@ -78,16 +79,16 @@ class AdamW(Optimizer):
             for key, tensor in state.get(weight, {}).items()
         }
 
-    def load_state_dict(self, model: Model, state: dict[str, torch.Tensor]) -> None:
-        """Go on from what ``state_dict`` gave, with the weights that the model has now."""
+    def load_state_dict(self, model: AnyModel, state: dict[str, torch.Tensor]) -> None:
+        """Restore the output of ``state_dict`` for the current weights of a model."""
         inner = self._inner(model)
         for name, weight in torch_parameters(model):
             for key, tensor in under(f"{name}.", state).items():
                 device = "cpu" if key == "step" else weight.device
                 inner.state[weight][key] = tensor.to(device)
 
-    def _inner(self, model: Model) -> torch.optim.AdamW:
-        """torch's optimizer of the model; a new one if the model's weights have been replaced."""
+    def _inner(self, model: AnyModel) -> torch.optim.AdamW:
+        """Return torch's optimizer of a model; a new one if its weights were replaced."""
         undecayed = {
             id(weight)
             for module in torch_modules(model)
@@ -110,24 +111,24 @@ class AdamW(Optimizer):
         return self._of_weights[key]
 
 
-def apply_gradients(model: Model, optimizer: Optimizer) -> None:
-    """Update the weights of a model by its accumulated gradients, and drop the gradients."""
+def apply_gradients(model: AnyModel, optimizer: Optimizer) -> None:
+    """Update a model by its accumulated gradients, and reset them."""
     if isinstance(optimizer, AdamW):
         optimizer.update(model)
     else:
         model.finish_update(optimizer)
 
 
-def torch_modules(model: Model) -> Iterator[nn.Module]:
-    """Each torch module inside a thinc model."""
+def torch_modules(model: AnyModel) -> Iterator[nn.Module]:
+    """Yield the torch modules inside a thinc model."""
     for node in model.walk():
         for shim in node.shims:
             if isinstance(shim._model, nn.Module):
                 yield shim._model
 
 
-def torch_parameters(model: Model) -> Iterator[tuple[str, nn.Parameter]]:
-    """The trainable weights of the torch modules, with distinct names."""
+def torch_parameters(model: AnyModel) -> Iterator[tuple[str, nn.Parameter]]:
+    """Yield the trainable weights of the torch modules with unique names."""
     for number, module in enumerate(torch_modules(model)):
         for name, weight in module.named_parameters():
             if weight.requires_grad:

@@ -1,4 +1,4 @@
-"""What mentions are trained against: rows of the KB that stand for entities, and other mentions."""
+"""The pool of negatives: rows of the KB, and other mentions."""
 
 from __future__ import annotations
 
@@ -18,58 +18,58 @@ from ..text.mention_inputs import GoldMention
 
 logger = logging.getLogger(__name__)
 
-# The most records of entities that are kept in memory: reading them anew is 7 % of a step of the demo.
-KEPT_RECORDS = 20_000
+# The number of cached records of entities. Reading them again takes 7 % of a training step of the demo.
+CACHE_SIZE = 20_000
 
-# From numbers, int64, to the vectors of their rows, float32 [b, d], chunk by chunk, each with the
-# number that each row is of, int64 [b].
+# Encodes the rows of some numbers, int64, chunk by chunk: float32 [b, d], with the number of each row,
+# int64 [b].
 Encode = Callable[[np.ndarray], Iterable[tuple[np.ndarray, np.ndarray]]]
 
 
 class Row(NamedTuple):
     """One proxy."""
 
-    entity: int  # its number
-    name: int  # the position of the name that makes the row; 0 where an entity has one row
+    entity: int  # the number of its entity
+    name: int  # the position of its name; 0 if the entity has one row
 
 
 class EncodedIndex:
-    """Rows in memory that ``refresh`` encodes, and encodes again when the weights have changed.
+    """Rows in memory that are encoded again when the weights have changed.
 
     Args:
-        numbers: what has rows, by number, int64 [n], ascending.
-        encode: encodes the rows.
-        what: what has rows, and which, for the log. Indexes of the same may copy from each other.
+        numbers: The numbers of the items that have rows, int64 [n], ascending.
+        encode: Encodes the rows.
+        what: A description of the items for the log. Indexes with the same description may copy rows from
+            each other.
 
     Attributes:
-        vectors: the rows as they were last encoded, by their numbers: float32 [r, d].
+        vectors: The rows at the last refresh, sorted by number, float32 [r, d]; empty before the first.
+        age: The number of updates since then.
     """
-
-    vectors: np.ndarray | None = None
 
     def __init__(self, numbers: np.ndarray, encode: Encode, what: str):
         self.numbers = numbers
         self.what = what
-        self.age = 0  # in updates
+        self.age = 0
+        self.is_encoded = False
+        self.vectors = np.empty((0, 0), dtype=np.float32)
         self._encode = encode
         self._owners = np.empty(0, dtype=np.int64)
         self._searchable: VectorIndex | None = None
 
     def rows_of(self, number: int) -> np.ndarray:
-        """The rows of a number, float32 [r, d]."""
+        """Return the rows of a number, float32 [r, d]."""
         return self.vectors[slice(*np.searchsorted(self._owners, [number, number + 1]))]
 
     def refresh(self, updates: int, known: EncodedIndex | StoredRows | None = None) -> None:
-        """Encode the rows if they never were, or are so old.
-
-        ``known`` may have some to be copied.
-        """
-        if self.vectors is not None and self.age < updates:
+        """Encode the rows if they are at least ``updates`` old. Copy those that ``known`` has."""
+        if self.is_encoded and self.age < updates:
             return
-        self.vectors = self._searchable = None  # their memory is needed for the next
+        # Free the memory for the new rows.
+        self.vectors, self._searchable = self.vectors[:0], None
         chunks, numbers = [], self.numbers
-        fresh = isinstance(known, EncodedIndex) and known.vectors is not None and known.age == 0
-        if fresh and known.what == self.what:
+        fresh = isinstance(known, EncodedIndex) and known.is_encoded and known.age == 0
+        if fresh and isinstance(known, EncodedIndex) and known.what == self.what:
             is_wanted = np.isin(known._owners, numbers)
             chunks.append((known.vectors[is_wanted], known._owners[is_wanted]))
             numbers = np.setdiff1d(numbers, known.numbers)
@@ -78,10 +78,11 @@ class EncodedIndex:
         vectors, owners = map(np.concatenate, zip(*chunks))
         order = np.argsort(owners, kind="stable")
         self.vectors, self._owners, self.age = vectors[order], owners[order], 0
+        self.is_encoded = True
 
     @property
     def searchable(self) -> VectorIndex:
-        """The rows, to be searched."""
+        """Return a search index of the rows."""
         if self._searchable is None:
             self._searchable = VectorIndex.from_vectors(self.vectors, self._owners)
         return self._searchable
@@ -89,11 +90,16 @@ class EncodedIndex:
     def best_rows(
         self, vectors: np.ndarray, left_out: Sequence[frozenset[int]], n: int
     ) -> list[list[Row]]:
-        """The best row of each of the n best numbers, best first, for each query, float32 [m, d].
+        """Return the best row of each of the n best numbers for each query, best first.
 
-        There are fewer if the nearest 16 n rows are of fewer. ``left_out``: what a query must not find.
+        There are fewer if the nearest 16 n rows belong to fewer numbers.
+
+        Args:
+            vectors: float32 [m, d], the queries.
+            left_out: The numbers that each query must not return.
+            n: The number of rows per query.
         """
-        # The names of one entity crowd together, so more than n rows are read.
+        # The names of an entity lie close together, so more than n rows are searched.
         nearest = self.searchable.best_rows(vectors, 16 * n)[1]
         owners = self._owners[nearest]
         firsts = np.searchsorted(self._owners, owners)
@@ -110,7 +116,7 @@ class EncodedIndex:
 def entity_index(
     kb: KnowledgeBase, retriever: Retriever, row_kind: str, numbers: np.ndarray
 ) -> EncodedIndex:
-    """An index of the rows of some entities, int64, ascending, which a retriever encodes."""
+    """Return an index of the rows of some entities, int64, ascending, encoded by a retriever."""
     encode = partial(encode_rows, kb, row_kind=row_kind, encode=retriever.entity_vectors)
     return EncodedIndex(numbers, encode, f"of the KB's {len(kb)} entities ({row_kind})")
 
@@ -118,12 +124,12 @@ def entity_index(
 class GoldMentions(EncodedIndex):
     """All training mentions, each with one row, and the gold cluster of each entity.
 
-    Repeats of a name of an entity in a document are one mention. They are numbered from 0, in the
-    order of the corpus.
+    Repetitions of a name in a document count as one mention. Mentions are numbered from 0 in the order of
+    the corpus.
     """
 
     def __init__(self, mentions: Sequence[GoldMention], retriever: Retriever):
-        first: dict[tuple, GoldMention] = {}
+        first: dict[tuple[str, str, tuple[int, ...]], GoldMention] = {}
         for mention in mentions:
             first.setdefault(_key(mention), mention)
         self.mentions = list(first.values())
@@ -139,22 +145,22 @@ class GoldMentions(EncodedIndex):
         for number, mention in enumerate(self.mentions):
             for entity in mention.golds:
                 clusters.setdefault(entity, []).append(number)
-        # The numbers of the mentions that may mean an entity, int64, ascending.
+        # The numbers of each entity's mentions, int64, ascending.
         self.clusters = {entity: np.array(own) for entity, own in clusters.items()}
 
     def numbers_of(self, mentions: Sequence[GoldMention]) -> list[int]:
-        """The numbers of mentions of a batch. Raises PelError if one is no training mention."""
-        numbers = [self._numbers.get(_key(mention)) for mention in mentions]
-        if None in numbers:
-            raise PelError(
-                f'"{mentions[numbers.index(None)].surface}" is none of the {len(self.mentions):,} '
-                "mentions that training began with, so it has no gold cluster",
-                "give a corpus that is the same each time it is read, with max_epochs = 0 or more",
-            )
-        return numbers
+        """Return the numbers of the mentions of a batch; PelError if one is no training mention."""
+        for mention in mentions:
+            if _key(mention) not in self._numbers:
+                raise PelError(
+                    f'"{mention.surface}" is none of the {len(self.mentions):,} mentions at the start '
+                    "of training, so it has no gold cluster",
+                    "give a corpus that is the same at each reading, with max_epochs = 0 or more",
+                )
+        return [self._numbers[_key(mention)] for mention in mentions]
 
     def nearest_others(self, numbers: Sequence[int], n: int) -> list[list[int]]:
-        """For each mention up to n mentions of other entities, best first; equal ones by number."""
+        """Return up to n mentions of other entities for each mention, best first, ties by number."""
         scores = self.vectors[numbers] @ self.vectors.T
         for row, number in zip(scores, numbers):
             for entity in self.mentions[number].golds:
@@ -163,22 +169,23 @@ class GoldMentions(EncodedIndex):
 
 
 def _key(mention: GoldMention) -> tuple[str, str, tuple[int, ...]]:
-    """Mentions that have all of this in common are one."""
+    """Return the key under which repetitions of a mention are one."""
     return mention.written_in, mention.surface.lower(), mention.golds
 
 
 def _best(scores: np.ndarray, n: int) -> list[int]:
-    """The places of the n highest scores, without -inf, best first; equal scores by place."""
+    """Return the positions of the n highest finite scores, best first, ties by position."""
     n = min(n, len(scores))
     if n == 0:
         return []
-    least = np.partition(scores, len(scores) - n)[len(scores) - n]
-    places = np.flatnonzero((scores >= least) & (scores > -np.inf))
-    return places[np.argsort(-scores[places], kind="stable")][:n].tolist()
+    lowest = np.partition(scores, len(scores) - n)[len(scores) - n]
+    places = np.flatnonzero((scores >= lowest) & (scores > -np.inf))
+    best: list[int] = places[np.argsort(-scores[places], kind="stable")][:n].tolist()
+    return best
 
 
 class StoredRows:
-    """The rows of an embedded KB, for training that does not change them: in place of an index."""
+    """The stored rows of a KB, for training with frozen entities; replaces an ``EncodedIndex``."""
 
     def __init__(self, kb: KnowledgeBase):
         self.kb = kb
@@ -186,7 +193,7 @@ class StoredRows:
     def best_rows(
         self, vectors: np.ndarray, left_out: Sequence[frozenset[int]], n: int
     ) -> list[list[Row]]:
-        """The best row of each of the best entities; see ``EncodedIndex.best_rows``."""
+        """Return the best row of each of the best entities; see ``EncodedIndex.best_rows``."""
         found = self.kb.search(vectors, n + max(map(len, left_out), default=0)).numbers
         wrong = [
             [entity for entity in row if entity >= 0 and entity not in gold][:n]
@@ -199,12 +206,12 @@ class StoredRows:
         ]
 
     def of(self, rows: Sequence[Row]) -> np.ndarray:
-        """The vectors of the rows, float32 [n, dim]. Raises PelError if an entity has none."""
+        """Return the vectors of rows, float32 [n, dim]; PelError if an entity has none."""
         stored = self._of_entities({row.entity for row in rows})
         return np.stack([stored[row.entity][row.name] for row in rows])
 
     def _of_entities(self, entities: set[int]) -> dict[int, np.ndarray]:
-        """The vectors of each entity, float32 [rows, dim]."""
+        """Return the vectors of each entity, float32 [rows, dim]."""
         numbers = np.array(sorted(entities), dtype=np.int64)
         vectors, owners = self.kb.rows(numbers)
         counts = np.bincount(owners, minlength=len(numbers))
@@ -217,21 +224,21 @@ class StoredRows:
         return dict(zip(numbers.tolist(), np.split(vectors, np.cumsum(counts)[:-1])))
 
 
-class Pool:
+class NegativePool:
     """Chooses rows of the KB for training, and searches some of them for evaluations.
 
-    Hard negatives are mined among the rows of ``mined``, and evaluations search ``searched``, which
-    has the gold entities of dev: training must not know them. Both may hold a part of a large KB,
-    because encoding all of it again and again would take longer than the training.
+    Hard negatives come from the rows of ``mined``. Evaluations search ``searched``, which has the gold
+    entities of dev, unknown to training. Both may hold a part of a large KB, because encoding all of it
+    repeatedly would take longer than the training.
 
     Args:
-        kb: the knowledge base.
-        row_kind: what a row stands for; see ``text.entity_texts``.
-        name_dropout: the probability that an alias is hidden when a positive is chosen, or a text
-            is made. It keeps the encoder from learning nothing but to match strings.
-        mined: what hard negatives are mined among.
-        searched: what ``search`` finds; it may be ``mined``. None: ``search`` is never called.
-        mentions: the training mentions, which are encoded when the mined entities are.
+        kb: The knowledge base.
+        row_kind: What a row stands for; see ``text.entity_texts``.
+        name_dropout: The probability of hiding an alias when a positive is chosen or a text is made. It
+            keeps the encoder from learning string matching alone.
+        mined: The rows of hard negatives.
+        searched: The rows that ``search`` finds; may be ``mined``. None: ``search`` is never called.
+        mentions: The training mentions, encoded together with the mined entities.
     """
 
     def __init__(
@@ -251,29 +258,30 @@ class Pool:
         self.mentions = mentions
         self._entities = kb.numbers()
         self._trained = [i for i in (mined, mentions) if isinstance(i, EncodedIndex)]
-        self._record = lru_cache(maxsize=KEPT_RECORDS)(lambda number: kb.entities([number])[0])
+        self._record = lru_cache(maxsize=CACHE_SIZE)(lambda number: kb.entities([number])[0])
 
     def note_update(self) -> None:
-        """Tell the pool that the weights have changed."""
-        for index in {*self._trained, self.searched} - {None}:
+        """Note that the weights have changed."""
+        for index in dict.fromkeys([*self._trained, *filter(None, [self.searched])]):
             index.age += 1
 
     def refresh_every(self, steps: int) -> None:
-        """Encode what is mined, and mentions, if they are ``steps`` updates old or never were encoded."""
+        """Encode mined rows and mentions that are at least ``steps`` updates old."""
         for index in self._trained:
             index.refresh(steps)
 
     def bring_up_to_date(self) -> bool:
-        """Encode the mined rows again if they were and the weights have changed: whether they were."""
-        was_encoded = any(index.vectors is not None for index in self._trained)
+        """Encode the mined rows again if the weights have changed; return whether they were encoded."""
+        was_encoded = any(index.is_encoded for index in self._trained)
         if was_encoded:
             self.refresh_every(1)
         return was_encoded
 
     def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
-        """The k best searched entities, or ``only`` some of them, under the present weights."""
-        # A checkpoint, which follows an evaluation, does this too. So negatives are the same with
-        # and without checkpoints, and whether there are two indexes or one.
+        """Return the k best searched entities under the current weights, optionally filtered."""
+        assert self.searched is not None, "a pool without searched rows"
+        # A checkpoint after an evaluation does this too. So negatives are the same with and without
+        # checkpoints, and with one index or two.
         self.bring_up_to_date()
         self.searched.refresh(1, known=self.mined)
         numbers, allowed = self.searched.numbers, None
@@ -283,7 +291,7 @@ class Pool:
         return self.searched.searchable.search(vectors, k, allowed)
 
     def random_rows(self, n: int, rng: np.random.Generator) -> list[Row]:
-        """Draw n rows: first an entity, uniformly from the whole KB, then one of its rows."""
+        """Draw n rows: an entity uniformly from the whole KB, then one of its rows."""
         entities = self._entities[rng.integers(len(self._entities), size=n)].tolist()
         counts = [1] * n
         if self.row_kind not in SINGLE_ROWS:
@@ -293,9 +301,9 @@ class Pool:
     def positive_rows(
         self, surfaces: Sequence[str], entities: Sequence[int], rng: np.random.Generator
     ) -> list[Row]:
-        """The row of each mention's gold entity whose name is most like the words of the mention.
+        """Return the row of each gold entity whose name is most similar to the mention.
 
-        Some aliases are hidden; canonical names never are.
+        Some aliases are hidden, canonical names never.
         """
         if self.row_kind in SINGLE_ROWS:
             return [Row(entity, 0) for entity in entities]
@@ -304,15 +312,15 @@ class Pool:
             names = self._record(number).names
             hidden = rng.random(len(names)) < self.name_dropout
             hidden[0] = False
-            likeness = [
-                -1.0 if is_hidden else _likeness(surface, name)
+            similarities = [
+                -1.0 if is_hidden else _trigram_jaccard(surface, name)
                 for is_hidden, name in zip(hidden, names)
             ]
-            rows.append(Row(number, int(np.argmax(likeness))))
+            rows.append(Row(number, int(np.argmax(similarities))))
         return rows
 
     def texts(self, rows: Sequence[Row], rng: np.random.Generator) -> list[EntityText]:
-        """The texts of the rows. Where an entity has one row, some of its aliases are hidden."""
+        """Return the texts of rows. Some aliases of an entity with one row are hidden."""
         texts = []
         for row in rows:
             entity = self._record(row.entity)
@@ -323,8 +331,8 @@ class Pool:
         return texts
 
 
-def _likeness(a: str, b: str) -> float:
-    """Jaccard index of the character trigrams of two names, ignoring case."""
+def _trigram_jaccard(a: str, b: str) -> float:
+    """Return the Jaccard index of the character trigrams of two names, ignoring case."""
     x, y = _trigrams(a), _trigrams(b)
     return len(x & y) / len(x | y)
 

@@ -1,4 +1,4 @@
-"""Training of the reranker on the candidates of a trained retriever (PEL, appendix B)."""
+"""Train the reranker on the candidates of a trained retriever (PEL, appendix B)."""
 
 import logging
 from collections.abc import Sequence
@@ -22,23 +22,22 @@ CHUNK = 1024
 
 
 class RerankerTrainer(Trainer):
-    """Adds the gradients of batches of mentions to the weights of the reranker alone.
+    """Trains the reranker. The retriever does not change.
 
-    The candidates of a mention are what the retriever, which does not change, finds in the KB.
-    They are searched once and kept. If none of them is gold, the mention's first gold entity
-    replaces the last one. The loss is the cross-entropy over the candidates (PEL, Eq. 1): the
-    first gold one is the positive, and other gold ones are left out. Mentions that the reranker
-    leaves to the retriever (``Reranker.unsure``) are not trained on.
+    The candidates of a mention are retrieved once and cached. If none is gold, the first gold entity replaces
+    the last candidate. The loss is the cross-entropy over the candidates (PEL, Eq. 1): the first gold
+    candidate is the positive, and other gold candidates are left out. Mentions that the reranker does not read
+    (``Reranker.unsure``) are skipped.
 
-    The retriever reads the views, too: a mention that is a name of its entity would be found by
-    comparing strings.
+    The retriever also reads the views: it would find a mention that is a name of its entity by string
+    matching.
 
     Args:
-        reranker: the cross-encoder that is trained.
-        retriever: finds the candidates.
-        kb: the knowledge base, with vectors of the retriever.
-        candidates: the number of candidates of a mention.
-        fgsm, rng, views: as of ``Trainer``.
+        reranker: The cross-encoder.
+        retriever: Finds the candidates.
+        kb: The knowledge base, with vectors of the retriever.
+        candidates: The number of candidates per mention.
+        fgsm, rng, views: See ``Trainer``.
     """
 
     def __init__(
@@ -55,37 +54,37 @@ class RerankerTrainer(Trainer):
         self.reranker = reranker
         self.kb = kb
         self.candidates = candidates
-        self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by a mention's hash
+        self._cache: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by the hash of a mention
 
     def retrieve(self, mentions: Sequence[GoldMention]) -> None:
-        """Search the candidates of all training mentions, and keep them.
+        """Retrieve and cache the candidates of all training mentions.
 
         Raises:
-            PelError: there is nothing to learn: no mention has its gold entity among its candidates,
-                or the retriever is sure of all mentions and there are no views of them.
+            PelError: No mention has its gold entity among its candidates, or the retriever is sure of
+                all mentions and there are no views.
         """
         n_found = n_unsure = 0
         for start in range(0, len(mentions), CHUNK):
             chunk = mentions[start : start + CHUNK]
             numbers, scores = self._retrieved(chunk)
-            n_found += sum(np.isin(row, m.golds).any() for m, row in zip(chunk, numbers))
+            n_found += sum(bool(np.isin(row, m.golds).any()) for m, row in zip(chunk, numbers))
             n_unsure += int(self.reranker.unsure(scores).sum())
-            logger.info("searched the candidates of %s mentions", f"{start + len(chunk):,}")
+            logger.info("retrieved the candidates of %s mentions", f"{start + len(chunk):,}")
         if not n_found:
             raise PelError(
-                f"the retriever's {self.candidates} candidates hold the right entity for none of "
-                f"{len(mentions):,} training mentions",
+                f"none of {len(mentions):,} training mentions has its gold entity among the "
+                f"{self.candidates} candidates of the retriever",
                 "train the retriever first, or give the pipeline whose vectors the KB has",
             )
         if not n_unsure and self.views is None:
             raise PelError(
-                f"the retriever is sure of all {len(mentions):,} training mentions, so nothing is left "
-                f"for the reranker",
+                f"the retriever is sure of all {len(mentions):,} training mentions: the reranker has "
+                "none to learn from",
                 f'raise "sure" of the reranker, which is {self.reranker.sure:g}',
             )
         logger.info(
-            "%.1f %% of the mentions have their right entity among their %d candidates; the others "
-            "get it added. The reranker is trained on the %.1f %% that the retriever is unsure of",
+            "%.1f %% of the mentions have their gold entity among their %d candidates; the others "
+            "get it added. The reranker trains on the %.1f %% of which the retriever is unsure",
             100 * n_found / len(mentions),
             self.candidates,
             100 * n_unsure / len(mentions),
@@ -108,7 +107,7 @@ class RerankerTrainer(Trainer):
         return self.loss_of_pairs(
             self.model,
             pairs,
-            # Where there is no candidate there is no negative, so any pair may stand there.
+            # A missing candidate is no negative, so any pair may take its place.
             np.where(cells < 0, cells[:, :1], cells),
             targets,
             lambda outputs, numbers: (outputs[:, 0], lambda d_scores: d_scores),
@@ -116,29 +115,29 @@ class RerankerTrainer(Trainer):
         )
 
     def _retrieved(self, mentions: Sequence[GoldMention]) -> tuple[np.ndarray, np.ndarray]:
-        """The candidates, int64 [n, k], -1 where there are fewer, and their scores, float32 [n, k].
-
-        Those of mentions that were not seen before are searched now.
-        """
+        """Return the candidates, int64 [n, k], -1 for none, and their scores, float32 [n, k]."""
         keys = [hash((m.text, *m[1:3], m.is_masked)) for m in (gold.context for gold in mentions)]
-        unseen = {k: m.context for k, m in zip(keys, mentions) if k not in self._kept}
+        unseen = {k: m.context for k, m in zip(keys, mentions) if k not in self._cache}
         if unseen:
             vectors = self.retriever.mention_vectors(list(unseen.values()))
             found = self.kb.search(vectors, self.candidates)
-            self._kept.update(zip(unseen, zip(found.numbers, found.scores)))
-        numbers, scores = zip(*(self._kept[key] for key in keys))
+            self._cache.update(zip(unseen, zip(found.numbers, found.scores)))
+        numbers, scores = zip(*(self._cache[key] for key in keys))
         return np.stack(numbers), np.stack(scores)
 
 
 def with_gold(
     numbers: np.ndarray, scores: np.ndarray, golds: Sequence[tuple[int, ...]]
 ) -> tuple[np.ndarray, np.ndarray, Targets]:
-    """The candidates with a gold one in each row, the retriever's scores of them, and the targets.
+    """Add a gold candidate to each row that has none; return candidates, scores and targets.
 
-    In a row without a gold candidate the first gold entity takes the first free place, or the last
-    place if none is free. It scores as the last that was found. A place that stays free scores 0.
+    The first gold entity takes the first free position, or the last if none is free. Its score is that of the
+    last candidate found. Free positions score 0.
 
-    numbers: int64 [n, k], -1 where there are fewer. scores: float32 [n, k], -inf there.
+    Args:
+        numbers: int64 [n, k], -1 for no candidate.
+        scores: float32 [n, k], -inf for no candidate.
+        golds: The gold entities of each mention.
     """
     trained = numbers.copy()
     is_gold = np.zeros(numbers.shape, dtype=bool)

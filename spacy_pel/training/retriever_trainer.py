@@ -1,4 +1,4 @@
-"""Training of a retriever: mentions against proxies, and against other mentions."""
+"""Train a retriever: mentions against proxies, and against other mentions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,28 +14,30 @@ from ..text.token_inputs import TokenIds
 from .arborescence import Arborescence
 from .mention_views import MaskAndReplace
 from .negatives import Batch, Sampler
-from .pool import Pool, Row, StoredRows
-from .trainer import NO_LOSS, StepLoss, Trainer
+from .pool import NegativePool, Row, StoredRows
+from .trainer import NO_LOSS, ScoresBackprop, StepLoss, Trainer
 
 
 class RetrieverTrainer(Trainer):
     """Trains the towers of a retriever.
 
-    The loss of a step is  L(m, P) + lambda L(m, P_adv)  (PEL, Eq. 8). The mentions m are encoded
-    once, for both terms. The proxies P are encoded once as they are and, with FGSM, once more with
-    perturbed input embeddings. With ``fgsm.per_pair`` this is done for each pair of a mention and a
-    proxy. If the pool has stored rows, these are the proxies: the mention tower alone is trained.
+    The loss of a step is  L(m, P) + lambda L(m, P_adv)  (PEL, Eq. 8). The mentions m are encoded once for both
+    terms. The proxies P are encoded once and, with FGSM, again with perturbed input embeddings. With
+    ``fgsm.per_pair`` this is done for each pair of a mention and a proxy. If the pool has stored rows, these
+    are the proxies, and only the mention tower is trained.
 
-    ``negatives``, ``pair_loss``, ``coreference`` and ``views`` are the settings of the linker. Without a
-    loss, mentions are compared with each other alone. The mentions that ``coreference`` chooses are
-    encoded with those of the batch, in one pass. Proxies are chosen by the mentions themselves, not
-    by their views. PelError: what is to be trained contradicts itself.
+    ``negatives``, ``pair_loss``, ``coreference`` and ``views`` are settings of the linker. Without a ``loss``
+    mentions are compared only with each other. Mentions that ``coreference`` adds are encoded together with
+    the batch. Proxies are chosen by the mentions, not by their views.
+
+    Raises:
+        PelError: The settings contradict each other.
     """
 
     def __init__(
         self,
         retriever: Retriever,
-        pool: Pool,
+        pool: NegativePool,
         loss: ScoreLoss | None,
         negatives: Sampler,
         rng: np.random.Generator,
@@ -49,14 +51,13 @@ class RetrieverTrainer(Trainer):
         trains_one = pair_loss is not None and len(retriever.model.layers) == 1
         if loss is None and (coreference or not trains_one):
             raise PelError(
-                "without a loss over proxies, nothing trains the encoder of entities, nor mentions "
-                "against those of gold clusters",
+                "without a loss over proxies, neither the entity encoder nor gold clusters are trained",
                 'give a "loss"; or a "pair_loss", with "shared" of the model set to true and '
                 '"coreference" to null',
             )
         if coreference and retriever.reads_documents:
             raise PelError(
-                "mentions that are read together in their document cannot be trained against "
+                "this retriever reads all mentions of a document together: it cannot train them against "
                 "mentions of other documents",
                 'set "coreference" to null, or train a spacy-pel.BiEncoder.v1',
             )
@@ -71,11 +72,11 @@ class RetrieverTrainer(Trainer):
         self.pair_loss = pair_loss
 
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        # All of them where a document is read once for all its mentions.
         batch = mentions if self.retriever.reads_documents else self.one_of_each(mentions)
         read, edges = batch, None
         if self.coreference is not None:
             known = self.pool.mentions
+            assert known is not None, "coreference without an index of mentions"
             edges = self.coreference(known.numbers_of(batch), self.pool, self.rng)
             read = [*batch, *(known.mentions[number] for number in edges.others)]
         vectors, backprop_mentions = self.encode_mentions(read)
@@ -83,7 +84,7 @@ class RetrieverTrainer(Trainer):
         if self.loss is not None:
             rows, targets = self.choose_rows(batch, vectors[: len(batch)])
             if edges is not None:
-                rows, targets = edges.beside(rows, targets)
+                rows, targets = edges.combine(rows, targets)
             loss, d_vectors = self.proxy_loss(vectors, rows, targets)
         if self.pair_loss is not None:
             d_pairs, of_pairs = self.pair_loss(vectors, [mention.golds for mention in read])
@@ -95,7 +96,7 @@ class RetrieverTrainer(Trainer):
     def encode_mentions(
         self, mentions: Sequence[GoldMention]
     ) -> tuple[np.ndarray, Callable[[np.ndarray], object]]:
-        """The vectors of the mentions, or of views of them, float32 [n, d], and their backward pass."""
+        """Return the vectors of mentions, or of their views, float32 [n, d], and the backward pass."""
         read = [mention.context for mention in mentions]
         if self.views is not None:
             read = self.views(mentions, self.pool.kb, self.rng)
@@ -104,7 +105,7 @@ class RetrieverTrainer(Trainer):
     def choose_rows(
         self, mentions: Sequence[GoldMention], vectors: np.ndarray
     ) -> tuple[list[Row], Targets]:
-        """The rows of the KB that mentions with these vectors are trained against, and the targets."""
+        """Return the rows of the KB to train against, and the targets of the mentions."""
         entities = [mention.golds[0] for mention in mentions]
         surfaces = [mention.surface for mention in mentions]
         positives = self.pool.positive_rows(surfaces, entities, self.rng)
@@ -114,9 +115,14 @@ class RetrieverTrainer(Trainer):
     def proxy_loss(
         self, vectors: np.ndarray, rows: list[Row], targets: Targets
     ) -> tuple[StepLoss, np.ndarray]:
-        """The losses over proxies, whose gradients are added, and their gradient by the mentions."""
+        """Return the losses over proxies and their gradient by the mentions.
+
+        The gradients of the entity tower are accumulated.
+        """
+        assert self.loss is not None
+        proxy_loss = self.loss
         if isinstance(self.pool.mined, StoredRows):
-            (d_mentions, _), loss = self.loss((vectors, self.pool.mined.of(rows)), targets)
+            (d_mentions, _), loss = proxy_loss((vectors, self.pool.mined.of(rows)), targets)
             return StepLoss(loss, 0.0), d_mentions
         tokens = self.retriever.entity_tokens(self.pool.texts(rows, self.rng))
         if self.fgsm is not None and self.fgsm.per_pair:
@@ -124,7 +130,7 @@ class RetrieverTrainer(Trainer):
         d_mentions = np.zeros_like(vectors)
 
         def objective(proxies: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
-            (d_own, d_proxies), loss = self.loss((vectors, proxies), targets)
+            (d_own, d_proxies), loss = proxy_loss((vectors, proxies), targets)
             np.add(d_mentions, weight * d_own, out=d_mentions)
             return loss, weight * d_proxies
 
@@ -133,11 +139,11 @@ class RetrieverTrainer(Trainer):
     def _pairs_loss(
         self, tokens: Sequence[TokenIds], vectors: np.ndarray, targets: Targets
     ) -> tuple[StepLoss, np.ndarray]:
-        """As ``proxy_loss``, where each pair of a mention and a proxy is an input of its own.
+        """Compute ``proxy_loss`` with a separate input for each pair of a mention and a proxy.
 
-        A pair's score is in the loss of its mention alone. So the sign of the gradient of the loss
-        by the pair's input is that of Eq. 6 for a negative, and of Eq. 7 for a positive. The
-        weights get the gradients of Eq. 8.
+        The score of a pair occurs only in the loss of its mention. So the sign of the gradient by the
+        pair's input is that of Eq. 6 for a negative and of Eq. 7 for a positive. The weights get the
+        gradients of Eq. 8.
         """
         is_pair = targets.negatives.copy()
         is_pair[np.arange(len(is_pair)), targets.positive] = True
@@ -146,18 +152,19 @@ class RetrieverTrainer(Trainer):
         cells[owners, columns] = np.arange(len(owners))
         d_mentions = np.zeros_like(vectors)
 
-        def scores(proxies: np.ndarray, numbers: np.ndarray):
+        def scores(proxies: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, ScoresBackprop]:
             own = vectors[owners[numbers]]
 
             def backprop(d_scores: np.ndarray) -> np.ndarray:
                 d_own = np.zeros_like(vectors)
                 np.add.at(d_own, owners[numbers], d_scores * proxies)
                 np.add(d_mentions, d_own, out=d_mentions)
-                return d_scores * own
+                d_proxies: np.ndarray = d_scores * own
+                return d_proxies
 
             return (own * proxies).sum(axis=1), backprop
 
-        tower, pairs = self.retriever.entity_tower, [tokens[column] for column in columns]
+        tower, pairs = self.retriever.entity_tower, [tokens[column] for column in columns.tolist()]
         added = np.zeros(cells.shape, dtype=np.float32)
         return self.loss_of_pairs(tower, pairs, cells, targets, scores, added), d_mentions
 
@@ -166,7 +173,7 @@ class RetrieverTrainer(Trainer):
         self.pool.note_update()
 
     def state(self) -> dict[str, Any]:
-        """As for all trainers. The index is brought up to date, so that it can be made again."""
+        """Return the state. The index is encoded first, so that it can be restored exactly."""
         of_loss = self.loss.state() if self.loss else {}
         return {**super().state(), "has_index": self.pool.bring_up_to_date(), "loss": of_loss}
 

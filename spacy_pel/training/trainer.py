@@ -1,4 +1,4 @@
-"""What all trainers have in common: a step on a batch of gold mentions, and the passes of FGSM."""
+"""The base class of trainers: a step on a batch of gold mentions, with the passes of FGSM."""
 
 from __future__ import annotations
 
@@ -8,60 +8,63 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from thinc.api import Model
 
 from ..errors import PelError
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
-from ..models.architectures import Tower, encoder_of
+from ..models.architectures.towers import AnyModel, Tower, encoder_of
 from ..models.losses import ScoreLoss, Targets
 from ..text.mention_inputs import GoldMention
 from ..text.token_inputs import TokenIds, text_inputs
 from .mention_views import MaskAndReplace
 
 # The number of tokens that go through the encoder together. Memory grows with it.
-HELD_TOKENS = 8192
-# The tensors of a step are as long as its inputs, so they seldom fit into the gaps that those of
-# another step have left. glibc keeps the gaps: after some hundred steps, gigabytes of them. They are
-# returned after this many updates, which takes a tenth of a second.
+BATCH_TOKENS = 8192
+# The tensors of a step rarely fit into the gaps that those of an earlier step left. glibc keeps the gaps:
+# gigabytes after some hundred steps. They are released after this many updates, in a tenth of a second.
 UPDATES_PER_RELEASE = 16
 _malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
-# From the outputs of a tower, and the weight of their loss, to that loss and its gradient by the outputs.
+# (outputs of a tower, weight of their loss) -> (loss, gradient by the outputs)
 Objective = Callable[[np.ndarray, float], tuple[float, np.ndarray]]
-# From the outputs for pairs, float32 [p, d], and the numbers of the pairs, int64 [p], to their scores,
-# float32 [p], and what gives the gradient by the outputs from that by the scores, float32 [p, 1].
-PairScores = Callable[
-    [np.ndarray, np.ndarray], tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]
-]
+# Maps the gradient by scores, float32 [p, 1], to the gradient by outputs, float32 [p, d].
+ScoresBackprop = Callable[[np.ndarray], np.ndarray]
+# (outputs of pairs, float32 [p, d]; numbers of the pairs, int64 [p]) -> (scores, float32 [p]; backprop)
+PairScores = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ScoresBackprop]]
 
 
 class StepLoss(NamedTuple):
     """The mean loss over the mentions of a step."""
 
-    clean: float  # of the inputs as they are
+    clean: float  # of the unperturbed inputs
     adversarial: float  # of the perturbed inputs, times lambda; 0 without FGSM
 
-    def plus(self, other: StepLoss, share: float = 1.0) -> StepLoss:
-        """The sum of both, of which the other counts for a share."""
-        return StepLoss(*(a + share * b for a, b in zip(self, other)))
+    def plus(self, other: StepLoss, weight: float = 1.0) -> StepLoss:
+        """Add another loss with a weight."""
+        return StepLoss(*(a + weight * b for a, b in zip(self, other)))
 
 
 NO_LOSS = StepLoss(0.0, 0.0)
 
 
 class Trainer:
-    """Adds the gradients of batches of mentions to those of a model's weights.
+    """Accumulate the gradients of batches of mentions. A subclass defines ``backpropagated_loss``.
 
-    A subclass defines ``backpropagated_loss``.
+    Args:
+        model: The model that is trained.
+        retriever: Encodes the mentions.
+        loss: The loss over scores.
+        fgsm: The adversarial regulariser, if any.
+        views: Replaces mentions by views of them, if any.
+        rng: The source of random numbers.
 
-    The retriever encodes mentions. ``views`` are read in their place; None: as they are. PelError: the
-    mentions of such views are read together in their document.
+    Raises:
+        PelError: There are views, but the retriever reads all mentions of a document together.
     """
 
     def __init__(
         self,
-        model: Model,
+        model: AnyModel,
         retriever: Retriever,
         loss: ScoreLoss | None,
         fgsm: FGSM | None,
@@ -70,7 +73,7 @@ class Trainer:
     ):
         if views is not None and retriever.reads_documents:
             raise PelError(
-                "mentions that are read together in their document cannot be masked or replaced",
+                "this retriever reads all mentions of a document together: it cannot mask or replace some",
                 'set "views" to null, or train a spacy-pel.BiEncoder.v1',
             )
         self.model = model
@@ -79,14 +82,15 @@ class Trainer:
         self.fgsm = fgsm
         self.views = views
         self.rng = rng
-        # Of all batches since somebody set them to nothing, for a log.
+        # Totals for the log, which resets them.
         self.mentions, self.total_loss = 0, NO_LOSS
         self._updates = 0
 
     def step(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        """Learn from one batch of at least one mention: add its gradients to those of the weights.
+        """Accumulate the gradients of a batch of one or more mentions.
 
-        PelError: the loss is not finite.
+        Raises:
+            PelError: The loss is not finite.
         """
         self.mentions += len(mentions)
         loss = self.backpropagated_loss(mentions)
@@ -99,15 +103,15 @@ class Trainer:
         return loss
 
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        """The loss of one batch, whose gradients have been added to those of the weights."""
+        """Return the loss of a batch after accumulating its gradients."""
         raise NotImplementedError
 
     def one_of_each(self, mentions: Sequence[GoldMention]) -> list[GoldMention]:
-        """The mentions, but one drawn at random where a document repeats a name of an entity.
+        """Keep one random mention for each name of an entity in a document.
 
-        Repeats are near-copies: encoding each of them would cost time and teach little.
+        Repetitions are near-copies: encoding them costs time and adds little.
         """
-        groups: dict[tuple, list[GoldMention]] = {}
+        groups: dict[tuple[str, str, tuple[int, ...]], list[GoldMention]] = {}
         for mention in mentions:
             key = (mention.context.text, mention.surface.lower(), mention.golds)
             groups.setdefault(key, []).append(mention)
@@ -116,13 +120,15 @@ class Trainer:
     def both_passes(
         self, tower: Tower, tokens: Sequence[TokenIds], objective: Objective
     ) -> StepLoss:
-        """L and lambda L_adv (Eq. 8), whose gradients are added.
+        """Return L and lambda L_adv (Eq. 8) after accumulating their gradients.
 
-        The tower reads the inputs as they are and, with FGSM, perturbed (Eq. 6 and 7). With FGSM the
-        first pass carries perturbations of zero, so that its backward pass gives the gradient by each.
+        With FGSM the tower reads the inputs twice: unperturbed, then perturbed (Eq. 6 and 7). The first
+        pass has perturbations of zero, so that its backward pass returns the gradients by them.
         """
 
-        def one_pass(perturbations: list[np.ndarray] | None, weight: float):
+        def one_pass(
+            perturbations: list[np.ndarray] | None, weight: float
+        ) -> tuple[float, list[np.ndarray]]:
             outputs, backprop = tower.begin_update(text_inputs(tokens, perturbations))
             loss, d_outputs = objective(outputs, weight)
             return loss, backprop(d_outputs)
@@ -144,16 +150,18 @@ class Trainer:
         pair_scores: PairScores,
         added: np.ndarray,
     ) -> StepLoss:
-        """The mean loss of mentions over pairs, each an input of its own, whose gradients are added.
+        """Return the mean loss of mentions over separate pairs after accumulating its gradients.
 
         Args:
-            tower: reads the pairs.
-            pairs: the inputs.
-            cells: the numbers of each mention's pairs, int64 [n, k]; -1 for none.
-            targets: the positive and the negatives among the k.
-            pair_scores: makes scores of the outputs.
-            added: what is added to the scores, float32 [n, k].
+            tower: Reads the pairs.
+            pairs: The inputs.
+            cells: The numbers of each mention's pairs, int64 [n, k]; -1 for none.
+            targets: The positive and the negatives among the k.
+            pair_scores: Computes scores from the outputs.
+            added: Added to the scores, float32 [n, k].
         """
+        assert self.loss is not None
+        score_loss = self.loss
         lengths = np.array([len(pair.ids) for pair in pairs])
         n_tokens = np.where(cells < 0, 0, lengths[cells]).sum(axis=1)
         total = NO_LOSS
@@ -166,7 +174,7 @@ class Trainer:
                 of_pairs, backprop = pair_scores(outputs, used)
                 scores = np.zeros(there.shape, dtype=np.float32)
                 scores[there] = of_pairs[places]
-                d_scores, loss = self.loss.on_scores(scores + added[rows], own)
+                d_scores, loss = score_loss.on_scores(scores + added[rows], own)
                 d_pairs = np.zeros((len(used), 1), dtype=np.float32)
                 np.add.at(d_pairs[:, 0], places, weight * share * d_scores[there])
                 return loss, backprop(d_pairs)
@@ -176,28 +184,28 @@ class Trainer:
         return total
 
     def note_update(self) -> None:
-        """Tell the trainer that the weights have changed."""
+        """Note that the weights have changed."""
         self._updates += 1
         if self._updates % UPDATES_PER_RELEASE == 0 and _malloc_trim is not None:
             _malloc_trim(0)
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps in addition to the weights, as plain data."""
+        """Return the plain data that a checkpoint keeps besides the weights."""
         return {"rng": self.rng.bit_generator.state}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state. The model must have the weights of that time."""
+        """Restore a state. The model must have the weights of the same checkpoint."""
         self.rng.bit_generator.state = state["rng"]
 
 
 def _row_groups(sizes: list[int]) -> Iterator[np.ndarray]:
-    """The mentions in groups of at most HELD_TOKENS tokens, or of one, by their numbers of tokens.
+    """Group mentions, given their numbers of tokens, into at most BATCH_TOKENS tokens or one mention.
 
-    The loss of a mention needs no other mention, so a step's memory need not grow with its batch.
+    The loss of a mention needs no other mention, so memory need not grow with the batch.
     """
     group: list[int] = []
     for row, size in enumerate(sizes):
-        if group and sum(sizes[i] for i in group) + size > HELD_TOKENS:
+        if group and sum(sizes[i] for i in group) + size > BATCH_TOKENS:
             yield np.array(group)
             group = []
         group.append(row)

@@ -30,7 +30,7 @@ def refusal(path: Path) -> str:
         ("candidates = 64", 'candidates = "many"', "proxy_linker -> candidates"),
         ('similarity = "cosine"', 'similarity = "cos"', 'unknown similarity "cos"; choose'),
         ("[nlp]", "[[nlp", "Config"),
-        (None, None, "model: no weights of a linker"),
+        (None, None, "model: damaged, or not the weights of a linker"),
     ],
 )
 def test_a_damaged_pipeline(tiny_folder, tmp_path, old, new, message: str) -> None:

@@ -14,7 +14,7 @@ from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.architectures import encoder_of, towers_of
 from spacy_pel.text.entity_texts import encode_rows, proxy_texts
 from spacy_pel.text.mention_inputs import GoldMention
-from spacy_pel.training.pool import Encode, Pool, Row, entity_index
+from spacy_pel.training.pool import Encode, NegativePool, Row, entity_index
 
 from ..towers import MENTIONS, TEXTS, mention
 
@@ -63,19 +63,19 @@ def encoded_pool(
     mined: np.ndarray | None = None,
     name_dropout: float = 0.0,
     mentions=None,
-) -> Pool:
+) -> NegativePool:
     """A pool of rows that the retriever encodes, and counts (``encoded``); what is mined is what is searched if not given."""
     of_searched = of_mined = entity_index(kb, linker, row_kind, searched)
     if mined is not None:
         of_mined = entity_index(kb, linker, row_kind, mined)
-    pool = Pool(kb, row_kind, name_dropout, of_mined, of_searched, mentions)
+    pool = NegativePool(kb, row_kind, name_dropout, of_mined, of_searched, mentions)
     pool.encoded = 0
     for index in {of_mined, of_searched}:
         index._encode = partial(counted, index._encode, pool)
     return pool
 
 
-def counted(encode: Encode, pool: Pool, numbers: np.ndarray):
+def counted(encode: Encode, pool: NegativePool, numbers: np.ndarray):
     """As ``encode``. The pool knows how many rows were encoded."""
     for vectors, owners in encode(numbers):
         pool.encoded += len(owners)

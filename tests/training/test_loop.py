@@ -17,7 +17,7 @@ from spacy_pel.kb import build_kb
 from spacy_pel.models.losses import ProxyLoss
 from spacy_pel.training import loop
 from spacy_pel.training.loop import CHECKPOINT, RunProgress, load_checkpoint, save_checkpoint
-from spacy_pel.training.pool import Pool
+from spacy_pel.training.pool import NegativePool
 
 from ..conftest import contents
 from ..pipeline.conftest import PROBLEM, TRAIN
@@ -145,7 +145,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(
     with pytest.raises(TypeError):
         save_checkpoint(path, {"step": object()}, {})
     monkeypatch.setattr(loop, "save_file", fill_the_disk)
-    with pytest.raises(PelError, match=r"cannot be written \(No space .*; make space on its disk"):
+    with pytest.raises(PelError, match=r"cannot be written \(No space .*; free some disk space"):
         save_checkpoint(path, {"step": 2}, {})
     assert load_checkpoint(path)[0] == {"step": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"]
@@ -154,7 +154,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(
 @pytest.mark.parametrize("data", [b"", b"half of one", b"\x02\x00\x00\x00\x00\x00\x00\x00{}"])
 def test_what_is_no_checkpoint_is_an_error(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "checkpoint").write_bytes(data)
-    with pytest.raises(PelError, match="is not a checkpoint, or it is damaged.*; remove it"):
+    with pytest.raises(PelError, match="not a checkpoint, or damaged.*; remove it"):
         load_checkpoint(tmp_path / "checkpoint")
 
 
@@ -184,16 +184,20 @@ def test_a_loss_that_is_not_a_number_stops_it(kb: Path, tmp_path: Path) -> None:
     assert after == before and facts["progress"]["step"] == 2
     assert str(error.value) == (
         'step 3, documents 29, 3, 11, 25: the loss is nan for a batch that begins with "eye pain"; '
-        "lower the learning rate; what was saved before has not changed"
+        "lower the learning rate; the saved pipelines and checkpoint have not changed"
     )
 
 
 def test_weights_that_are_not_numbers_stop_it_at_an_evaluation(
     kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search = Pool.search
-    monkeypatch.setattr(Pool, "search", lambda self, v, k, *more: search(self, v * math.nan, k))
-    with pytest.raises(PelError, match="^evaluation after step 0, documents .*NaN.*saved before"):
+    search = NegativePool.search
+    monkeypatch.setattr(
+        NegativePool, "search", lambda self, v, k, *more: search(self, v * math.nan, k)
+    )
+    with pytest.raises(
+        PelError, match="^evaluation after step 0, documents .*NaN.*have not changed"
+    ):
         list(training_run(write_config(tmp_path, kb), tmp_path / "output").run())
 
 

@@ -84,9 +84,12 @@ def test_hard_negatives_keep_to_the_refresh_schedule() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: random_negatives(n=-1), "n of a negative sampler is -1; it must be 0 or more"),
-        (lambda: MixedNegatives(p=1.5), "share p of hard negatives is 1.5; choose it between 0"),
-        (lambda: MixedNegatives(refresh=0), "refresh of a negative sampler is 0; it must be 1 or"),
+        (lambda: random_negatives(n=-1), "n of a negative sampler is -1; set it to 0 or more"),
+        (
+            lambda: MixedNegatives(p=1.5),
+            "fraction p of hard negatives is 1.5; choose a value from 0",
+        ),
+        (lambda: MixedNegatives(refresh=0), "refresh of a negative sampler is 0; set it to 1 or"),
     ],
 )
 def test_bad_parameters(make, message: str) -> None:

@@ -11,7 +11,7 @@ from spacy_pel.kb import KnowledgeBase
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.architectures import encoder_of
 from spacy_pel.text.entity_texts import SINGLE_ROWS, EntityText, proxy_texts
-from spacy_pel.training.pool import Pool, Row, StoredRows
+from spacy_pel.training.pool import NegativePool, Row, StoredRows
 
 from ..towers import MENTIONS, retriever, spread_weights
 from .kbs import ENTITIES, embedded_kb, encoded_pool, ranking
@@ -34,7 +34,7 @@ def test_hard_rows_are_the_highest_ranked_that_are_not_gold(
 ) -> None:
     if stored:
         kb = embedded_kb(tmp_path / "kb", linker, row_kind)
-        pool = Pool(kb, row_kind, 0.0, StoredRows(kb))
+        pool = NegativePool(kb, row_kind, 0.0, StoredRows(kb))
     else:
         pool = encoded_pool(kb, linker, row_kind)
     pool.refresh_every(1)

@@ -103,7 +103,7 @@ def naive_loss(module, pairs, added, retriever_weight: float) -> Tensor:
     [(None, 0.0, 8192), (None, 5.0, 8192), (FGSM(0.01, 0.3), 5.0, 100), (FGSM(0.01), 0.0, 1)],
 )
 def test_a_step_equals_pure_torch(kb, fgsm, retriever_weight, held_tokens, monkeypatch) -> None:
-    monkeypatch.setattr(trainers, "HELD_TOKENS", held_tokens)
+    monkeypatch.setattr(trainers, "BATCH_TOKENS", held_tokens)
     ours = trainer(kb, fgsm, layers=2, retriever_weight=retriever_weight)
     reference = Reranker(copy.deepcopy(ours.reranker.model))
     value = ours.step(GOLD)
@@ -127,7 +127,7 @@ def test_candidates_are_searched_once(kb, caplog) -> None:
     ours = trainer(kb)
     with caplog.at_level(logging.INFO):
         ours.retrieve(GOLD)
-    assert "75.0 % of the mentions have their right entity among their 3 candidates" in caplog.text
+    assert "75.0 % of the mentions have their gold entity among their 3 candidates" in caplog.text
     assert ours.kb.searched == [4]
     for _ in range(3):
         ours.step(GOLD)
@@ -154,7 +154,9 @@ def test_where_there_is_nothing_to_learn_it_says_so(kb) -> None:
     sure = trainer(kb, retriever_weight=1.0, sure=0.3)
     with pytest.raises(PelError, match='sure of all 4 training mentions.*raise "sure" .* is 0.3'):
         sure.retrieve(GOLD)
-    with pytest.raises(PelError, match="right entity for none of 1 training mentions; train the"):
+    with pytest.raises(
+        PelError, match="none of 1 training mentions has its gold entity .*; train the"
+    ):
         trainer(kb).retrieve(GOLD[3:])
 
 

@@ -19,7 +19,7 @@ from spacy_pel.text.mention_inputs import GoldMention
 from spacy_pel.training import trainer as trainers
 from spacy_pel.training.arborescence import ENTITY, Arborescence
 from spacy_pel.training.negatives import Batch, MixedNegatives, Row
-from spacy_pel.training.pool import GoldMentions, Pool, StoredRows
+from spacy_pel.training.pool import GoldMentions, NegativePool, StoredRows
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 from spacy_pel.training.trainer import StepLoss
 
@@ -115,7 +115,7 @@ def naive_step(linker: Retriever, naive, fgsm: FGSM | None) -> StepLoss:
 def test_a_step_equals_pure_torch(
     shared: bool, fgsm: FGSM | None, held_tokens: int, loss, naive, monkeypatch
 ) -> None:
-    monkeypatch.setattr(trainers, "HELD_TOKENS", held_tokens)
+    monkeypatch.setattr(trainers, "BATCH_TOKENS", held_tokens)
     ours = retriever(shared=shared, layers=2)
     reference = Retriever(copy.deepcopy(ours.model))
     value = RetrieverTrainer(
@@ -132,7 +132,7 @@ def test_a_step_against_stored_proxies_trains_the_mentions_as_one_against_encode
     ours = retriever(shared=False)
     other = Retriever(copy.deepcopy(ours.model))
     kb = kbs.embedded_kb(tmp_path / "kb", ours)
-    pools = Pool(kb, "name", 0.0, StoredRows(kb)), kbs.encoded_pool(kb, other)
+    pools = NegativePool(kb, "name", 0.0, StoredRows(kb)), kbs.encoded_pool(kb, other)
     stored, encoded = (
         RetrieverTrainer(
             linker, pool, ProxyLoss(8), MixedNegatives(n=2, p=1), np.random.default_rng(0)

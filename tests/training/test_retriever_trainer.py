@@ -116,7 +116,7 @@ def documents() -> Retriever:
           "linker": retriever}, 'to true and "coreference" to null'),
         ({"views": MaskAndReplace(), "linker": documents}, 'set "views" to null'),
         ({"loss": None, "pair_loss": MentionPairLoss()}, 'give a "loss"; or a "pair_loss", with'),
-        ({"loss": None, "linker": retriever}, "nothing trains the encoder of entities"),
+        ({"loss": None, "linker": retriever}, "neither the entity encoder nor gold clusters"),
     ],
 )  # fmt: skip
 def test_what_contradicts_itself_is_refused(kb: KnowledgeBase, given: dict, message: str) -> None:

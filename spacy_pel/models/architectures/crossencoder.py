@@ -20,26 +20,25 @@ def CrossEncoder(
 ) -> Model[EncoderInputs, np.ndarray]:
     """Reranker: pairs of a mention and an entity -> scores, float32 [n, 1] (PEL, appendix B).
 
-    ``initialize(X=texts)`` fetches the weights. The pairs may be of
-    any number of mentions and documents. Pairs of similar length are scored together.
+    ``initialize(X=texts)`` loads the weights. Pairs of similar length are scored together.
 
     Args:
-        encoder: Where the weights come from at initialisation.
-        length: The most tokens of a pair (``PairReader``), 16 or more.
-        mixed_precision: As of ``BiEncoder``.
-        retriever_weight: The weight of the retriever's score, which is added to the score of the
-            pair. With 0, as in the paper, the pair's score counts alone. With the alpha that the
-            retriever was trained with (32), training begins with the retriever's ranking.
-        sure: A mention is read again only if the retriever gives its best candidate less than this
-            probability. With 1 all mentions are read.
+        encoder: Source of the initial weights.
+        length: The maximum number of tokens of a pair (``PairReader``), 16 or more.
+        mixed_precision: See ``BiEncoder``.
+        retriever_weight: The weight of the retriever's score, which is added to the score of the pair.
+            0 uses the pair's score alone, as in the paper. With the alpha of the retriever's training
+            (32), training starts from the retriever's ranking.
+        sure: Rerank a mention only if the retriever gives its best candidate a lower probability. 1
+            reranks all mentions.
 
     Raises:
-        PelError: If the length is too short, or ``sure`` is no probability, or it is below 1
-            without a ``retriever_weight``.
+        PelError: The length is too short, ``sure`` is no probability, or it is below 1 without a
+            ``retriever_weight``.
     """
     check_length("length", length, 16)
     if not 0 < sure <= 1:
-        raise PelError(f"sure is {sure:g}", "it is a probability: give more than 0, and 1 at most")
+        raise PelError(f"sure is {sure:g}", "give a probability above 0 and up to 1")
     if sure < 1 and not retriever_weight:
         raise PelError(
             f"sure is {sure:g}, but without retriever_weight the retriever's scores do not count",

@@ -1,4 +1,4 @@
-"""Where a model gets the weights and the tokenizer of its encoders when it is initialised."""
+"""Sources of the initial weights and the tokenizer of a model."""
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
@@ -22,14 +22,14 @@ from .towers import Encoders, EncoderSource, encoder_of
 def PretrainedEncoder(name: str | None, layers: int | None = None) -> EncoderSource:
     """A Hugging Face encoder of BERT architecture.
 
-    It is loaded when the pipeline is initialised, and downloaded if the name is one on the hub. It
-    is not loaded again later, because the weights are saved with the pipeline.
+    It is loaded when the pipeline is initialised, and downloaded if the name is one on the hub. Later the
+    weights come from the saved pipeline.
 
     Args:
-        name: The name on the hub, or the path of a folder. None is refused when the pipeline is
-            initialised: the configs of this project leave it to be given.
+        name: The name on the hub, or the path of a folder. Configs leave None as a placeholder;
+            initialisation refuses it.
         layers: The number of layers to keep, from the first; None: all. It applies to both towers.
-            ``mention_layers`` of the architectures is for the mention tower alone.
+            ``mention_layers`` of the architectures applies to the mention tower alone.
     """
     return partial(_pretrained, name, layers)
 
@@ -37,23 +37,23 @@ def PretrainedEncoder(name: str | None, layers: int | None = None) -> EncoderSou
 def ScratchEncoder(
     layers: int, width: int, heads: int, vocab_size: int, max_tokens: int
 ) -> EncoderSource:
-    """A small BERT with random weights, and a vocabulary that is learned from the KB and the corpus.
+    """A small BERT with random weights and a vocabulary learned from the KB and the corpus.
 
     Args:
         layers: The number of layers.
         width: The length of the embeddings and states.
         heads: The number of attention heads.
-        vocab_size: The most word pieces, unless the alphabet alone has more.
+        vocab_size: The maximum number of word pieces, unless the alphabet alone has more.
         max_tokens: The number of positions.
     """
     return partial(_scratch, layers, width, heads, vocab_size, max_tokens)
 
 
 def TrainedEncoder(path: str) -> EncoderSource:
-    """The encoders of a trained linker, to train further with other settings or as a cross-encoder.
+    """The encoders of a trained linker, for training with other settings or as a cross-encoder.
 
     Args:
-        path: The folder of a pipeline, or of the linker in it; or the name of an installed pipeline.
+        path: The folder of a pipeline or of its linker, or the name of an installed pipeline.
     """
     return partial(_trained, path)
 
@@ -108,8 +108,8 @@ def _scratch(
         num_attention_heads=heads,
         intermediate_size=4 * width,
         max_position_embeddings=max_tokens,
-        # BERT's 0.02 is for a width of 768. Scaled so, attention carries as much of the context into
-        # a narrow network.
+        # BERT's 0.02 is for a width of 768. A narrow network needs larger weights for attention to carry
+        # as much context.
         initializer_range=0.02 * (768 / width) ** 0.5,
     )
     return Encoders(transformer, transformer, tokenizer)
@@ -118,13 +118,13 @@ def _scratch(
 def _trained(path: str, texts: Iterable[str]) -> Encoders:
     retriever = unpack_retriever(linker_folder(path) / "model")
     mention, entity = (encoder_of(retriever.get_ref(side)) for side in ("mention", "entity"))
-    # Where another component reads the mentions, the mention tower has no BERT.
+    # The mention tower has no BERT if another component reads the mentions.
     source = entity if retriever.attrs["architecture"].listens else mention
     return Encoders(source.transformer, entity.transformer, entity.tokenizer)
 
 
-def pipeline_folder(name: str | os.PathLike) -> Path | None:
-    """The folder of a pipeline, given that folder or the name of an installed package; or None."""
+def pipeline_folder(name: str | os.PathLike[str]) -> Path | None:
+    """Return the folder of a pipeline, given as a folder or the name of an installed package, or None."""
     folder = Path(name)
     if folder.exists():
         return folder
@@ -135,10 +135,15 @@ def pipeline_folder(name: str | os.PathLike) -> Path | None:
     return package / f"{meta['lang']}_{meta['name']}-{meta['version']}"
 
 
-def linker_folder(name: str | os.PathLike) -> Path:
-    """The folder of a trained linker: given, in a pipeline's folder, or in an installed pipeline.
+def linker_folder(name: str | os.PathLike[str]) -> Path:
+    """Return the folder of a trained linker.
 
-    It may have any name; of several, the one named "proxy_linker" is taken. PelError if there is none.
+    Args:
+        name: The folder of the linker or of its pipeline, or the name of an installed pipeline. If the
+            pipeline has several linkers, the one named "proxy_linker" is used.
+
+    Raises:
+        PelError: There is no trained linker.
     """
     path = pipeline_folder(name) or Path(name)
     linkers = [file.parent for file in sorted(path.glob("*/kb.json"))]

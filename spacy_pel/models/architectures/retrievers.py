@@ -1,8 +1,8 @@
-"""The retrievers: how each is made and reads, how it is saved, and what the package asks one.
+"""The retrievers: how they are made, how they read mentions, and how they are saved.
 
-A kind of retriever is a function that is registered and calls ``make_retriever``. There are three:
-each mention is read in a text of its own, a document once for all its mentions, or nothing, because
-another component of the pipeline has read it.
+An architecture is a registered function that calls ``make_retriever``. ``BiEncoder`` reads each mention in
+its own text, ``DocumentEncoder`` reads a document once for all its mentions, and ``SharedEncoder`` uses the
+states of another component of the pipeline.
 """
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
-from spacy import registry
+from spacy.util import registry
 from thinc.api import Model
 from thinc.util import get_torch_default_device
+from tokenizers import Tokenizer
 
 from ...errors import PelError
 from ...text.mention_inputs import (
@@ -31,6 +32,8 @@ from ..bert import one_thread
 from ..encoders import BertEncoder, SpanEncoder, TextEncoder
 from ..packed_weights import Packed
 from .towers import (
+    AnyModel,
+    Backprop,
     EncoderSource,
     Tower,
     check_choice,
@@ -44,25 +47,24 @@ from .towers import (
     unpack_model,
 )
 
-# From the documents of spaCy to the states of the tokens of each, [t, w].
-Tok2Vec = Model
+# From spaCy's documents to the states of their tokens, [t, w].
+Tok2Vec = AnyModel
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """How a retriever was made, and how it reads.
+    """The settings of a retriever.
 
     Attributes:
-        name: The name under which its function is registered.
+        name: The registered name of its function.
         settings: The arguments of the function that are plain data. They are saved.
-        entity_settings: The settings that decide the vectors of entities, named as those of
-            ``BiEncoder``: "pooling", "similarity", "entity_length" and, if set, "n_numbers".
-        make_reader: From the encoder of the entities to what turns mentions into the inputs of the
-            mention tower.
-        listens: Whether another component reads its documents. Then the function has an argument
+        entity_settings: The settings that determine the vectors of entities: "pooling", "similarity",
+            "entity_length" and, if set, "n_numbers" of ``BiEncoder``.
+        make_reader: Makes the reader of mentions from the encoder of the entities.
+        listens: Whether another component reads its documents. Then the function has the argument
             ``tok2vec``.
-        surface: Whether the vector that the entity tower gives the words of a mention is added to
-            that of the mention in its text.
+        surface: Whether the entity tower's vector of the mention's words is added to the vector of the
+            mention in its text.
     """
 
     name: str
@@ -80,21 +82,21 @@ def make_retriever(
     *,
     shared: bool,
     mention_layers: int | None = None,
-) -> Model:
-    """A retriever of a mention tower and an entity tower, each around a BERT.
+) -> AnyModel:
+    """Make a retriever with a mention tower and an entity tower, each around a BERT.
 
     Args:
-        architecture: How it is made and reads.
-        source: Where the weights come from.
+        architecture: Its settings.
+        source: Source of the initial weights.
         make_encoder: Makes the torch module of a tower.
-        shared: Whether both sides have one tower.
-        mention_layers: The number of layers of the mention tower; None for all of the source's.
+        shared: Use one tower for both sides.
+        mention_layers: The number of layers of the mention tower; None: all.
 
     Raises:
-        PelError: If shared towers are to differ.
+        PelError: ``mention_layers`` is set for a shared tower.
     """
     if shared and mention_layers is not None:
-        raise PelError("mention_layers needs two towers, and they are one", 'set "shared" to false')
+        raise PelError("mention_layers is set for a shared tower", 'set "shared" to false')
     towers = [make_tower(make_encoder()) for _ in range(1 if shared else 2)]
     return _retriever(architecture, towers, partial(load_encoder, source, mention_layers))
 
@@ -102,40 +104,40 @@ def make_retriever(
 def _retriever(
     architecture: Architecture,
     towers: list[Tower],
-    init: Callable[..., Model],
+    init: Callable[..., AnyModel],
     tok2vec: Tok2Vec | None = None,
-) -> Model:
+) -> AnyModel:
     return Model(
         architecture.name,
         _refuse_forward,
         init=init,
         layers=towers,
-        # "tok2vec" reads the documents, if the retriever listens and it is there; else None.
+        # "tok2vec" reads the documents of a retriever that listens; None for others.
         refs={"mention": towers[0], "entity": towers[-1], "tok2vec": tok2vec},
         attrs={"architecture": architecture},
     )
 
 
-def _refuse_forward(model: Model, X, is_train: bool):
-    """A retriever has two sides, each with a forward of its own."""
+def _refuse_forward(model: AnyModel, X: object, is_train: bool) -> NoReturn:
+    """Refuse: each side of a retriever has its own forward function."""
     raise NotImplementedError('use a tower: model.get_ref("mention") or model.get_ref("entity")')
 
 
-# What the package asks a retriever
+# Saving and loading
 
 
-def saved_settings(retriever: Model) -> dict[str, Any]:
-    """What is saved of a retriever apart from its weights, as plain data."""
+def saved_settings(retriever: AnyModel) -> dict[str, Any]:
+    """Return everything that is saved of a retriever except its weights, as plain data."""
     own: Architecture = retriever.attrs["architecture"]
-    given = ["tok2vec", "encoder"] if own.listens else ["encoder"]  # each time when it is made
+    given = ["tok2vec", "encoder"] if own.listens else ["encoder"]
     return {**own.settings, "architecture": own.name, "given": given}
 
 
-def retriever_from_settings(saved: dict[str, Any], tok2vec: Tok2Vec | None = None) -> Model:
-    """A retriever without weights, from what ``saved_settings`` gave, and what it listens to.
+def retriever_from_settings(saved: dict[str, Any], tok2vec: Tok2Vec | None = None) -> AnyModel:
+    """Make a retriever without weights from ``saved_settings`` and its listener.
 
     Raises:
-        PelError: If the architecture is not registered, or refuses its settings.
+        PelError: The architecture is not registered, or refuses its settings.
     """
     settings = dict(saved)
     name, given = settings.pop("architecture"), settings.pop("given")
@@ -145,20 +147,20 @@ def retriever_from_settings(saved: dict[str, Any], tok2vec: Tok2Vec | None = Non
             "install or import what registers it",
         )
     known = {"encoder": no_source, "tok2vec": tok2vec}
-    make = registry.get("architectures", name)
+    make: Callable[..., AnyModel] = registry.get("architectures", name)
     return make(**{argument: known[argument] for argument in given}, **settings)
 
 
-def pack_retriever(retriever: Model) -> bytes:
-    """The architecture, the settings and the weights of a retriever, as bytes."""
+def pack_retriever(retriever: AnyModel) -> bytes:
+    """Return the architecture, settings and weights of a retriever as bytes."""
     return pack_model(retriever, saved_settings(retriever))
 
 
-def unpack_retriever(packed: Packed, tok2vec: Tok2Vec | None = None) -> Model:
-    """The retriever that ``pack_retriever`` packed, from a file or bytes.
+def unpack_retriever(packed: Packed, tok2vec: Tok2Vec | None = None) -> AnyModel:
+    """Restore a retriever from ``pack_retriever``, a file or bytes.
 
     Raises:
-        PelError: If it is no packed retriever, or its architecture is not registered.
+        PelError: It is no packed retriever, or its architecture is not registered.
     """
     return unpack_model(packed, lambda _, **settings: retriever_from_settings(settings, tok2vec))
 
@@ -176,30 +178,29 @@ def BiEncoder(
     mixed_precision: bool,
     mention_layers: int | None = None,
     n_numbers: int | None = None,
-) -> Model:
+) -> AnyModel:
     """Retriever: a mention tower and an entity tower (PEL, section 5.2).
 
-    ``initialize(X=texts)`` fetches the weights.
+    ``initialize(X=texts)`` loads the weights.
 
     Args:
-        encoder: Where the weights come from at initialisation.
-        shared: Whether both sides have one tower. Otherwise there are two, which start from the same
-            weights.
-        pooling: "mean" over all tokens, "focus" over those of the mention or title, "both", or
+        encoder: Source of the initial weights.
+        shared: Use one tower for both sides. Otherwise two towers start from the same weights.
+        pooling: "mean" over all tokens, "focus" over the tokens of the mention or title, "both", or
             "cls", the state of [CLS] (KRISSBERT, ArboEL).
         similarity: "cosine" (vectors of length 1) or "dot".
-        mention_length: The most tokens of a mention's input.
-        entity_length: The most tokens of an entity's input.
-        mixed_precision: Compute in bfloat16 where it is safe, on processors that have it. There it is
-            much faster.
-        mention_layers: The number of layers of the mention tower; null for all of the source's. Set
-            it only if the towers are not shared, for a small mention tower that learns from a large
-            retriever which has embedded the KB (``freeze_entities``).
-        n_numbers: How many numbers a vector has; null: as many as the encoder's states. Shorter
-            vectors make a KB smaller and its search quicker (``TextEncoder``).
+        mention_length: The maximum number of tokens of a mention's input.
+        entity_length: The maximum number of tokens of an entity's input.
+        mixed_precision: Compute in bfloat16 where it is safe. This is much faster on processors with
+            bfloat16 instructions.
+        mention_layers: The number of layers of the mention tower; null: all. Use it for a small mention
+            tower that learns from the vectors of a large retriever (``freeze_entities``). It requires
+            ``shared = false``.
+        n_numbers: The length of the vectors; null: that of the encoder's states. Shorter vectors make a
+            KB smaller and its search faster (``TextEncoder``).
 
     Raises:
-        PelError: If the pooling or the similarity is unknown, a length is too short, or
+        PelError: The pooling or the similarity is unknown, a length is too short, or
             ``mention_layers`` is set for a shared tower.
     """
     check_length("mention_length", mention_length, 8)
@@ -232,18 +233,16 @@ def DocumentEncoder(
     mixed_precision: bool = False,
     mention_layers: int | None = None,
     n_numbers: int | None = None,
-) -> Model:
-    """Retriever whose mention tower reads documents in windows, each once for all its mentions.
+) -> AnyModel:
+    """Retriever whose mention tower reads each window of a document once for all its mentions.
 
-    BERT's segment embedding marks all mentions at once. The vector of a mention is pooled from its
-    own tokens. The entity tower is that of ``BiEncoder``.
-
-    Arguments that are not named here, and errors, are those of ``BiEncoder``.
+    BERT's segment embedding marks all mentions. The vector of a mention is pooled from its own tokens. The
+    entity tower, the other arguments and the errors are those of ``BiEncoder``.
 
     Args:
-        pooling: The vector of a mention is the "mean" of its tokens; there is no other way.
-        entity_pooling: The pooling of entities, as ``pooling`` of ``BiEncoder``.
-        window: The most tokens of a window (``WindowReader``).
+        pooling: The pooling of mentions: "mean" of their tokens.
+        entity_pooling: The pooling of entities (``pooling`` of ``BiEncoder``).
+        window: The maximum number of tokens of a window (``WindowReader``).
     """
     check_choice("pooling", pooling, "mean")
     check_length("window", window, 16)
@@ -280,24 +279,23 @@ def SharedEncoder(
     n_numbers: int | None = None,
     surface: bool = False,
     layer: EncoderSource | None = None,
-) -> Model:
-    """Retriever that reads no mention by itself: it pools what the pipeline has read already.
+) -> AnyModel:
+    """Retriever that pools the token states of another component of the pipeline.
 
-    The mention tower reads ``DocumentSpans``. The entity tower is that of ``BiEncoder``. So are the
-    arguments that are not named here, and the errors.
+    The mention tower reads ``DocumentSpans``. The entity tower, the other arguments and the errors are
+    those of ``BiEncoder``.
 
     Args:
-        tok2vec: A listener, as spaCy's other components have one: to a "transformer"
-            (spacy-transformers.TransformerListener.v1) or a "tok2vec" (spacy.Tok2VecListener.v1).
-            If that component is not frozen, it learns from the linker, too.
-        pooling: The vector of a mention is mapped from the "mean" of its tokens; there is no other way.
-        entity_pooling: The pooling of entities, as ``pooling`` of ``BiEncoder``.
-        surface: Whether the linker adds the vector that the entity tower gives the words of a
-            mention, read as a name, and scales the sum to length 1. Training does without. The
-            words alone find names that training has not seen, and the text parts the senses.
-        layer: A BERT whose last layer reads the states before they are pooled: each token of a mention
-            attends to its document. So the linker has a layer of its own, also where the component
-            that it listens to is frozen. Null: the states are pooled as they are.
+        tok2vec: A listener to a "transformer" (spacy-transformers.TransformerListener.v1) or a "tok2vec"
+            (spacy.Tok2VecListener.v1). If that component is not frozen, it also learns from the linker.
+        pooling: The pooling of mentions: "mean" of their tokens.
+        entity_pooling: The pooling of entities (``pooling`` of ``BiEncoder``).
+        surface: Add the entity tower's vector of the mention's words, and scale the sum to length 1.
+            Training omits it. The words find names that training has not seen, and the context
+            distinguishes the senses.
+        layer: A BERT whose last layer reads the states before they are pooled, so that each token of a
+            mention attends to its document. This gives the linker a trainable layer even if the component
+            that it listens to is frozen. Null: pool the states unchanged.
     """
     check_choice("pooling", pooling, "mean")
     of_entities = _entity_settings(
@@ -326,15 +324,19 @@ def SharedEncoder(
 
 
 def _load_shared(
-    encoder: EncoderSource, layer: EncoderSource | None, model: Model, X: Iterable[str], Y=None
-) -> Model:
+    encoder: EncoderSource,
+    layer: EncoderSource | None,
+    model: AnyModel,
+    X: Iterable[str],
+    Y: object = None,
+) -> AnyModel:
     tok2vec, entity = model.maybe_get_ref("tok2vec"), encoder_of(model.get_ref("entity"))
     nodes = tok2vec.walk() if tok2vec else ()
     width = next((node.get_dim("nO") for node in nodes if node.has_dim("nO")), None)
     if width is None:
         raise PelError(
-            "the linker shares what another component reads, but there is none that it listens to",
-            'put a "transformer" or "tok2vec" into the pipeline, as its upstream',
+            "the linker shares the encoder of another component, but listens to none",
+            'add a "transformer" or "tok2vec" to the pipeline before it',
         )
     encoders = encoder(X)
     entity.load(encoders.entity, encoders.tokenizer)
@@ -345,7 +347,9 @@ def _load_shared(
     return model
 
 
-def _text_reader(kind: type, length: int, entity: BertEncoder) -> MentionReader:
+def _text_reader(
+    kind: Callable[[Tokenizer, int, int], MentionReader], length: int, entity: BertEncoder
+) -> MentionReader:
     return kind(entity.tokenizer, length, entity.position_limit)
 
 
@@ -356,9 +360,9 @@ def _entity_settings(
     entity_length: int,
     n_numbers: int | None,
 ) -> dict[str, Any]:
-    """The settings that decide the vectors of entities (``Architecture``), if they are right.
+    """Check and return the settings that determine the vectors of entities (``Architecture``).
 
-    name: that of the setting of the pooling.
+    ``name`` is the name of the pooling's setting.
     """
     check_choice(name, pooling, "mean", "focus", "both", "cls")
     check_choice("similarity", similarity, "cosine", "dot")
@@ -370,7 +374,7 @@ def _entity_settings(
 
 
 def _of_texts(of_entities: dict[str, Any], mixed_precision: bool) -> dict[str, Any]:
-    """The arguments of a ``TextEncoder``."""
+    """Return the arguments of a ``TextEncoder``."""
     return {
         "pooling": of_entities["pooling"],
         "normalize": of_entities["similarity"] == "cosine",
@@ -381,29 +385,33 @@ def _of_texts(of_entities: dict[str, Any], mixed_precision: bool) -> dict[str, A
 
 def _pooled_states(
     model: Tower, documents: Sequence[DocumentSpans], is_train: bool
-) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
-    """Pool the states of all documents at once: float32 [n, n_outputs], in the mentions' order.
+) -> tuple[np.ndarray, Backprop]:
+    """Pool the mentions of all documents at once: float32 [n, n_outputs], in the mentions' order.
 
-    The callback adds the gradient with respect to the states to that of their documents.
+    The callback adds the gradient with respect to the states to the gradients of the documents.
     """
     encoder = encoder_of(model)
     if not documents:
         return np.empty((0, encoder.n_outputs), dtype=np.float32), lambda _: []
-    firsts = np.cumsum([0, *(len(each.document.states) for each in documents)])
-    states = np.concatenate([each.document.states for each in documents])
+    all_states: list[Any] = [each.document.states for each in documents]
+    firsts = np.cumsum([0, *map(len, all_states)])
+    states: np.ndarray = np.concatenate(all_states)
     spans = np.concatenate([d.spans + first for d, first in zip(documents, firsts)])
     order = np.concatenate([document.mentions for document in documents])
     device = next(encoder.parameters()).device
-    given = [torch.as_tensor(array, device=device) for array in (states, spans, np.diff(firsts))]
+    given, *others = (
+        torch.as_tensor(array, device=device) for array in (states, spans, np.diff(firsts))
+    )
     set_training(encoder, is_train)
     with torch.inference_mode(not is_train), nullcontext() if is_train else one_thread():
-        vectors = encoder(given[0].requires_grad_(is_train), *given[1:])
+        vectors = encoder(given.requires_grad_(is_train), *others)
     outputs = np.empty(vectors.shape, dtype=np.float32)
     outputs[order] = vectors.detach().cpu().numpy()
 
     def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
         vectors.backward(torch.as_tensor(d_outputs[order], device=device))
-        d_states = np.split(given[0].grad.cpu().numpy(), firsts[1:-1])
+        assert given.grad is not None  # it is a leaf
+        d_states = np.split(given.grad.cpu().numpy(), firsts[1:-1])
         for each, d_own in zip(documents, d_states):
             each.document.gradient += d_own
         return []

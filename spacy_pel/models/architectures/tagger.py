@@ -1,4 +1,4 @@
-"""The recogniser as a thinc model: one tower that gives words scores of tags, and states."""
+"""The recogniser as a thinc model: one tower that scores the tags of words."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -9,7 +9,7 @@ from thinc.api import Model
 from ...text.token_inputs import EncoderInputs
 from ...text.word_inputs import N_SHAPES
 from ..encoders import Tagger
-from .towers import EncoderSource, check_length, encoder_of, load_encoder, make_tower
+from .towers import AnyModel, EncoderSource, check_length, encoder_of, load_encoder, make_tower
 
 
 def WordTagger(
@@ -19,21 +19,21 @@ def WordTagger(
     labels: Sequence[str] = (),
     n_hints: int = 0,
 ) -> Model[EncoderInputs, np.ndarray]:
-    """Recogniser: the words of documents -> their scores and states, float32 [w, 1 + 2 * labels + d].
+    """Recogniser: words of documents -> scores and states, float32 [w, 1 + 2 * labels + d].
 
-    The scores are of the tags "outside", then "begins" and "inside" of each label. ``initialize(X=texts, Y=labels)``
-    fetches the weights.
+    The scores are those of the tags "outside", then "begins" and "inside" of each label.
+    ``initialize(X=texts, Y=labels)`` loads the weights.
 
     Args:
-        encoder: Where the weights come from at initialisation. Three layers of a small BERT suffice:
+        encoder: Source of the initial weights. Three layers of a small BERT suffice:
             ``PretrainedEncoder`` has the setting ``layers``.
-        length: The most tokens of a window of a document, 16 or more.
-        mixed_precision: As of ``BiEncoder``.
-        labels: The labels of a trained model. ``initialize`` gives those of a new one.
-        n_hints: The number of other groups of names that are told apart. The component gives it.
+        length: The maximum number of tokens of a window, 16 or more.
+        mixed_precision: See ``BiEncoder``.
+        labels: The labels of a trained model. ``initialize`` sets those of a new one.
+        n_hints: The number of other groups of names to distinguish. The component sets it.
 
     Raises:
-        PelError: If the length is too short.
+        PelError: The length is too short.
     """
     check_length("length", length, 16)
     n_tags, n_features = _sizes(labels, n_hints)
@@ -52,15 +52,15 @@ def WordTagger(
 
 
 def _sizes(labels: Sequence[str], n_hints: int) -> tuple[int, int]:
-    """The number of tags, and that of the features of a word.
+    """Return the number of tags and the number of features of a word.
 
-    The features are: a name of the knowledge base begins there or goes on there, whose entity
-    belongs to a label, a hint or neither; and the shapes of words.
+    The features are: a name of the knowledge base begins or continues at this word, for names of each
+    label, of each hint, and others; and the shapes of words.
     """
     return 1 + 2 * len(labels), 2 * (len(labels) + n_hints + 1) + N_SHAPES
 
 
-def _init(encoder: EncoderSource, model: Model, X: Iterable[str], Y: Sequence[str]) -> Model:
+def _init(encoder: EncoderSource, model: AnyModel, X: Iterable[str], Y: Sequence[str]) -> AnyModel:
     tagger = encoder_of(model)
     tagger.n_tags, tagger.n_features = _sizes(Y, model.attrs["n_hints"])
     model.attrs["labels"] = list(Y)

@@ -1,8 +1,7 @@
-"""thinc wrappers of the torch modules in ``models/``, and what all architectures need of them.
+"""thinc wrappers of the torch modules in ``models/``.
 
-Whatever device a module runs on, its tower gives a numpy array: numpy and FAISS do the rest. What
-thinc's models hold is made by functions of a module, so that they can be pickled where worker
-processes are not forked.
+A tower always returns a numpy array, on any device. What thinc's models hold is made by functions at module
+level, so that they can be pickled where worker processes are spawned.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -21,82 +20,98 @@ from torch import nn
 
 from ...errors import PelError
 from ...text.token_inputs import PAD, EncoderInputs
-from ..bert import LEAST_ROWS, one_thread, with_layers
-from ..encoders import BertEncoder
-from ..packed_weights import Packed, pack, unpack
+from ..bert import MIN_ROWS, one_thread, with_layers
+from ..packed_weights import Packable, Packed, pack, unpack
 
-# The most tokens of a pass, padding included: enough to keep a GPU busy. On a CPU, more than 1,024 are
-# no faster and hold more padding: a step of the demo's training then takes 15 % longer. In inference
-# on a CPU each core has passes of its own, and the inputs say how many tokens those have.
+# The maximum number of tokens per pass, padding included: enough to keep a GPU busy. On a CPU, more than
+# 1,024 are no faster and hold more padding. In inference on a CPU each core has its own passes, and the
+# inputs set their size.
 BATCH_TOKENS = 4096
 CPU_TOKENS = 1024
 
+AnyModel = Model[Any, Any]
 # See ``make_tower``.
 Tower = Model[Any, np.ndarray]
+Backprop = Callable[[np.ndarray], list[np.ndarray]]
 
 
 class Encoders(NamedTuple):
-    """What the towers of a model start from: two BERTs, which may be one object, and their tokenizer."""
+    """The initial weights of a model: the BERTs of both towers, which may be one, and their tokenizer."""
 
     mention: nn.Module
     entity: nn.Module
     tokenizer: Tokenizer
 
 
-# From texts, from which a vocabulary may be learned.
+# Makes the encoders from texts, from which it may learn a vocabulary.
 EncoderSource = Callable[[Iterable[str]], Encoders]
 
 
-def no_source(texts: Iterable[str]):
-    """The source of a model that was loaded. It has its weights and refuses to give others."""
+def no_source(texts: Iterable[str]) -> NoReturn:
+    """Refuse to initialize a model that was loaded with its weights."""
     raise PelError(
         "the encoder is already trained and is not initialised again",
-        "to train it further, give "
-        'its pipeline as its "source" in the config, or for a new retriever as the path of its '
-        "encoder, @misc = spacy-pel.TrainedEncoder.v1",
+        'to continue its training, give its pipeline as "source" in the config; for a new retriever '
+        "give it as the path of its encoder, @misc = spacy-pel.TrainedEncoder.v1",
     )
 
 
 def make_tower(
-    encoder: nn.Module, name: str = "tower", forward: Callable | None = None, **of_model: Any
+    encoder: nn.Module,
+    name: str = "tower",
+    forward: Callable[..., Any] | None = None,
+    **of_model: Any,
 ) -> Tower:
-    """A tower around a torch module.
+    """Wrap a torch module as a thinc model.
 
-    It reads ``EncoderInputs`` and gives float32 [n, ``encoder.n_outputs``], in the order of the
-    outputs. The callback of its training takes the gradient of these. It gives the gradient with
-    respect to the perturbation of each input, or [] without perturbations. One with a ``forward`` of its
-    own may read something else. ``of_model`` are arguments of thinc's ``Model``: a tower may be a whole
-    model.
+    A tower reads ``EncoderInputs`` and returns float32 [n, ``encoder.n_outputs``] in the order of the
+    outputs. Its backprop callback takes the gradient of these. It returns the gradient with respect to
+    the perturbation of each input, or [] without perturbations.
+
+    Args:
+        encoder: A module of ``models.encoders``.
+        name: The name of the model.
+        forward: Replaces the forward function, for other inputs.
+        **of_model: Further arguments of thinc's ``Model``.
     """
     shim = PyTorchShim(encoder, serialize_model=_to_bytes, deserialize_model=_from_bytes)
     return Model(name, forward or _tower_forward, shims=[shim], **of_model)
 
 
-def _to_bytes(encoder: nn.Module) -> bytes:
+def _to_bytes(encoder: Packable) -> bytes:
     return pack([encoder], {})
 
 
-def _from_bytes(encoder: nn.Module, packed: bytes, device: torch.device) -> nn.Module:
+def _from_bytes(encoder: Packable, packed: bytes, device: torch.device) -> Packable:
     unpack(packed).fill([encoder], device)
     return encoder
 
 
-def encoder_of(tower: Tower) -> BertEncoder:
-    """The torch module inside a tower."""
+def encoder_of(tower: Tower) -> Any:
+    """Return the torch module inside a tower, a module of ``models.encoders``."""
     return tower.shims[0]._model
 
 
-def towers_of(model: Model) -> list[Tower]:
-    """The towers of a model: those of a retriever, or the model itself."""
+def towers_of(model: AnyModel) -> list[Tower]:
+    """Return the towers of a retriever, or the model itself if it is a tower."""
     return [model] if model.shims else model.layers
 
 
 def load_encoder(
-    source: EncoderSource, mention_layers: int | None, model: Model, X: Iterable[str], Y=None
-) -> Model:
-    """The ``init`` of a model: each of its towers gets weights of its own from one source.
+    source: EncoderSource,
+    mention_layers: int | None,
+    model: AnyModel,
+    X: Iterable[str],
+    Y: object = None,
+) -> AnyModel:
+    """Initialize a model: each tower gets its own copy of the weights of one source.
 
-    ``mention_layers`` is the number of layers that the first tower takes; None for all.
+    Args:
+        source: Makes the encoders.
+        mention_layers: The number of layers of the first tower; None: all.
+        model: The model, which is changed.
+        X: Texts from which a vocabulary may be learned.
+        Y: Unused; thinc's signature.
     """
     encoders = source(X)
     for tower, transformer in zip(towers_of(model), (encoders.mention, encoders.entity)):
@@ -108,16 +123,21 @@ def load_encoder(
     return model
 
 
-def pack_model(model: Model, settings: dict[str, Any] | None = None) -> bytes:
-    """The weights of a model, and the settings (its attributes) of ``make``."""
+def pack_model(model: AnyModel, settings: dict[str, Any] | None = None) -> bytes:
+    """Return the weights and the settings of a model as bytes; by default its attributes."""
     settings = dict(model.attrs) if settings is None else settings
     return pack([encoder_of(tower) for tower in towers_of(model)], settings)
 
 
-def unpack_model(packed: Packed, make: Callable[..., Model]) -> Model:
-    """The model that ``pack_model`` packed; PelError if it is none.
+def unpack_model(packed: Packed, make: Callable[..., AnyModel]) -> AnyModel:
+    """Restore a model from ``pack_model``.
 
-    ``make`` gives a model without weights, from a source of its encoder and the settings.
+    Args:
+        packed: A file or its bytes.
+        make: Makes a model without weights from an ``EncoderSource`` and the settings.
+
+    Raises:
+        PelError: The file is damaged or of another kind.
     """
     contents = unpack(packed)
     model = make(no_source, **contents.settings)
@@ -125,12 +145,12 @@ def unpack_model(packed: Packed, make: Callable[..., Model]) -> Model:
     return model
 
 
-def is_initialized(model: Model) -> bool:
-    """Whether the towers of the model have weights."""
-    return encoder_of(towers_of(model)[-1]).transformer is not None
+def is_initialized(model: AnyModel) -> bool:
+    """Tell whether the towers of a model have weights."""
+    return bool(encoder_of(towers_of(model)[-1]).is_loaded)
 
 
-def set_dropout(model: Model, rate: float) -> None:
+def set_dropout(model: AnyModel, rate: float) -> None:
     """Set the dropout of torch, which thinc's ``set_dropout_rate`` does not reach."""
     for tower in towers_of(model):
         for module in encoder_of(tower).modules():
@@ -138,32 +158,32 @@ def set_dropout(model: Model, rate: float) -> None:
                 module.p = rate
 
 
-def set_gradient_caching(model: Model, cached: bool) -> None:
-    """Set whether training keeps nothing but the inputs, and computes the rest twice (``BertEncoder``)."""
+def set_gradient_caching(model: AnyModel, cached: bool) -> None:
+    """Set ``gradient_caching`` of all encoders (``BertEncoder``)."""
     for tower in towers_of(model):
         encoder_of(tower).gradient_caching = cached
 
 
 def check_choice(setting: str, value: str, *choices: str) -> None:
-    """Raise PelError if a setting has none of its choices."""
+    """Raise PelError if the value of a setting is none of its choices."""
     if value not in choices:
         *first, last = (f'"{choice}"' for choice in choices)
         listed = " or ".join([", ".join(first), last] if first else [last])
         raise PelError(f'unknown {setting} "{value}"', f"choose {listed}")
 
 
-def check_length(setting: str, tokens: int, least: int) -> None:
-    """Raise PelError if a setting allows fewer tokens than make sense."""
-    if tokens < least:
-        raise PelError(f"{setting} is {tokens} tokens", f"set it to {least} or more")
+def check_length(setting: str, tokens: int, minimum: int) -> None:
+    """Raise PelError if the value of a setting is below its minimum."""
+    if tokens < minimum:
+        raise PelError(f"{setting} is {tokens} tokens", f"set it to {minimum} or more")
 
 
 def _tower_forward(
     model: Tower, inputs: EncoderInputs, is_train: bool
-) -> tuple[np.ndarray, Callable[[np.ndarray], list[np.ndarray]]]:
+) -> tuple[np.ndarray, Backprop]:
     """Encode in batches of inputs of similar length; see ``make_tower``.
 
-    In inference on a CPU each core has batches of its own: kernels that share a batch wait for each
+    In inference on a CPU each core has its own batches: threads that share a batch would wait for each
     other after every layer.
     """
     encoder, windows = encoder_of(model), inputs.windows
@@ -173,12 +193,12 @@ def _tower_forward(
     device = next(encoder.parameters()).device
     on_cpu = device.type == "cpu"
     n_threads = torch.get_num_threads() if on_cpu and not is_train else 1
-    most = (CPU_TOKENS if is_train else inputs.core_tokens) if on_cpu else BATCH_TOKENS
-    groups = groups_by_length(lengths, most)
+    max_tokens = (CPU_TOKENS if is_train else inputs.core_tokens) if on_cpu else BATCH_TOKENS
+    groups = groups_by_length(lengths, max_tokens)
     passes = []
 
     def encode(group: np.ndarray) -> None:
-        padded = inputs.padded(group, encoder.tokenizer.token_to_id(PAD), LEAST_ROWS)
+        padded = inputs.padded(group, encoder.tokenizer.token_to_id(PAD), MIN_ROWS)
         arrays = {"perturbation": np.zeros((1, 1, 1), dtype=np.float32), **padded}
         arguments = {name: torch.as_tensor(x, device=device) for name, x in arrays.items()}
         arguments["perturbation"].requires_grad_(is_train and "perturbation" in padded)
@@ -194,7 +214,7 @@ def _tower_forward(
         if n_threads == 1 or len(groups) < 2:
             for group in groups:
                 encode(group)
-        else:  # the threads end with the call: after a fork, a process would wait for them forever
+        else:  # threads end with the call; after a fork, a process would wait for them forever
             begin = partial(torch.set_num_threads, 1)
             with ThreadPoolExecutor(min(n_threads, len(groups)), initializer=begin) as pool:
                 list(pool.map(encode, groups))
@@ -203,7 +223,7 @@ def _tower_forward(
         d_perturbations: dict[int, np.ndarray] = {}
         for group, places, found, added in passes:
             found.backward(torch.as_tensor(d_outputs[places], device=device))
-            if added.requires_grad:
+            if added.grad is not None:
                 d_perturbations.update(zip(group.tolist(), added.grad.float().cpu().numpy()))
         return [d_perturbations[i][: lengths[i]] for i in sorted(d_perturbations)]
 
@@ -211,15 +231,17 @@ def _tower_forward(
 
 
 def set_training(encoder: nn.Module, is_train: bool) -> None:
-    """Set the mode of an encoder, if it has another: to set it takes a tenth of the time of a sentence."""
+    """Set the mode of an encoder only if it differs: this takes a tenth of the time of a sentence."""
     if any(module.training != is_train for module in encoder.modules()):
         encoder.train(is_train)
 
 
 def groups_by_length(lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
-    """Group inputs by their lengths, int64 [n], so that little is padding; shorter ones come first.
+    """Group inputs of similar length, shortest first.
 
-    A group has ``max_tokens`` at most, padding included, or one input.
+    Args:
+        lengths: int64 [n].
+        max_tokens: The maximum number of tokens per group, padding included. A longer input is a group.
     """
     order = np.argsort(lengths, kind="stable")
     groups, first = [], 0

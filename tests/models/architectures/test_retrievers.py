@@ -103,8 +103,8 @@ NOUNS = 'choose "mean", "focus", "both" or "cls"'
         ("DocumentEncoder", {"pooling": "focus"}, 'unknown pooling "focus"; choose "mean"$'),
         ("DocumentEncoder", {"entity_pooling": "end"}, f'unknown entity_pooling "end"; {NOUNS}'),
         ("DocumentEncoder", {"entity_length": 3}, "entity_length is 3 tokens; set it to 4 or"),
-        ("BiEncoder", {"shared": True, "mention_layers": 2}, 'they are one; set "shared" to false'),
-        ("CrossEncoder", {"retriever_weight": 32, "sure": 1.5}, "it is a probability: give more"),
+        ("BiEncoder", {"shared": True, "mention_layers": 2}, 'shared tower; set "shared" to false'),
+        ("CrossEncoder", {"retriever_weight": 32, "sure": 1.5}, "give a probability above 0"),
         ("CrossEncoder", {"sure": 0.8}, "scores do not count; give retriever_weight as well"),
     ],
 )

@@ -105,12 +105,12 @@ def test_a_layer_is_saved_and_reads_states_of_its_own_width() -> None:
     linker, given = shared(layer=ScratchEncoder(1, WIDTH, 3, 200, 48)), mentions()
     loaded = Retriever(unpack_retriever(pack_retriever(linker.model), tok2vec()))
     np.testing.assert_array_equal(loaded.mention_vectors(given), linker.mention_vectors(given))
-    with pytest.raises(PelError, match="take a layer of the BERT that the states come from"):
+    with pytest.raises(PelError, match="use a layer of the BERT that computes the states"):
         shared(layer=ScratchEncoder(1, 16, 4, 200, 48))
 
 
 @pytest.mark.parametrize("listener", [None, tok2vec(None)])
 def test_nobody_to_listen_to(listener) -> None:
     model = SharedEncoder(listener, SOURCE)
-    with pytest.raises(PelError, match='put a "transformer" or "tok2vec" into the pipeline'):
+    with pytest.raises(PelError, match='add a "transformer" or "tok2vec" to the pipeline'):
         model.initialize(X=TEXTS)
