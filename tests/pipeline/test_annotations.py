@@ -149,7 +149,7 @@ def test_a_program_that_reads_a_docbin_has_the_attributes(tmp_path: Path) -> Non
     DocBin(store_user_data=True, docs=[doc]).to_disk(tmp_path / "a.spacy")
     run_python(
         "import spacy\nfrom spacy.tokens import DocBin\n"
-        "docs = DocBin().from_disk('a.spacy').get_docs(spacy.blank('en').vocab)\n"
+        "docs = DocBin(store_user_data=True).from_disk('a.spacy').get_docs(spacy.blank('en').vocab)\n"
         "(mention,) = next(docs).ents\n"
         "assert mention._.kb_types == ['Disease'] and mention._.kb_id is None",
         cwd=tmp_path,
