@@ -145,12 +145,11 @@ def test_an_attribute_of_others_is_left_alone() -> None:
 def test_a_program_that_reads_a_docbin_has_the_attributes(tmp_path: Path) -> None:
     doc = spacy.blank("en")("MS")
     doc.ents = [Span(doc, 0, 1, "D", kb_id="C01")]
-    doc.ents[0]._.kb_types = ["Disease"]
     DocBin(store_user_data=True, docs=[doc]).to_disk(tmp_path / "a.spacy")
     run_python(
         "import spacy\nfrom spacy.tokens import DocBin\n"
         "docs = DocBin(store_user_data=True).from_disk('a.spacy').get_docs(spacy.blank('en').vocab)\n"
         "(mention,) = next(docs).ents\n"
-        "assert mention._.kb_types == ['Disease'] and mention._.kb_id is None",
+        "assert mention._.kb_candidates == [] and mention.kb_id_ == 'C01'",
         cwd=tmp_path,
     )
