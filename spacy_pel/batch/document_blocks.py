@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 BYTES_PER_GROUP = 4 * 2**20
 
 
+SHOWN = 3  # of the mentions that are left out
+
+
 class OnError(str, Enum):
     """What happens at a bad document: ``stop`` ends the run, ``skip`` reports it and goes on."""
 
@@ -56,9 +59,13 @@ class LinkedCounts(NamedTuple):
     documents: int = 0
     mentions: int = 0  # of these documents
     skipped: tuple[str, ...] = ()  # a message for each document that could not be linked
+    # The number of given mentions that cannot be read, and a message for the first of them.
+    n_left_out: int = 0
+    left_out: tuple[str, ...] = ()
 
     def __add__(self, other: LinkedCounts) -> LinkedCounts:  # type: ignore[override]
-        return LinkedCounts(*(mine + others for mine, others in zip(self, other)))
+        both = LinkedCounts(*(mine + others for mine, others in zip(self, other)))
+        return both._replace(left_out=both.left_out[:SHOWN])
 
 
 class DocumentBlock(NamedTuple):
@@ -181,10 +188,10 @@ class BlockJob(NamedTuple):
             for block in found:
                 stored: Any = blocks.finished(block.name, block.digest)
                 if stored is not None and not (stored[2] and self.on_error is OnError.stop):
-                    documents, mentions, skipped = stored
-                    counts[block.name] = LinkedCounts(documents, mentions, tuple(skipped))
-                    before += documents + len(skipped)
-                    done(documents, block.n_bytes)
+                    kept = (tuple(each) if isinstance(each, list) else each for each in stored)
+                    own = counts[block.name] = LinkedCounts(*kept)
+                    before += own.documents + len(own.skipped)
+                    done(own.documents, block.n_bytes)
                     continue
                 if not sizes and before:
                     logger.info("Going on after %s documents that were done before", f"{before:,}")
@@ -203,6 +210,10 @@ class BlockJob(NamedTuple):
                 for message in own.skipped:
                     logger.warning("Skipped %s", message)
                 when_made(name)
+        whole = sum(counts.values(), LinkedCounts())
+        if whole.n_left_out:
+            said = "Left out %s mentions that are not in the text as the input says: %s"
+            logger.warning(said, f"{whole.n_left_out:,}", " | ".join(whole.left_out))
         return counts
 
     def to_file(

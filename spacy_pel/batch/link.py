@@ -29,6 +29,7 @@ from ..spans import mention_spans
 from .blocks import Blocks, block_folder, differing
 from .document_blocks import (
     BYTES_PER_GROUP,
+    SHOWN,
     BlockJob,
     DocumentBlock,
     Done,
@@ -225,9 +226,10 @@ def _write(
     """Link the documents of a block, and write them to a file."""
     counts: list[int] = []
     skipped: list[str] = []
+    left_out: list[str] = []
 
     def counted() -> Iterator[tuple[int, Doc]]:
-        for number, doc in _linked(linking, block, skipped):
+        for number, doc in _linked(linking, block, skipped, left_out):
             yield number, doc
             counts.append(len(mention_spans(doc, key)))
             # Whole bytes, whose sum is that of the block.
@@ -237,11 +239,12 @@ def _write(
     with linking.nlp.memory_zone():
         write_part(counted(), key, path)
     give_back_memory()
-    return LinkedCounts(len(counts), sum(counts), tuple(skipped))
+    first = tuple(left_out[:SHOWN])
+    return LinkedCounts(len(counts), sum(counts), tuple(skipped), len(left_out), first)
 
 
 def _linked(
-    linking: Linking, block: DocumentBlock, skipped: list[str]
+    linking: Linking, block: DocumentBlock, skipped: list[str], left_out: list[str]
 ) -> Iterator[tuple[int, Doc]]:
     """The linked documents of a block, with their numbers; PelError for one that ends the run.
 
@@ -250,16 +253,16 @@ def _linked(
     key, n_linked = linking.linker.spans_key, 0
     failure: Exception | None = None
 
-    def doc_of(record: RawDocument) -> Doc:
-        doc = record.doc(linking.nlp, key)
+    def doc_of(record: RawDocument, left_out: list[str]) -> Doc:
+        doc = record.doc(linking.nlp, key, left_out)
         if linking.keep_ids:
-            keep_ids(doc, record.document(key), key)
+            keep_ids(doc, record.document(key, []), key)
         return doc
 
     def read() -> Iterator[tuple[int, RawDocument, Doc]]:
         for number, record in enumerate(block.records, block.first):
             try:
-                yield number, record, doc_of(record)
+                yield number, record, doc_of(record, left_out)
             except PelError as error:
                 skipped.append(refusal(number, error, linking.on_error))
 
@@ -276,7 +279,7 @@ def _linked(
             failure = error
             if len(batch) > 1:
                 for number, record in zip(numbers, records):
-                    yield from link([(number, record, doc_of(record))])
+                    yield from link([(number, record, doc_of(record, []))])
                 return
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             problem = f"{records[0].where}: a component fails at it: {reason}"

@@ -77,7 +77,7 @@ class MentionSearch(NamedTuple):
         skipped = []
         for number, record in enumerate(records, first):
             try:
-                sources[number] = record, record.document()
+                sources[number] = record, record.document(left_out=[])  # its mentions do not count
             except PelError as error:
                 skipped.append(refusal(number, error, self.on_error))
         texts = {number: document.text for number, (_, document) in sources.items()}

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 DEFAULT_LABEL = "MENTION"  # spaCy takes no entity without a label
 # Characters without a blank that are read at once. Longer runs are links, codes and garbage.
 LONGEST_RUN = 500
+# The same for signs alone, and the signs that spaCy takes off a word one by one: each is a token.
+LONGEST_SIGNS = 40
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_SIGNS + 1},}}")
+_SIGNS = re.compile(rf"[^\w\s]{{{LONGEST_SIGNS + 1},}}")
+_TAKEN_OFF = frozenset("()[]{}<>\"'=*+,;:!?%$#&£€¥§°«»„“”‘’…")
 # Between two tokens: behind a single blank, or before another white space.
 _BETWEEN_TOKENS = re.compile(r"(?<=\S )(?=\S)|(?<=\S)(?=[^\S ])")
 
@@ -30,6 +35,10 @@ def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
     """
     try:
         doc = tokens_of(nlp, document.text)
+    except UnicodeEncodeError as error:
+        place = document.text.index(error.object[error.start])
+        problem = f"the character {place} of the text is half of one (a lone surrogate)"
+        raise PelError(problem, "write the whole character, or a blank") from error
     except ValueError as error:
         problem = str(error).partition(". ")[0]  # spaCy goes on about memory
         raise PelError(problem, "split the document, or raise nlp.max_length") from error
@@ -119,7 +128,8 @@ def tokens_of(nlp: Language, text: str) -> Doc:
     """The text as tokens: ``nlp.make_doc``, but a token also ends after LONGEST_RUN characters.
 
     spaCy's tokenizer reads what stands between two blanks again for each bracket at its ends: 32,000
-    of them took 65 seconds. A text may be longer than ``nlp.max_length``, which limits what spaCy's
+    of them took 65 seconds. So a run of signs is cut after LONGEST_SIGNS, before a sign that is a token
+    by itself. A text may be longer than ``nlp.max_length``, which limits what spaCy's
     models read at once. Other tokenizers than spaCy's own know languages without blanks, and get the
     whole text: a ValueError if it is longer than that.
     """
@@ -127,23 +137,36 @@ def tokens_of(nlp: Language, text: str) -> Doc:
     from spacy.tokenizer import Tokenizer
     from spacy.tokens import Doc
 
-    cuts = [
-        cut
-        for run in re.finditer(rf"(?<!\S)\S{{{LONGEST_RUN + 1},}}", text)
-        for cut in range(run.start() + LONGEST_RUN, run.end(), LONGEST_RUN)
-    ]
+    cuts = _cuts_in_words(text)
     if len(text) > nlp.max_length:
         length = nlp.max_length // 2
         cut = _BETWEEN_TOKENS.search(text, length)
         while cut:
             cuts.append(cut.start())
             cut = _BETWEEN_TOKENS.search(text, cut.start() + length)
-        cuts = sorted(set(cuts))
+    cuts = sorted(set(cuts))
     if not cuts or not isinstance(nlp.tokenizer, Tokenizer):
         return nlp.make_doc(text)
     pieces = [nlp.make_doc(text[start:end]) for start, end in pairwise((0, *cuts, len(text)))]
     # Of the attributes, a tokenizer sets the norms alone. The others are left to the pipeline.
     return Doc.from_docs(pieces, ensure_whitespace=False, attrs=[NORM], exclude=["tensor"])
+
+
+def _cuts_in_words(text: str) -> list[int]:
+    """Where words that are too long are cut, and the signs at the ends of a word."""
+    cuts: list[int] = []
+    for word in _LONG_WORD.finditer(text):
+        is_longest = len(word[0]) > LONGEST_RUN
+        if is_longest:
+            cuts += range(word.start() + LONGEST_RUN, word.end(), LONGEST_RUN)
+        for signs in _SIGNS.finditer(text, *word.span()):
+            if is_longest or signs.start() == word.start() or signs.end() == word.end():
+                last = signs.start()
+                for at in range(last + LONGEST_SIGNS, signs.end()):
+                    if at - last >= LONGEST_SIGNS and text[at] in _TAKEN_OFF:
+                        cuts.append(at)
+                        last = at
+    return cuts
 
 
 def linked_document(doc: Doc, spans_key: str | None) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """One record of a document and its mentions, whatever format they come from."""
 
 import re
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
 
 from ..errors import PelError
 from ..spans import NIL
 
+T = TypeVar("T")
 OFFSETS = "correct the offsets, which count characters (not bytes), the end exclusive"
 _SHOWN = 60  # characters of the user's text quoted in an error
 _PREFIX = re.compile(r"(?:UMLS|MESH|OMIM):", re.IGNORECASE)
@@ -39,6 +41,20 @@ class Document(NamedTuple):
     mentions: tuple[Mention, ...] | None = None  # None: they are still to be found
     passages: tuple[Passage, ...] = ()  # if the format has them
     infons: dict[str, str] = {}  # what is known about the whole document
+    faults: tuple[PelError, ...] = ()  # of mentions that are not where their offsets say: left out
+
+
+def checked_mentions(
+    make: Callable[[T], Mention], given: Iterable[T]
+) -> tuple[tuple[Mention, ...], tuple[PelError, ...]]:
+    """The mentions that are made of what is given, and the errors of those that cannot be made."""
+    mentions, faults = [], []
+    for each in given:
+        try:
+            mentions.append(make(each))
+        except PelError as error:
+            faults.append(error.with_traceback(None))  # which would hold all that it was made from
+    return tuple(mentions), tuple(faults)
 
 
 def mention_at(

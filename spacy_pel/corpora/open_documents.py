@@ -56,40 +56,51 @@ class RawDocument(NamedTuple):
             data = json.dumps(data, default=str).encode()
         return f"{self.format.name} {len(data)} ".encode() + data
 
-    def document(self, spans_key: str | None = None) -> Document:
+    def document(self, spans_key: str | None = None, left_out: list[str] | None = None) -> Document:
         """The document; PelError, in one line, if it cannot be read.
 
-        The key says which mentions of a Doc are taken, see ``document_of_doc``.
+        Args:
+            spans_key: Which mentions of a Doc are taken, see ``document_of_doc``.
+            left_out: Gets a message for each mention that is not where its offsets say. None: such a
+                mention is an error.
         """
         with self._placed_errors():
-            return self._read(spans_key)
+            return self._read(spans_key, left_out)
 
-    def doc(self, nlp: Language, spans_key: str | None) -> Doc:
+    def doc(self, nlp: Language, spans_key: str | None, left_out: list[str] | None = None) -> Doc:
         """The Doc of the document, to be linked; see ``make_doc`` and ``document``."""
         with self._placed_errors():
             made = self.format.input.doc
             if made and not isinstance(self.data, PelError):
                 return made(nlp, self.data)
-            return make_doc(nlp, self._read(spans_key), spans_key)
+            return make_doc(nlp, self._read(spans_key, left_out), spans_key)
 
-    def _read(self, spans_key: str | None) -> Document:
+    def _read(self, spans_key: str | None, left_out: list[str] | None) -> Document:
         if isinstance(self.data, PelError):
             raise self.data
         _, read, _, made = self.format.input
         document = document_of_doc(made(None, self.data), spans_key) if made else read(self.data)
-        if len(document.mentions or ()) > MOST_MENTIONS:
+        if len(document.mentions or ()) + len(document.faults) > MOST_MENTIONS:
             raise PelError(f"more than {MOST_MENTIONS:,} mentions in a document", "split it")
-        return document
+        if document.faults and left_out is None:
+            raise document.faults[0]
+        for fault in document.faults:
+            left_out.append(str(self._placed(fault)))
+        return document._replace(faults=())
+
+    def _placed(self, error: PelError) -> PelError:
+        """The error with its file and place before it."""
+        if isinstance(error, LineError):
+            return error.at(self._replace(place=self.place + error.line).where)
+        return error.at(self.where)
 
     @contextmanager
     def _placed_errors(self) -> Iterator[None]:
         """Errors get file and place before them."""
         try:
             yield
-        except LineError as error:
-            raise error.at(self._replace(place=self.place + error.line).where) from error
         except PelError as error:
-            raise error.at(self.where) from error
+            raise self._placed(error) from error
         except ValueError as error:
             raise PelError(f"{self.where}: {error}", "correct the document") from error
 

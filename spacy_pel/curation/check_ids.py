@@ -122,7 +122,7 @@ def check_table(source: Source, table: Path, out: IO[str], suffix: str = ".tsv")
     Its rows are written with all their columns and those of ``Verdict``, as .tsv, .csv or .jsonl.
     PelError if the table is missing or damaged, or lacks one of the two columns.
     """
-    rows = text_rows(table, "," if ".csv" in table.suffixes else "\t")
+    rows = text_rows(table)
     _, head = next(rows, ("", {}))
     if not {"name", "id"} <= set(head):
         problem = f"{table}: line 1 names no columns 'name' and 'id', but: {', '.join(head)}"

@@ -141,7 +141,7 @@ def learn_acronyms(
             for name in texts:
                 source = f"acronyms of {Path(name).name}"
                 for raw in open_documents(name):
-                    text = raw.document().text
+                    text = raw.document(left_out=[]).text
                     meant = meant_acronyms(text, kb)
                     counts.update((source, short, number) for short, (_, number) in meant.items())
                     n_texts += 1

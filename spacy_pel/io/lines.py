@@ -12,6 +12,8 @@ from ..errors import PelError
 
 # No record of an ontology is longer. Without a limit, one line or record could fill the memory.
 LONGEST_LINE = 64 * 2**20
+# A value of JSON is a byte in a file and up to 100 in memory.
+MOST_VALUES = 5_000_000
 _BLOCK = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -81,9 +83,20 @@ def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[in
 
 
 def json_object(line: str) -> dict[str, Any]:
-    """The JSON object of a line; ValueError, which says why, if it holds none."""
+    """The JSON object of a line; ValueError, which says why, if it holds none.
+
+    It has at most MOST_VALUES values, and no halves of characters (lone surrogates).
+    """
+    # A value begins a list or an object, or follows a comma or a colon; strings may have these too.
+    if sum(map(line.count, "[{,:")) > MOST_VALUES:
+        raise ValueError(f"JSON of more than {MOST_VALUES:,} values")
     try:
         record = json.loads(line)
+        if r"\ud" in line or r"\uD" in line:
+            json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])
+        raise ValueError(f"{half} is half of a character (a lone surrogate)") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"bad JSON ({error.msg} at column {error.colno})") from error
     except RecursionError as error:

@@ -9,7 +9,9 @@ from xml.parsers import expat
 from ..errors import PelError
 from .lines import LONGEST_LINE, opened_bytes
 
-_BLOCK = 1 << 16
+_LEAST_BLOCK = 1 << 16
+MOST_ELEMENTS = 500_000  # of a record: an element of four bytes takes up to 400 in memory
+_DEEPEST = 100  # levels of nesting
 
 
 def xml_elements(
@@ -24,9 +26,11 @@ def xml_elements(
     parser = ElementTree.XMLPullParser(("start", "end"))
     guard = _guard(longest_entity)
     path: list[ElementTree.Element] = []
-    size = 0
+    size = n_elements = 0
+    # Expat reads a tag or a comment again for each block that it reaches into.
+    block_size = max(_LEAST_BLOCK, longest >> 6)
     try:
-        for block in iter(lambda: file.read(_BLOCK), b""):
+        for block in iter(lambda: file.read(block_size), b""):
             if not path:
                 guard.Parse(block)  # before the parser sees it
             parser.feed(block)
@@ -34,10 +38,14 @@ def xml_elements(
             for event, element in parser.read_events():
                 if event == "start":
                     path.append(element)
+                    n_elements += 1
+                    if n_elements > MOST_ELEMENTS or len(path) > _DEEPEST:
+                        most = f"{MOST_ELEMENTS:,} elements or {_DEEPEST} levels"
+                        raise PelError(f"a record of more than {most}", "split the record")
                     continue
                 path.pop()
                 if len(path) == 1:
-                    size = 0
+                    size = n_elements = 0
                     yield element
                     path[0].clear()
             if size > longest:

@@ -3,7 +3,10 @@
 from spacy.language import Language
 from thinc.api import Config
 
+from .annotations import install_extensions
 from .proxy_linker import ProxyLinker
+
+install_extensions()  # spaCy imports this with the first pipeline, also a blank one
 
 DEFAULT_CONFIG = """
 [proxy_linker]

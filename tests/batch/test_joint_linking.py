@@ -7,6 +7,7 @@ import pytest
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
+from spacy_pel.batch.document_blocks import LinkedCounts
 from spacy_pel.batch.link import link_files
 from spacy_pel.batch.link_docs import Linking, link_documents
 from spacy_pel.coreference.joint import Neighbourhood
@@ -97,7 +98,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
     linking = Linking(joint_nlp, batch_size=1, jointly=True)
     whole, broken = tmp_path / f"whole.{suffix}", tmp_path / f"broken.{suffix}"
     two = Linking(joint_nlp, batch_size=1, n_process=2, jointly=True)
-    assert link_files(two, texts, whole) == (8, 16, ())
+    assert link_files(two, texts, whole) == LinkedCounts(8, 16)
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt

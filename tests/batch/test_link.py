@@ -11,6 +11,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from spacy_pel.batch import link as module
+from spacy_pel.batch.document_blocks import LinkedCounts
 from spacy_pel.batch.link import link_files, linking_settings
 from spacy_pel.batch.link_docs import Linking, link_documents
 from spacy_pel.errors import PelError
@@ -28,7 +29,7 @@ def test_a_file_and_a_stream_hold_what_docs_give(
 ) -> None:
     told, note = Told(), notes / "a.jsonl"
     linking = Linking(tiny_nlp, batch_size=1)
-    assert link_files(linking, note, out, progress=told) == (5, 5, ())
+    assert link_files(linking, note, out, progress=told) == LinkedCounts(5, 5)
     docs = link_documents(tiny_nlp, map(tiny_nlp.make_doc, TEXTS), batch_size=1)
     assert [r["mentions"] for r in records(out)] == [r["mentions"] for r in docs]
     assert told.total == note.stat().st_size == sum(told.updates)
@@ -39,7 +40,7 @@ def test_a_file_and_a_stream_hold_what_docs_give(
 
 def test_blocks_are_what_a_single_file_holds(linking: Linking, notes: Path, out: Path) -> None:
     told = Told()
-    assert link_to_folder(linking, notes / "a.jsonl", out, progress=told) == (5, 5, ())
+    assert link_to_folder(linking, notes / "a.jsonl", out, progress=told) == LinkedCounts(5, 5)
     assert list(files(out)) == BLOCKS[:3]
     single = out.with_name("single.jsonl")
     link_files(linking, notes / "a.jsonl", single)
@@ -48,6 +49,19 @@ def test_blocks_are_what_a_single_file_holds(linking: Linking, notes: Path, out:
     tables = out.with_name("tables")  # each block is one
     link_to_folder(linking, notes, tables, output_format="csv")
     assert {len(rows.splitlines()) for rows in files(tables).values()} == {2, 3}
+
+
+def test_mentions_that_are_left_out_are_counted_and_shown(
+    linking: Linking, tmp_path: Path, out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = (f"{n}|t|MS hurts\n{n}\t0\t2\tMS\tD\t-\n{n}\t3\t5\tRA\tD\t-\n" for n in range(5))
+    (tmp_path / "a.pubtator").write_text("\n".join(lines))
+    counts = link_to_folder(linking, tmp_path / "a.pubtator", out, output_format="jsonl")
+    assert (counts[:3], counts.n_left_out) == ((5, 5, ()), 5)
+    (said,) = caplog.messages
+    assert said.startswith("Left out 5 mentions") and said.count("a.pubtator, line") == 3
+    assert "line 3: the mention reads 'RA' but the document has 'hu' at 3-5" in said
+    assert link_to_folder(linking, tmp_path / "a.pubtator", out, output_format="jsonl") == counts
 
 
 def test_what_stands_there_is_left_out_unless_it_has_changed(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.batch import workers
+from spacy_pel.batch.document_blocks import LinkedCounts
 from spacy_pel.batch.embed import embed_kb
 from spacy_pel.batch.link_docs import Linking
 from spacy_pel.errors import PelError
@@ -70,7 +71,7 @@ def test_the_same_bytes_though_a_worker_is_killed(
     monkeypatch.setattr(workers, "Actor", deadly)
     told = Told()
     ways = {"engine": "ray", "workers": 2, "progress": told}
-    assert link_to_folder(linking, notes, out, **ways) == (6, 6, ())
+    assert link_to_folder(linking, notes, out, **ways) == LinkedCounts(6, 6)
     assert killed.exists()
     assert files(out) == files(whole)
     assert sum(told.updates) == told.total

@@ -1,6 +1,8 @@
 """Documents and their mentions; as tokens, in linear time, also where there are no blanks."""
 
+import random
 import re
+from unittest import mock
 
 import pytest
 import spacy
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from spacy_pel.corpora import Document, make_doc
-from spacy_pel.corpora.doc_conversion import LONGEST_RUN, tokens_of
+from spacy_pel.corpora.doc_conversion import LONGEST_RUN, LONGEST_SIGNS, tokens_of
 from spacy_pel.corpora.document import mention_at
 from spacy_pel.errors import PelError
 from spacy_pel.spans import split_tokens
@@ -41,6 +43,24 @@ def test_the_time_is_linear(run: int) -> None:
         assert make_doc(spacy.blank("en"), Document(text), None).text == text  # nothing is cached
 
     assert_linear(read, lambda n: "(" * n if n < run else ("(" * run + " ") * (n // run), 1_000)
+
+
+@pytest.mark.parametrize("before, after", [("", ""), ("a", ""), ("", "b"), ("x" * 600, "b")])
+def test_many_different_signs_are_read_in_short_pieces(before: str, after: str) -> None:
+    text = before + "".join(random.Random(0).choices("([{<)]}>='", k=2_000)) + after
+    nlp = spacy.blank("en")
+    with mock.patch.object(nlp, "make_doc", wraps=nlp.make_doc) as made:
+        assert tokens_of(nlp, text).text == text
+    pieces = [call.args[0] for call in made.call_args_list]
+    signs = [piece for piece in pieces if not piece.isalnum()]
+    assert max(map(len, signs[1:])) <= LONGEST_SIGNS + 1
+
+
+@pytest.mark.parametrize("sign", "=*.-#~_!+|/\\<(")
+@pytest.mark.parametrize("form", ["{}", "{}1", "a{}b", "a {} b", "Dose {}, weekly"])
+def test_rulers_and_leaders_are_read_as_before(sign: str, form: str) -> None:
+    text = form.format(sign * 90)
+    assert [t.text for t in tokens_of(NLP, text)] == [t.text for t in NLP.make_doc(text)]
 
 
 @QUICK

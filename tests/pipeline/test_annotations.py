@@ -9,7 +9,7 @@ import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, DocBin, Span
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
@@ -17,6 +17,8 @@ from spacy_pel.linking.link import Links
 from spacy_pel.linking.ordering import Evidence
 from spacy_pel.pipeline.annotations import answers, install_extensions, offered
 from spacy_pel.pipeline.factory import DEFAULTS
+
+from ..conftest import run_python
 
 GRID = st.sampled_from([-0.5, 0.0, 0.25, 0.5, 0.75, 1.0])
 
@@ -172,3 +174,16 @@ def test_an_attribute_of_others_is_left_alone() -> None:
     doc = spacy.blank("en").make_doc("cyst")
     assert doc[0:1]._.kb_ents == ["theirs"] and doc[0:1]._.kb_score is None
     Span.set_extension("kb_ents", default=before[0], force=True)
+
+
+def test_a_program_that_reads_a_docbin_has_the_attributes(tmp_path: Path) -> None:
+    doc = spacy.blank("en")("MS")
+    doc.ents = [Span(doc, 0, 1, "D", kb_id="C01")]
+    DocBin(store_user_data=True, docs=[doc]).to_disk(tmp_path / "a.spacy")
+    run_python(
+        "import spacy\nfrom spacy.tokens import DocBin\n"
+        "docs = DocBin(store_user_data=True).from_disk('a.spacy').get_docs(spacy.blank('en').vocab)\n"
+        "(mention,) = next(docs).ents\n"
+        "assert mention._.kb_candidates == [] and mention.kb_id_ == 'C01'",
+        cwd=tmp_path,
+    )

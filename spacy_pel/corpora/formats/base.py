@@ -43,7 +43,7 @@ class BoundedFile:
 
     def read(self, n: int = -1) -> bytes:
         """The next bytes, or all; PelError if there are too many."""
-        return self._counted(self.file.read(n if n >= 0 else LONGEST + 1))
+        return self._counted(self.file.read(min(n, LONGEST + 1) if n >= 0 else LONGEST + 1))
 
     def __iter__(self) -> Iterator[bytes]:
         """The lines with their ends; PelError if there are too many bytes."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape, quoteattr
@@ -14,7 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 from ...errors import PelError
 from ...io.xml_elements import xml_elements
 from ..doc_conversion import linked_mentions, passages_of, plain_text
-from ..document import Document, Mention, Passage, curated_ids, mention_at
+from ..document import Document, Mention, Passage, checked_mentions, curated_ids, mention_at
 from .base import LONGEST, BoundedFile, Format, Input, TextOutput, document_id
 
 if TYPE_CHECKING:
@@ -88,9 +89,10 @@ def document_of_bioc(data: dict[str, Any]) -> Document:
             for holder in (passage, *sentences):
                 annotations += holder.get("annotations") or ()
         whole = "".join(texts)
-        mentions = tuple(_mention(whole, annotation) for annotation in annotations)
+        mentions, faults = checked_mentions(partial(_mention, whole), annotations)
         id = str(data.get("id", "")).strip() or None
-        return Document(whole, id, mentions or None, tuple(passages), _infons(data))
+        given = mentions if annotations else None
+        return Document(whole, id, given, tuple(passages), _infons(data), faults)
     except (AttributeError, KeyError, TypeError) as error:
         problem = f"not as BioC has it ({type(error).__name__}: {error})"
         raise PelError(problem, "correct the document") from error

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 MOST_HELD = 2**30  # bytes of a file, which is held in memory
 # Documents that people write unpack to ten to twenty times the size of their file.
-MOST_BYTES, MOST_TIMES = 2**30, 50
+MOST_BYTES, MOST_TIMES = 2**28, 25
+_PART = 2**12  # bytes, which unpack to at most a thousand times as many
 MOST_DOCUMENTS = 1_000_000
 MOST_TOKENS = 1_000_000  # of one document. spaCy reads no text with more characters, if not told to
 MOST_VALUES = 10_000_000  # texts, numbers and lists in what is no array
@@ -59,10 +60,12 @@ def _limited(data: bytes) -> DocBin:
     from spacy.tokens import DocBin
 
     limit = max(MOST_BYTES, MOST_TIMES * len(data))
-    unpacked = zlib.decompressobj().decompress(data, limit + 1)
-    if len(unpacked) > limit:
-        raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
-    message = dict(_values(unpacked))
+    packed, size = zlib.decompressobj(), 0
+    for start in range(0, len(data), _PART):  # what is too long is never held
+        size += len(packed.decompress(data[start : start + _PART]))
+        if size > limit:
+            raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
+    message = dict(_values(zlib.decompress(data)))
     lengths = numpy.frombuffer(message["lengths"], dtype="int32")
     longest = lengths.max(initial=0)
     if len(lengths) > MOST_DOCUMENTS:
@@ -75,7 +78,7 @@ def _limited(data: bytes) -> DocBin:
     for part in ("user_data", "span_groups"):
         for packed in filter(None, message.get(part, ())):
             _values(packed)  # of one document, as they are read one at a time later
-    del message, unpacked
+    del message
     return DocBin().from_bytes(data)
 
 

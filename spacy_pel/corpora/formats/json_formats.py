@@ -8,16 +8,18 @@ is an answer of the API of ``pel serve``, or a BioC collection. ijson reads file
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
-from ...io.lines import json_object
+from ...io.lines import MOST_VALUES, json_object
 from ...spans import ids_in
 from ..doc_conversion import linked_document
-from ..document import Document, Mention, mention_at
+from ..document import Document, Mention, checked_mentions, mention_at
 from .base import BoundedFile, Format, Input, TextOutput, decoded, filled_lines
 from .bioc import document_of_bioc
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 _REMEDY = "correct the document"
 _NOT_ACCEPTED = ("reject", "ignore")  # answers of Prodigy's users
 _DEEPEST = 100  # levels of nesting
+# Bytes. ijson reads a string again for each buffer that it reaches into, and holds the events of one.
+_BUFFER = 2**22
 
 
 def document_of(record: dict[str, Any]) -> Document:
@@ -47,22 +51,24 @@ def document_of(record: dict[str, Any]) -> Document:
         return Document(text, id)
     if not isinstance(given, list):
         raise PelError(f"{key!r} is not a list", _REMEDY)
-    mentions = tuple(_mention(text, mention, id_key) for mention in given)
+    mentions, faults = checked_mentions(partial(_mention, text, id_key), given)
     chosen = record.get("accept")  # the options that Prodigy's user chose, of the only span
-    if id_key == "kb_id" and len(mentions) == 1 and isinstance(chosen, list):
+    if id_key == "kb_id" and len(given) == 1 and isinstance(chosen, list):
         mentions = tuple(m if m.ids else m._replace(ids=tuple(map(str, chosen))) for m in mentions)
-    return Document(text, id, mentions)
+    return Document(text, id, mentions, faults=faults)
 
 
-def _mention(text: str, mention: Any, id_key: str) -> Mention:
+def _mention(text: str, id_key: str, mention: Any) -> Mention:
     if not isinstance(mention, dict):
-        raise PelError(f"the mention {mention!r} is not an object", _REMEDY)
+        raise PelError(f"the mention {reprlib.repr(mention)} is not an object", _REMEDY)
     start, end, label = mention.get("start"), mention.get("end"), mention.get("label") or ""
     if not (isinstance(start, int) and isinstance(end, int) and isinstance(label, str)):
-        raise PelError(f"the mention {mention!r} lacks an integer 'start' or 'end'", _REMEDY)
+        raise PelError(
+            f"the mention {reprlib.repr(mention)} lacks an integer 'start' or 'end'", _REMEDY
+        )
     id = mention.get(id_key)
     if not isinstance(id, (str, int, type(None))):
-        problem = f"{id_key!r} of the mention {mention!r} is not a string"
+        problem = f"{id_key!r} of the mention {reprlib.repr(mention)} is not a string"
         raise PelError(problem, 'join several ids with "|"')
     return mention_at(text, start, end, label, () if id is None else ids_in(str(id)))
 
@@ -86,23 +92,39 @@ def _records(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     """The items of the list that a file holds, or has under "documents"; else what it holds."""
     import ijson
 
-    depth, whole = 0, ijson.ObjectBuilder()
+    depth, size, key = 0, 0, ""
+    whole = ijson.ObjectBuilder()
 
-    def shallow() -> Iterator[tuple[str, str, Any]]:
-        nonlocal depth
-        for prefix, event, value in ijson.parse(file, use_float=True):
+    def shallow() -> Iterator[tuple[str, Any]]:
+        nonlocal depth, size
+        for event, value in ijson.basic_parse(file, buf_size=_BUFFER, use_float=True):
             depth += event.startswith("start_") - event.startswith("end_")
+            size += 1
             if depth > _DEEPEST:
                 raise PelError(f"JSON of more than {_DEEPEST} levels", "correct it")
-            yield prefix, event, value
+            if size > MOST_VALUES:
+                raise PelError(f"a document of more than {MOST_VALUES:,} values", "split it")
+            yield event, value
+
+    def of_list(level: int) -> Iterator[tuple[str, str, Any]]:
+        """The events in a list, as those of an item, and those that follow it.
+
+        ijson's own prefixes have the keys above each value: a small file may make them endless.
+        """
+        is_inside = True
+        for event, value in events:
+            is_inside = is_inside and depth >= level
+            yield "item" if is_inside else "", event, value
 
     events = shallow()
     try:
-        for prefix, event, value in events:
-            if event == "start_array" and (depth == 1 or (depth, prefix) == (2, "documents")):
-                items = ijson.items(events, f"{prefix}.item".lstrip("."))
-                for number, record in enumerate(items, start=1):
+        for event, value in events:
+            if event == "map_key" and depth == 1:
+                key = value
+            if event == "start_array" and (depth == 1 or (depth, key) == (2, "documents")):
+                for number, record in enumerate(ijson.items(of_list(depth), "item"), start=1):
                     yield f"document {number}", record
+                    size = 0
                 return
             whole.event(event, value)
     except (ijson.JSONError, UnicodeDecodeError, OverflowError) as error:
@@ -163,13 +185,16 @@ def _document_of_task(task: dict[str, Any]) -> Document:
         true = [each for each in done if each.get("ground_truth")]
         if not done:
             return Document(text, id)
-        return Document(text, id, tuple(_task_mentions(text, (true or done)[-1]["result"])))
+        regions = _regions((true or done)[-1]["result"])
+        mentions, faults = checked_mentions(partial(_region_mention, text), regions)
+        return Document(text, id, mentions, faults=faults)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         problem = f"not a task of Label Studio ({type(error).__name__}: {error})"
         raise PelError(problem, _SHAPE) from error
 
 
-def _task_mentions(text: str, results: list[dict[str, Any]]) -> Iterator[Mention]:
+def _regions(results: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
+    """The results that mark a region, and the ids of each."""
     regions = [result for result in results if result["type"] in _LABELLING]
     places = {region["id"] for region in regions}
     answers = [r for r in results if r["type"] in _ANSWERS and r["id"] in places]
@@ -180,14 +205,18 @@ def _task_mentions(text: str, results: list[dict[str, Any]]) -> Iterator[Mention
     name = KB_ID if KB_ID in names else "".join(names)
     ids = {answer["id"]: _ids(answer) for answer in answers if answer["from_name"] == name}
     for region in regions:
-        value = region["value"]
-        label, *_ = value.get(region["type"]) or [""]
-        place = value.get("globalOffsets", value)  # of HyperText
-        start, end = place["start"], place["end"]
-        if not (isinstance(start, (int, float)) and isinstance(end, (int, float))):
-            raise PelError(f"the region {start!r}-{end!r} has no offsets in the text", _SHAPE)
-        own = ids.get(region["id"], ())
-        yield mention_at(text, int(start), int(end), label, own, expected=value.get("text"))
+        yield region, ids.get(region["id"], ())
+
+
+def _region_mention(text: str, marked: tuple[dict[str, Any], tuple[str, ...]]) -> Mention:
+    region, ids = marked
+    value = region["value"]
+    label, *_ = value.get(region["type"]) or [""]
+    place = value.get("globalOffsets", value)  # of HyperText
+    start, end = place["start"], place["end"]
+    if not (isinstance(start, (int, float)) and isinstance(end, (int, float))):
+        raise PelError(f"the region {start!r}-{end!r} has no offsets in the text", _SHAPE)
+    return mention_at(text, int(start), int(end), label, ids, expected=value.get("text"))
 
 
 def _ids(answer: dict[str, Any]) -> tuple[str, ...]:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
 from ...spans import ids_in
 from ..doc_conversion import linked_mentions, passages_of
-from ..document import OFFSETS, Document, Mention, Passage, curated_ids, mention_at
+from ..document import (
+    OFFSETS,
+    Document,
+    Mention,
+    Passage,
+    checked_mentions,
+    curated_ids,
+    mention_at,
+)
 from .base import BoundedFile, Format, Input, LineError, TextOutput, decoded, document_id
 
 if TYPE_CHECKING:
@@ -46,7 +55,6 @@ def _document(block: bytes) -> Document:
     number, id = 0, ""
     texts: dict[str, str] = {}
     rows: list[tuple[int, list[str]]] = []
-    mentions: list[Mention] = []
     try:
         if block.count(b"\n") > _MOST_LINES:
             raise PelError(f"a document of more than {_MOST_LINES:,} lines", "split it")
@@ -73,18 +81,26 @@ def _document(block: bytes) -> Document:
             elif len(row) < 4 or not _RELATION_NAME.fullmatch(row[1]):
                 raise PelError(f"malformed line of {len(row)} columns: {text[:_SHOWN]!r}", _COLUMNS)
         whole = " ".join(texts[kind] for kind in "ta" if kind in texts)
-        for number, row in rows:  # noqa: B007 (an error tells it)
-            mentions.append(_mention(row, whole))
     except PelError as error:
         raise LineError(number, error.problem, error.remedy) from error
+    mentions, faults = checked_mentions(partial(_mention, whole), rows)
     cut, end = len(texts.get("t", "")), len(whole)
     passages = [Passage(0, cut, {"type": "title"})] if cut else []
     if cut < end or not cut:
         passages.append(Passage(cut and cut + 1, end, {"type": "abstract"}))
-    return Document(whole, id, tuple(mentions) or None, tuple(passages))
+    return Document(whole, id, mentions if rows else None, tuple(passages), faults=faults)
 
 
-def _mention(row: list[str], text: str) -> Mention:
+def _mention(text: str, numbered: tuple[int, list[str]]) -> Mention:
+    """The mention of a line with its number; LineError if it is not one."""
+    number, row = numbered
+    try:
+        return _mention_of_row(text, row)
+    except PelError as error:
+        raise LineError(number, error.problem, error.remedy) from None
+
+
+def _mention_of_row(text: str, row: list[str]) -> Mention:
     _, *place, words, label, ids = row[:6]
     if not label.strip():
         raise PelError("the mention has no type", "write one in the fifth column")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
 from ...io.duckdb_session import duckdb_connection, sql_identifier, sql_literal, sql_path
+from ...io.table_rows import table_rows
 from ...kb.readers.tables import parquet_rows
 from ..doc_conversion import linked_mentions, plain_text
 from ..document import Document
@@ -50,32 +51,25 @@ _NAME_THEM = (
 )
 
 
-def _csv_rows(delimiter: str, file: BoundedFile) -> Iterator[tuple[int, Any]]:
-    csv.field_size_limit(LONGEST)  # of 131,072, which a document may well exceed
+def _csv_rows(delimiter: str | None, file: BoundedFile) -> Iterator[tuple[int, Any]]:
     # What is not UTF-8 is refused when its document is made.
     lines = (line.decode("utf8", "surrogateescape") for line in file)
-    reader = csv.DictReader(lines, delimiter=delimiter, strict=True)
-    try:
-        header = reader.fieldnames or []
-    except csv.Error as error:
-        raise PelError(f"line 1: {error}", "correct it") from error
+    rows = table_rows(enumerate(lines, start=1), delimiter, LONGEST)
+    _, header = next(rows, (1, []))
+    if isinstance(header, csv.Error):
+        raise PelError(f"line 1: {header}", "correct it")
     if "text" not in header:
         problem = f"no column 'text' in line 1, which names: {', '.join(header) or 'none'}"
         raise PelError(problem, _NAME_THEM)
-    while True:
-        first = reader.line_num + 1
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield first, PelError(str(error), "correct the document")
-            continue
-        if None in row or None in row.values():  # there are too many cells, or too few
+    for first, row in rows:
+        if isinstance(row, csv.Error):
+            yield first, PelError(str(row), "correct the document")
+        elif len(row) != len(header):
             problem = f"line 1 names {len(header)} columns, and it has more or fewer"
             yield first, PelError(problem, "correct the document")
         else:
-            yield first, {key: row[key] for key in ("text", "id") if key in row}
+            cells = dict(zip(header, row))
+            yield first, {key: cells[key] for key in ("text", "id") if key in cells}
 
 
 def _csv_document(row: dict[str, str]) -> Document:
@@ -127,14 +121,15 @@ def _distinct(columns: list[str]) -> list[str]:
 
 
 def _csv_format(name: str, delimiter: str) -> Format:
-    read = Input(partial(_csv_rows, delimiter), _csv_document, has_ids=False)
-    output = partial(_csv_output, delimiter)
-    return Format(name, (f".{name}",), read, output(), output)
+    sniffed = None if delimiter == "," else delimiter
+    read = Input(partial(_csv_rows, sniffed), _csv_document, has_ids=False)
+    coded = partial(_csv_output, delimiter)
+    return Format(name, (f".{name}",), read, coded(), coded)
 
 
 def _parquet_documents(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     with _path_of(file) as path:
-        rows = parquet_rows(path, _chosen)
+        rows = parquet_rows(path, _chosen, LONGEST)
         columns = next(rows)
         for number, row in enumerate(rows, start=1):
             yield f"row {number}", _without_nulls(dict(zip(columns, row)))

@@ -4,12 +4,14 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ...errors import PelError
 from ...io.duckdb_session import duckdb_connection, sql_identifier, sql_path
 from ...io.lines import check_gzip, numbered_lines
+from ...io.table_rows import table_rows
 from ..records.entity import Entity, cleaned_at, plain_id
 from .entity_source import ReadOptions, Source, SourceFormat
 from .mesh import BRANCHES, VOCABULARY
@@ -18,7 +20,8 @@ _NEEDED = ("concept_id", "canonical_name")
 _TEXTS = (*_NEEDED, "definition")
 # What people name columns, ignoring case, and the fields that these hold unless other columns do.
 _COMMON = {"id": "concept_id", "name": "canonical_name", "synonyms": "aliases"}
-_ROWS_AT_ONCE = 16  # rows may be long, though they are packed well
+_AT_ONCE = 2**26  # bytes of rows that are fetched together, though they are packed well
+_SIZE = '"bytes of the row"'  # a name that no column has
 _LONGEST_ROW = 2**22  # characters; cells may have many lines
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]  # their places, with the file, and cells by column
@@ -35,69 +38,82 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     name = path.name.lower()
     fields_of = partial(_fields, path, options.columns)
     if name.endswith(".parquet"):
-        found = parquet_rows(path, fields_of, str(path))
+        found = parquet_rows(path, fields_of, _LONGEST_ROW, str(path))
         columns = next(found)
         rows = ((f"{path}, row {n}", dict(zip(columns, row))) for n, row in enumerate(found, 1))
     else:
         check_gzip(path)  # or damage might look like other columns
-        rows = text_rows(path, "\t" if name.endswith((".tsv", ".tsv.gz")) else ",")
+        rows = text_rows(path)
         _, columns = next(rows, ("", {}))
     return Source(_entities(rows, fields_of(columns)))
 
 
-def text_rows(
-    path: Path, delimiter: str, skip: str = r"(?!)", quoting: int = csv.QUOTE_MINIMAL
-) -> Rows:
+def text_rows(path: Path, skip: str = r"(?!)", *, quoted: bool = True) -> Rows:
     """The rows of a table in text, from the first on, which names the columns.
 
-    Blank lines go, and so do lines that begin with the pattern ``skip``.
+    A ``.tsv`` has tabs between the cells; of a ``.csv`` see ``table_rows``. Blank lines go, and so do lines
+    that begin with the pattern ``skip``.
     """
-    csv.field_size_limit(_LONGEST_ROW)  # of the whole process, so it is set by each reader
-    number = size = 0
-    columns: list[str] = []
+    size = 0
 
-    def lines() -> Iterator[str]:
-        nonlocal number, size
+    def lines() -> Iterator[tuple[int, str]]:
+        nonlocal size
         for number, line in numbered_lines(path):
             size += len(line)
             if size > _LONGEST_ROW:
                 problem = f"{path}, line {number}: a row of more than {_LONGEST_ROW:,} characters"
                 raise PelError(problem, "correct its quotes, or split it")
             if not re.match(skip, line):
-                yield f"{line}\n"
+                yield number, f"{line}\n"
 
-    try:
-        for row in csv.reader(lines(), delimiter=delimiter, strict=True, quoting=quoting):
-            where, size = f"{path}, line {number}", 0
-            columns = columns or row
-            named = list(filter(None, columns)) if columns is row else []
-            if len(named) > len(set(named)):
-                raise PelError(f"{where}: two columns have the same name", "rename one")
-            if row and len(row) != len(columns):
-                problem = f"{where}: {len(row)} cells, where the first row has {len(columns)}"
-                raise PelError(problem, "correct the row")
-            if row:
-                yield where, dict(zip(columns, row))
-    except csv.Error as error:
-        raise PelError(f"{path}, line {number}: {error}", "correct the line") from error
+    columns: list[str] = []
+    delimiter = None if ".csv" in path.name.lower() else "\t"
+    for number, row in table_rows(lines(), delimiter, _LONGEST_ROW, quoted=quoted):
+        where, size = f"{path}, line {number}", 0
+        if isinstance(row, csv.Error):
+            raise PelError(f"{where}: {row}", "correct the line") from row
+        columns = columns or row
+        named = list(filter(None, columns)) if columns is row else []
+        if len(named) > len(set(named)):
+            raise PelError(f"{where}: two columns have the same name", "rename one")
+        if len(row) != len(columns):
+            problem = f"{where}: {len(row)} cells, where the first row has {len(columns)}"
+            raise PelError(problem, "correct the row")
+        yield where, dict(zip(columns, row))
 
 
 def parquet_rows(
-    path: Path, chosen: Callable[[Sequence[str]], Iterable[str]], name: str = ""
+    path: Path, chosen: Callable[[Sequence[str]], Iterable[str]], longest: int, name: str = ""
 ) -> Iterator[tuple[Any, ...]]:
-    """The names of the columns of a Parquet file that are chosen of all, and then its rows."""
+    """The names of the columns of a Parquet file that are chosen of all, and then its rows.
+
+    PelError if it is damaged, or a row has more than ``longest`` bytes.
+    """
     import duckdb
 
     place = f"{name}: " if name else ""
-    with duckdb_connection(threads=1) as connection:
+    with duckdb_connection(threads=1, memory_limit="700MB", temp_directory="") as connection:
         table = f"read_parquet({sql_path(path)})"
         try:
             connection.execute(f"DESCRIBE SELECT * FROM {table}")
             columns = tuple(chosen([column for column, *_ in connection.fetchall()]))
-            connection.execute(f"SELECT {', '.join(map(sql_identifier, columns))} FROM {table}")
+            named = list(map(sql_identifier, columns))
+            # A list is as long as its text. What is too long does not leave DuckDB.
+            size = " + ".join(f"coalesce(strlen({each}::VARCHAR), 0)" for each in named) or "0"
+            cells = "".join(f", CASE WHEN {_SIZE} <= {longest} THEN {each} END" for each in named)
+            sized = f"SELECT {size} AS {_SIZE}, {', '.join(named) or '0'} FROM {table}"
+            connection.execute(f"SELECT {_SIZE}{cells} FROM ({sized})")
             yield columns
-            while rows := connection.fetchmany(_ROWS_AT_ONCE):
-                yield from rows
+            numbers = count(1)
+            while rows := connection.fetchmany(max(1, _AT_ONCE // longest)):
+                for (size, *row), number in zip(rows, numbers):
+                    if size > longest:
+                        problem = f"{place}row {number} has {size:,} bytes, more than {longest:,}"
+                        raise PelError(problem, "split it")
+                    yield tuple(row)
+        except duckdb.OutOfMemoryException as error:
+            problem = f"{place}rows that take more than 700 MB together"
+            raise PelError(problem, "split long ones, or write smaller row groups") from error
         except duckdb.Error as error:
             problem = f"{place}not Parquet, or damaged ({str(error).splitlines()[0]})"
             raise PelError(problem, "write it again") from error
@@ -159,7 +175,7 @@ def read_medic(path: Path, options: ReadOptions) -> Source:
     A disease of OMIM with one id of MeSH among its alternatives gets that id, to join MeSH's record.
     """
     skip = r"#(?! *DiseaseName\tDiseaseID\t)"  # all comments but the one that names the columns
-    rows = text_rows(path, "\t", skip, csv.QUOTE_NONE)
+    rows = text_rows(path, skip, quoted=False)
     _, columns = next(rows, ("", {}))
     if not {column.lstrip("# ") for column in columns} >= _MEDIC_NEEDED:
         remedy = "fetch CTD_diseases.tsv.gz from ctdbase.org again"
@@ -222,7 +238,7 @@ def read_mapping(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def _pairs(path: Path) -> Iterator[tuple[str, str]]:
-    rows = text_rows(path, "\t", "#")
+    rows = text_rows(path, "#")
     _, columns = next(rows, ("", {}))
     for name in ("subject_id", "predicate_id", "object_id"):
         if name not in columns:

@@ -9,14 +9,16 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 from spacy.tokens import DocBin
 from srsly import msgpack_dumps
 
 from spacy_pel.corpora import open_documents
 from spacy_pel.corpora.formats import base as format
-from spacy_pel.corpora.formats import bioc, docbin, pubtator
+from spacy_pel.corpora.formats import bioc, docbin, json_formats, pubtator, tables
 from spacy_pel.errors import PelError
+from spacy_pel.io import lines, xml_elements
 
 from .examples import NLP
 
@@ -27,7 +29,7 @@ SMALL = 2**16  # bytes that a document may have in these tests
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousandth of the limits; what is refused must not take more than a few of them."""
-    limited = (bioc, docbin, format)
+    limited = (bioc, docbin, format, tables)
     for module in limited:
         monkeypatch.setattr(module, "LONGEST", SMALL)
     monkeypatch.setattr(docbin, "MOST_HELD", MEGABYTE)
@@ -37,6 +39,9 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(docbin, "MOST_TOKENS", 1_000)
     monkeypatch.setattr(docbin, "MOST_VALUES", 10_000)
     monkeypatch.setattr(pubtator, "_MOST_LINES", 1_000)
+    monkeypatch.setattr(json_formats, "MOST_VALUES", 10_000)
+    monkeypatch.setattr(lines, "MOST_VALUES", 10_000)
+    monkeypatch.setattr(xml_elements, "MOST_ELEMENTS", 1_000)
 
 
 def faults(path: Path) -> str:
@@ -110,7 +115,7 @@ def test_a_docbin_of_an_endless_text(tmp_path: Path) -> None:
     "name, head, rest, message",
     [
         ("a.spacy.gz", b"", b"\0", "a.spacy.gz: longer than 1,048,576 bytes, and it would be held"),
-        ("a.xml.gz", b"<x><y>", b"<a/>", "no end of a (record|document) in 65,536 bytes"),
+        ("a.xml.gz", b"<x><y>", b"a", "no end of a (record|document) in 65,536 bytes"),
         ("a.json.gz", b'{"documents": ["', b"a", NO_END),
         ("a.csv.gz", b'text\n"', b'","\n', NO_END),
         ("a.jsonl.gz", b"", b"a", NO_END),
@@ -126,6 +131,48 @@ def test_a_gzip_that_would_fill_the_memory(
         for _ in range(1 if "pubtator" in name else 100):
             file.write(block)
     assert re.search(message, faults(tmp_path / name))
+
+
+DEEP = "JSON of more than 100 levels"
+VALUES = "of more than 10,000 values"
+ELEMENTS = "a record of more than 1,000 elements or 100 levels; split the record"
+
+
+@pytest.mark.parametrize(
+    "name, text, message",
+    [
+        ("a.json", "[" * 60_000, DEEP),
+        ("a.json", '[{"a":"' + "[{" * 90 + r"\"[\\" + '","b":' + "[" * 60_000, DEEP),
+        ("a.bioc.json", '{"documents": [{"passages": ' * 2_000, DEEP),
+        ("a.json", '[{"text": "x", "m": [' + "{}," * 10_000 + "{}]}]", VALUES),
+        ("a.jsonl", '{"text": "x", "m": [' + "{}," * 10_000 + "{}]}", VALUES),
+        ("a.xml", "<x><document>" + "<passage/>" * 1_001, ELEMENTS),
+        ("a.xml", "<x>" + "<document>" * 101, ELEMENTS),
+    ],
+)
+def test_values_that_would_fill_the_memory(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert message in faults(tmp_path / name)
+
+
+def test_brackets_in_a_string_are_no_levels(tmp_path: Path) -> None:
+    text = '[{"' * 500 + "\\"
+    (tmp_path / "a.json").write_text(json.dumps([{"text": text}]))
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
+    for name in ("a.json", "a.jsonl"):
+        (raw,) = open_documents(str(tmp_path / name))
+        assert raw.document().text == text
+
+
+def test_a_parquet_that_would_fill_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    rows = "SELECT repeat('a', if(i = 2, 99000000, 9)) AS text FROM range(4) t(i)"
+    duckdb.sql(f"COPY ({rows}) TO '{path}' (FORMAT parquet, COMPRESSION zstd)")
+    assert path.stat().st_size < SMALL
+    message = "a.parquet: row 3 has 99,000,000 bytes, more than 65,536 after row 2; split it"
+    assert message in faults(path)
 
 
 def test_too_many_mentions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

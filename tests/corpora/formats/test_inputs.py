@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from spacy.tokens import Doc
 from spacy_pel.corpora import Document, format_named, make_doc, open_documents
 from spacy_pel.corpora.doc_conversion import gives_mentions
 from spacy_pel.corpora.document import mention_at
+from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.corpora.formats.bioc import document_of_bioc
 from spacy_pel.errors import PelError
 
@@ -97,6 +99,8 @@ BAD_LINES = [
 BAD = [
     ("a.jsonl", "[" * 100_000, "line 1: bad JSON"),
     ("a.jsonl", b'\n{"text": "\xff"}', "line 2: not UTF-8"),
+    ("a.jsonl", '{"text": "x\\uD83D"}', r"line 1: '.ud83d' is half of a character"),
+    ("a.jsonl", '{"text": "x", "id": "\\udc00"}', r"line 1: '.udc00' is half of a character"),
     ("a.jsonl", "{}", "'text' is missing or not a string"),
     ("a.jsonl", '{"text": "MS", "id": [1]}', "'id' is not a string or an integer"),
     ("a.jsonl", '{"text": "MS", "mentions": [1]}', "the mention 1 is not an object"),
@@ -136,6 +140,61 @@ def test_a_bad_document_is_named(tmp_path: Path, name: str, text, message: str) 
     with pytest.raises(PelError, match=f"{path}.*{message}") as caught:
         read(path)
     assert "\n" not in str(caught.value)
+
+
+# A good mention and a bad one in each format that has mentions, and what is said of the bad one.
+HALF_BAD = [
+    ("a.pubtator", FLU + "1\t0\t3\tFlu\tD\tC1\n1\t4\t8\tbad\tD\tC1\n", "line 4: .*4-8 is not in"),
+    (
+        "a.xml",
+        bioc(
+            PASSAGE.format(
+                0, "Flu bad", ANNOTATION.format(0, 3, "Flu") + ANNOTATION.format(3, 3, "bad")
+            )
+        ),
+        "document 1: .*reads 'bad'",
+    ),
+    (
+        "a.jsonl",
+        '{"text": "Flu", "mentions": [{"start": 0, "end": 3, "label": "D"}, {"start": 1, "end": 9}]}',
+        "line 1: .*1-9 is not in",
+    ),
+]
+
+
+@pytest.mark.parametrize("name, text, message", HALF_BAD)
+def test_a_bad_mention_does_not_cost_the_others(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    (raw,) = open_documents(str(file(tmp_path, name, text)))
+    left_out: list[str] = []
+    assert bounds(raw.doc(NLP, None, left_out), None) == [(0, 3, "D")]
+    assert len(left_out) == 1 and re.search(f"{name}, {message}", left_out[0])
+    with pytest.raises(PelError, match=f"{name}, {message}"):  # a corpus is not read in part
+        list(open_corpus(tmp_path / name).documents())
+
+
+TSV = [
+    ('id\ttext\n1\t"Fever\n2\tcough\n3\tpain"\n', ['"Fever', "cough", 'pain"']),
+    ('text\tid\n"a\t1\nb\t2\nc"\t3\n', ['"a', "b", 'c"']),
+    ('id\ttext\n1\t"Flu" noted\n2\t5" nail\n', ['"Flu" noted', '5" nail']),
+    ('id\ttext\n1\t"open\n2\tx\n', ['"open', "x"]),
+    ('id\ttext\n1\t"a ""b""\n\nc\td"\n2\t"x"\n', ['a "b"\n\nc\td', "x"]),  # of pandas and R
+]
+
+
+@pytest.mark.parametrize("text, texts", TSV)
+def test_quotes_merge_no_rows_of_a_table_with_tabs(
+    tmp_path: Path, text: str, texts: list[str]
+) -> None:
+    assert [doc.text for doc in read(file(tmp_path, "a.tsv", text))] == texts
+
+
+@pytest.mark.parametrize("delimiter", "\t;")
+def test_a_csv_may_have_tabs_or_semicolons(tmp_path: Path, delimiter: str) -> None:
+    text = f"id{delimiter}text\n1{delimiter}MS, and RA\n"
+    (doc,) = read(file(tmp_path, "a.csv", text))
+    assert (doc.text, doc.user_data["id"]) == ("MS, and RA", "1")
 
 
 def many_passages(n: int) -> Document:

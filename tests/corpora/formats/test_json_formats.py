@@ -115,7 +115,7 @@ def test_text_may_have_another_key_and_regions_of_html_offsets_of_their_own(tmp_
     value = {"start": "/div[1]/text()[1]", "globalOffsets": {"start": 2, "end": 4}}
     html = result("hypertextlabels", hypertextlabels=["D"], **value)
     (document,) = documents(tmp_path, task(html, data={"note": TEXT, "id": "n"}))
-    assert document == (TEXT, "n", ((2, 4, "MS", "D", ()),), (), {})
+    assert document == Document(TEXT, "n", ((2, 4, "MS", "D", ()),))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from spacy_pel.errors import PelError
@@ -129,6 +130,15 @@ def test_a_record_that_does_not_end(
     (tmp_path / name).write_bytes(gzip.compress((head + rest * 40_000).encode()))
     with pytest.raises(PelError, match=f"{name}.*({message})"):
         list(open_source(tmp_path / name).entities)
+
+
+def test_a_parquet_of_endless_cells(tmp_path: Path) -> None:
+    cells = "'C1' AS concept_id, repeat('a', 9000000) AS canonical_name"
+    duckdb.sql(
+        f"COPY (SELECT {cells}) TO '{tmp_path}/a.parquet' (FORMAT parquet, COMPRESSION zstd)"
+    )
+    with pytest.raises(PelError, match="a.parquet: row 1 has 9,000,002 bytes, more than 4,194,304"):
+        list(open_source(tmp_path / "a.parquet").entities)
 
 
 @pytest.mark.parametrize(

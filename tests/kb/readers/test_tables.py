@@ -39,6 +39,15 @@ def test_reads_csv(tmp_path: Path, name: str) -> None:
     assert read(tmp_path / name) == ENTITIES
 
 
+def test_a_csv_may_have_tabs_and_quotes_that_quote_nothing(tmp_path: Path) -> None:
+    """As Athena writes CONCEPT.csv, the concepts of OMOP."""
+    rows = ["concept_id\tconcept_name\tdomain_id", '1\t"Open\tDrug', '2\t5" tube, long\tDevice']
+    path = write_text(tmp_path / "CONCEPT.csv", "\n".join([*rows, '3\tShut"\tDrug', ""]))
+    names = {"concept_name": "canonical_name"}
+    found = open_source(path, options=ReadOptions(columns=names)).entities
+    assert [entity.canonical_name for entity in found] == ['"Open', '5" tube, long', 'Shut"']
+
+
 def test_reads_parquet_with_lists(tmp_path: Path) -> None:
     duckdb.sql(
         f"COPY (SELECT 7 AS concept_id, 'x' AS canonical_name, ['a', NULL, 'b'] AS aliases, "
