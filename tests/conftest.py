@@ -34,7 +34,7 @@ ENTITIES = [
     Entity("C04", "right atrium", ("RA", "atrium dextrum"), ("Anatomy",)),
     Entity("C05", "aspirin", ("acetylsalicylic acid",), ("Chemical",), "It relieves pain."),
     Entity("C06", "headache", ("cephalgia", "head pain"), ("Disease",)),
-    Entity("C07", "kidney", (), ("Anatomy",)),
+    Entity("C07", "kidney", (), ("Anatomy",), xrefs=("X:1",)),
 ]
 # Texts with their mentions and the entities of these.
 TEXTS = [

@@ -19,6 +19,7 @@ from ..errors import PelError
 from ..io.whole_files import whole_file
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.location import KB_REFERENCE, referred_kb
+from .annotations import install_extensions
 
 # What a damaged file makes JSON, msgpack and those who read their values raise.
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError)
@@ -81,6 +82,7 @@ class KBComponent:
 
     def refer_to_kb(self, configured: str | None) -> None:
         """Take the KB that the config names; opens nothing."""
+        install_extensions()
         self.configured_kb = configured
         self.kb_path = str(Path(configured).absolute()) if configured else None
         self._opened_kb: KnowledgeBase | None = None

@@ -77,7 +77,7 @@ def start_training(
     """
     source, checkpoint = config.interpolate().to_str(), None
     if resume and not (output / CHECKPOINT).exists():
-        report(f"No checkpoint in {output}: training starts from the beginning")
+        report(f"No checkpoint in {output}: training begins")
     elif resume:
         checkpoint = facts, _ = load_checkpoint(output / CHECKPOINT)
         before, now = (dict_to_dot(Config().from_str(text)) for text in (facts["config"], source))

@@ -80,8 +80,8 @@ def test_a_pipeline_is_confined_to_types_and_a_label_to_its_own(nlp: Language) -
     linker.label_types, linker.types = None, ["Gene"]
     with pytest.raises(PelError, match="no semantic type 'Gene'"):
         found_ids(nlp)
-    linker.label_types, linker.sources = {"TERM": ["Procedure"]}, ["MSH"]
-    with pytest.raises(PelError, match="no entity comes from 'MSH'"):  # also of a label's types
+    linker.label_types, linker.types, linker.sources = {"TERM": ["Procedure"]}, None, ["MSH"]
+    with pytest.raises(PelError, match="no entity comes from 'MSH'"):
         found_ids(nlp)
 
 

@@ -269,13 +269,13 @@ def test_entities_of_xml_that_only_shorten_are_read(tmp_path: Path) -> None:
 
 
 def test_owl_is_a_stream(tmp_path: Path) -> None:
-    """Twenty times the classes take little more memory."""
+    """Five times the classes take no more memory: that of a block."""
     peaks = []
-    for times in (20, 400):
+    for times in (400, 2000):
         more = "".join(CLASSES.replace("X_", f"Y{n}_") for n in range(times))
         entities = open_source(write_text(tmp_path / "x.owl", f"{HEAD}{more}</rdf:RDF>")).entities
         tracemalloc.start()
         assert sum(1 for _ in entities) == 3 * times  # one says what id has retired
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 2 * peaks[0] + 2**21
+    assert peaks[1] < 1.5 * peaks[0]

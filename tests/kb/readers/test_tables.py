@@ -74,7 +74,7 @@ def test_several_rows_an_entity_and_columns_of_other_names(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "text, columns, fault",
     [
-        ("id,name\n", {}, "no column concept_id; .*--column concept_id=COLUMN .*id, name"),
+        ("code,name\n", {}, "no column concept_id; .*--column concept_id=COLUMN .*code, name"),
         ("concept_id,name\n", {"nom": "canonical_name"}, "no column 'nom'"),
         ("concept_id,name\n", {"name": "nom"}, "no field 'nom'"),
         ("a,b,c\n", {"a": "concept_id", "b": "canonical_name", "c": "concept_id"}, "several"),
