@@ -16,14 +16,14 @@ from ..kb.vectors.matrix import VectorMatrix
 from .clusters import Clusters, MentionGraph, directed_clusters, undirected_clusters
 
 # The most neighbours of a mention that count.
-MOST_NEIGHBOURS = 8
+MAX_NEIGHBOURS = 8
 # Up to this many mentions, each is compared with every other one. Above, an inverted file of FAISS
 # finds them: the time of comparing all grows with the square of the number.
-COMPARED = 50_000
+MAX_COMPARED = 50_000
 # The lists of the inverted file that are looked at for a mention. At one million mentions in 2,000
 # lists that is one mention in 125.
 _PROBES = 16
-_TOGETHER = 8_192  # mentions searched at a time
+_BATCH_SIZE = 8_192  # mentions searched at a time
 
 
 class Neighbourhood(NamedTuple):
@@ -62,10 +62,10 @@ def mention_neighbours(matrix: VectorMatrix, k: int) -> Candidates:
     scores = np.full((n, k), -np.inf, dtype=np.float32)
     if not n or not k:
         return Candidates(numbers, scores)
-    finder = RowFinder(built_inverted_file(matrix), _PROBES) if n > COMPARED else None
+    finder = RowFinder(built_inverted_file(matrix), _PROBES) if n > MAX_COMPARED else None
     index = VectorIndex(matrix, np.arange(n), finder)
-    for start in range(0, n, _TOGETHER):
-        own = np.arange(start, min(n, start + _TOGETHER))
+    for start in range(0, n, _BATCH_SIZE):
+        own = np.arange(start, min(n, start + _BATCH_SIZE))
         found = index.search(matrix.take(own), k + 1)
         left_out = found.numbers == own[:, None]  # the mention itself; else the last
         left_out[~left_out.any(axis=1), -1] = True

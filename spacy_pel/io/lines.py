@@ -11,9 +11,9 @@ from typing import IO, Any
 from ..errors import PelError
 
 # No record of an ontology is longer. Without a limit, one line or record could fill the memory.
-LONGEST_LINE = 64 * 2**20
+MAX_LINE_BYTES = 64 * 2**20
 # A value of JSON is a byte in a file and up to 100 in memory.
-MOST_VALUES = 5_000_000
+MAX_JSON_VALUES = 5_000_000
 _BLOCK = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -53,12 +53,12 @@ def check_gzip(path: Path) -> None:
 
 
 def record_too_long(path: Path, line: int) -> PelError:
-    """The error for a record of many lines that has more than LONGEST_LINE bytes at this line."""
-    problem = f"{path}, line {line}: a record of more than {LONGEST_LINE:,} bytes"
+    """The error for a record of many lines that has more than MAX_LINE_BYTES bytes at this line."""
+    problem = f"{path}, line {line}: a record of more than {MAX_LINE_BYTES:,} bytes"
     return PelError(problem, "split it")
 
 
-def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: Path, longest: int = MAX_LINE_BYTES) -> Iterator[tuple[int, str]]:
     """The lines of a UTF-8 file, plain or ``.gz``, without their ends, numbered from 1.
 
     Only a line feed ends a line, because ontologies contain stray carriage returns and Unicode
@@ -85,11 +85,11 @@ def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[in
 def json_object(line: str) -> dict[str, Any]:
     """The JSON object of a line; ValueError, which says why, if it holds none.
 
-    It has at most MOST_VALUES values, and no halves of characters (lone surrogates).
+    It has at most MAX_JSON_VALUES values, and no halves of characters (lone surrogates).
     """
     # A value begins a list or an object, or follows a comma or a colon; strings may have these too.
-    if sum(map(line.count, "[{,:")) > MOST_VALUES:
-        raise ValueError(f"JSON of more than {MOST_VALUES:,} values")
+    if sum(map(line.count, "[{,:")) > MAX_JSON_VALUES:
+        raise ValueError(f"JSON of more than {MAX_JSON_VALUES:,} values")
     try:
         record = json.loads(line)
         if r"\ud" in line or r"\uD" in line:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-_LOOKED_AHEAD = 2**20  # characters in which the end of a quoted cell is looked for
+_MAX_CELL = 2**20  # characters in which the end of a quoted cell is looked for
 
 NumberedLine = tuple[int, str]  # with its end
 Row = tuple[int, list[str] | csv.Error]  # the number of its first line, and its cells
@@ -77,7 +77,7 @@ def _tab_rows(lines: Iterable[NumberedLine], quoted: bool) -> Iterator[Row]:
     def with_next(line: str) -> list[str] | None:
         """The cells of a row whose last line is the next one with an odd number of quotes."""
         lines, size = [line], len(line)
-        while size < _LOOKED_AHEAD:
+        while size < _MAX_CELL:
             if len(lines) > len(ahead):
                 ahead.extend(islice(source, 1))
             if len(lines) > len(ahead):

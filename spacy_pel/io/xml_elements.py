@@ -7,15 +7,15 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ..errors import PelError
-from .lines import LONGEST_LINE, opened_bytes
+from .lines import MAX_LINE_BYTES, opened_bytes
 
-_LEAST_BLOCK = 1 << 16
-MOST_ELEMENTS = 500_000  # of a record: an element of four bytes takes up to 400 in memory
-_DEEPEST = 100  # levels of nesting
+_MIN_BLOCK = 1 << 16
+MAX_ELEMENTS = 500_000  # of a record: an element of four bytes takes up to 400 in memory
+_MAX_DEPTH = 100  # levels of nesting
 
 
 def xml_elements(
-    file: IO[bytes], *, longest: int = LONGEST_LINE, longest_entity: int = 0
+    file: IO[bytes], *, longest: int = MAX_LINE_BYTES, longest_entity: int = 0
 ) -> Iterator[ElementTree.Element]:
     """The elements right below the root, each when it ends. It is emptied after that.
 
@@ -28,7 +28,7 @@ def xml_elements(
     path: list[ElementTree.Element] = []
     size = n_elements = 0
     # Expat reads a tag or a comment again for each block that it reaches into.
-    block_size = max(_LEAST_BLOCK, longest >> 6)
+    block_size = max(_MIN_BLOCK, longest >> 6)
     try:
         for block in iter(lambda: file.read(block_size), b""):
             if not path:
@@ -39,8 +39,8 @@ def xml_elements(
                 if event == "start":
                     path.append(element)
                     n_elements += 1
-                    if n_elements > MOST_ELEMENTS or len(path) > _DEEPEST:
-                        most = f"{MOST_ELEMENTS:,} elements or {_DEEPEST} levels"
+                    if n_elements > MAX_ELEMENTS or len(path) > _MAX_DEPTH:
+                        most = f"{MAX_ELEMENTS:,} elements or {_MAX_DEPTH} levels"
                         raise PelError(f"a record of more than {most}", "split the record")
                     continue
                 path.pop()

@@ -21,7 +21,7 @@ Offsets = tuple[int, int]
 # The blanks are looked at once: a run of them that no parenthesis ends is not tried from each blank.
 _PADDING = re.compile(r"(?<=\() +|(?<! ) +(?=\))")
 # The characters of the longest piece in which definitions are searched at once.
-_LONGEST_PIECE = 1_000
+_MAX_PIECE = 1_000
 # Where a longer text is parted: behind a sentence, else behind a parenthesis, else at a blank.
 _ENDS = (re.compile(r"[a-z]{3} ?\. (?=[A-Z])"), re.compile(r"\) "), re.compile(r"\s"))
 
@@ -34,7 +34,7 @@ _WORD_OF_LETTERS = re.compile(r"(?<!\w)[^\W\d_]{4,}(?!\w)")
 _NO_LETTER_BEFORE, _NO_LETTER_AFTER = re.compile(r"(?<!\w)"), re.compile(r"(?!\w)")
 
 
-def defined_acronyms(text: str) -> dict[str, str]:
+def defined_abbreviations(text: str) -> dict[str, str]:
     """From each acronym that a text defines to its long form; to the first one of several."""
     first: dict[str, str] = {}
     if "(" in text:
@@ -59,14 +59,14 @@ def hidden_definitions(text: str, long_forms: Mapping[str, str]) -> tuple[str, l
 
     Args:
         text: A text that defines acronyms.
-        long_forms: Some of its ``defined_acronyms``.
+        long_forms: Some of its ``defined_abbreviations``.
     """
     text = _PADDING.sub("", _without_surrogates(text))
     for short, long in long_forms.items():
         own, phrase, more = re.escape(short), re.escape(long), r"(?:[,;:][^()]*)?\)"
         definition = rf"(?<!\w)(?:(?i:{phrase}) ?\({own}{more}|{own} ?\((?i:{phrase}){more})"
         text = re.sub(definition, lambda match, short=short: short, text)
-    defined = defined_acronyms(text)
+    defined = defined_abbreviations(text)
     places = places_of(text, long_forms)
     return text, [(start, end) for start, end in places if text[start:end] not in defined]
 
@@ -79,8 +79,8 @@ def places_of(text: str, acronyms: Collection[str]) -> list[Offsets]:
 def _pieces(text: str) -> Iterator[str]:
     """The text in pieces of bounded length, cut where no definition is expected."""
     start = 0
-    while len(text) - start > _LONGEST_PIECE:
-        end = start + _LONGEST_PIECE
+    while len(text) - start > _MAX_PIECE:
+        end = start + _MAX_PIECE
         cuts = ([m.end() for m in pattern.finditer(text, start, end)] for pattern in _ENDS)
         end = next((places[-1] for places in cuts if places), end)
         yield text[start:end]

@@ -15,8 +15,8 @@ _LINK_ENDS = (" and/or ", " and ", " or ", ", ", " the ")
 _BEFORE = re.compile(rf"(?P<words>(?:[\w'-]+ )?[\w'-]+)(?P<link>{_LINK})$")
 _BEHIND = re.compile(rf"(?P<link>{_LINK})(?P<words>[\w'-]+(?: [\w'-]+)?)")
 _WORD = re.compile(r"\S+")
-_BESIDE = 80  # characters that are looked at before and behind a mention
-_MOST = 8  # mentions in one
+_CONTEXT = 80  # characters that are looked at before and behind a mention
+_MAX_MENTIONS = 8  # mentions in one
 
 
 class Part(NamedTuple):
@@ -40,7 +40,7 @@ def coordinated(text: str, start: int, end: int, is_name: Callable[[str], bool])
     if len(phrases) == 1:
         if not (_beside(text, (start, end), True) or _beside(text, (start, end), False)):
             return []
-    elif len(phrases) > _MOST or is_name(text[start:end]):
+    elif len(phrases) > _MAX_MENTIONS or is_name(text[start:end]):
         return []
     elif all(is_name(text[slice(*phrase)]) for phrase in phrases):
         return [Part(*phrase, text[slice(*phrase)]) for phrase in phrases]
@@ -75,7 +75,7 @@ def _sharing(
             continue
         outer, n_joined, is_joined = [], 0, at_end and bool(others)
         reached = parts[-1][:2] if parts else whole  # beyond the mention; commas alone join none
-        for _ in range(_MOST):
+        for _ in range(_MAX_MENTIONS):
             if not (match := _beside(text, reached, at_end)):
                 break
             is_joined = bool(re.search("and|or", match["link"])) or at_end and is_joined
@@ -95,7 +95,7 @@ def _beside(text: str, place: Place, before: bool) -> re.Match | None:
     """One or two "words" that "and" or a comma, the "link", joins to a place."""
     start, end = place
     if not before:
-        return _BEHIND.match(text, end, end + _BESIDE)
+        return _BEHIND.match(text, end, end + _CONTEXT)
     if text.endswith(_LINK_ENDS, 0, start):  # few mentions get to the search, which is slow
-        return _BEFORE.search(text, max(0, start - _BESIDE), start)
+        return _BEFORE.search(text, max(0, start - _CONTEXT), start)
     return None

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from ...errors import PelError
-from ...io.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
+from ...io.lines import MAX_LINE_BYTES, numbered_lines, opened_bytes, record_too_long
 from ...io.xml_elements import file_elements
 from ..records.entity import Entity, cleaned_at, ends_of
 from .entity_source import ReadOptions, Source, SourceFormat
@@ -77,7 +77,7 @@ _QUOTED_END = re.compile(
     rf'(?:\[(?:[^\]"\\]|\\.|"(?:[^"\\]|\\.)*")*\]\s*)?{_END}'
 )
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_LONGEST_MENDED = 2_000  # characters: each quote of a line is looked at with all that follows it
+_MAX_MENDED = 2_000  # characters: each quote of a line is looked at with all that follows it
 _IDENTIFIER = re.compile(r"((?:[^\s\\]|\\.)+)(?=\s|\Z)")
 _ID = re.compile(rf"{_IDENTIFIER.pattern}\s*(?:[!{{].*)?\Z")
 _ESCAPED = re.compile(r"\\(.)")
@@ -92,7 +92,7 @@ def _unquoted(text: str) -> str | None:
 def _quoted(text: str) -> str | None:
     """Return the text in quotes. It may hold quotes that should have been escaped."""
     found = _QUOTED.match(text)
-    if found and not _QUOTED_END.match(text, found.end() - 1) and len(text) < _LONGEST_MENDED:
+    if found and not _QUOTED_END.match(text, found.end() - 1) and len(text) < _MAX_MENDED:
         for quote in re.finditer('"', text[found.end() :]):
             end = found.end() + quote.start()
             if text[end - 1] != "\\" and _QUOTED_END.match(text, end):
@@ -144,7 +144,7 @@ def _obo_terms(path: Path) -> Iterator[Class]:
                 yield f"{path}, term {facts['id'][0]}", facts["id"][0], facts
             is_term, facts, size = line.startswith("[Term]"), {}, 0
         elif is_term and tag in _CLAUSES:
-            if size > LONGEST_LINE:
+            if size > MAX_LINE_BYTES:
                 raise record_too_long(path, number)
             escaped = _CLAUSES[tag](text.lstrip())
             if escaped and ("id" in facts) == (tag != "id"):
@@ -221,7 +221,7 @@ def _facts(values: Iterable[tuple[str, str, str]]) -> Facts:
     }
 
 
-_LONGEST_ENTITY = 1_000  # characters: Protégé declares the beginnings of its IRIs
+_MAX_ENTITY = 1_000  # characters: Protégé declares the beginnings of its IRIs
 _RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
 _OWL = "{http://www.w3.org/2002/07/owl#}"
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -235,7 +235,7 @@ def read_owl(path: Path, options: ReadOptions) -> Source:
         remedy = f"convert it: robot convert --input {path.name} --output {path.name}.obo"
         raise PelError(f"{path}: not OWL in RDF/XML", remedy)
     version = None
-    for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
+    for element in file_elements(path, longest_entity=_MAX_ENTITY):
         if element.tag == f"{_OWL}Ontology":
             iri = element.find(f"{_OWL}versionIRI")
             info = element.findtext(f"{_OWL}versionInfo")
@@ -248,7 +248,7 @@ def read_owl(path: Path, options: ReadOptions) -> Source:
 def _owl_classes(path: Path) -> Iterator[Class]:
     """Yield the named classes. If none has a synonym, a warning names the annotations that were ignored."""
     has_synonyms, ignored = False, Counter[str]()
-    for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
+    for element in file_elements(path, longest_entity=_MAX_ENTITY):
         iri = element.get(f"{_RDF}about") or element.get(f"{_RDF}ID")
         types = {type.get(f"{_RDF}resource") for type in element.iterfind(f"{_RDF}type")}
         if iri and (element.tag == f"{_OWL}Class" or f"{_OWL[1:-1]}Class" in types):

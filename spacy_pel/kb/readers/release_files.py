@@ -18,7 +18,7 @@ from ..records.entity import Entity
 if TYPE_CHECKING:
     import duckdb
 
-LONGEST_ROW = 1_000_000  # bytes
+MAX_ROW_BYTES = 1_000_000  # bytes
 # The kinds of facts about an entity.
 NAME, TYPE, DEFINITION, PARENT, RETIRED = range(5)
 
@@ -99,7 +99,7 @@ def _read_csv(files: Sequence[Path], names: list[str], delimiter: str) -> str:
     has_header = delimiter == "\t"
     for file in files:
         check_gzip(file)
-        _, head = next(numbered_lines(file, LONGEST_ROW), (1, ""))
+        _, head = next(numbered_lines(file, MAX_ROW_BYTES), (1, ""))
         if has_header and head.split("\t") != names:
             problem = f"{file}, line 1: does not name the columns {' '.join(names)}"
             raise PelError(problem, "give the file as it was released")
@@ -109,7 +109,7 @@ def _read_csv(files: Sequence[Path], names: list[str], delimiter: str) -> str:
     return (
         f"read_csv([{', '.join(map(sql_path, files))}], columns = {{{kinds}}}, "
         f"delim = '{delimiter}', quote = '', escape = '', header = {has_header}, "
-        f"auto_detect = false, max_line_size = {LONGEST_ROW})"
+        f"auto_detect = false, max_line_size = {MAX_ROW_BYTES})"
     )
 
 

@@ -29,7 +29,7 @@ COLUMNS = {
     "MRSAB": "VCUI RCUI VSAB RSAB SON SF SVER VSTART VEND IMETA RMETA SLC SCC SRL TFR CFR CXTY "
     "TTYL ATNL LAT CENC CURVER SABIN SSN SCIT",
 }
-_LOOKED_AT = 1 << 16  # bytes at the start of release.dat, which has some hundred
+_HEAD_BYTES = 1 << 16  # bytes at the start of release.dat, which has some hundred
 # MedMentions ST21pv: 21 semantic types, each with its descendants, by tree number.
 _ST21PV_TYPES = tuple(
     "A1.1.4 A1.1.2 A1.2 A2.1.4.1 A1.4.2 A2.2 B2.3 B2.2.1 B1.3.1 B1.3.2 A1.3.1 A2.1.5 A2.6.1 A2.7 "
@@ -123,7 +123,7 @@ def read_rrf(path: Path, options: ReadOptions, kind: ReleaseKind = _UMLS) -> Sou
     version = None
     if (meta / "release.dat").is_file():
         with opened_bytes(meta / "release.dat") as file:
-            if named := re.search(rb"umls\.release\.name=(\S+)", file.read(_LOOKED_AT)):
+            if named := re.search(rb"umls\.release\.name=(\S+)", file.read(_HEAD_BYTES)):
                 version = named[1].decode("utf-8", "replace")
     return Source(_entities(meta, kind, options.umls or UmlsRecipe(), types), types, version)
 

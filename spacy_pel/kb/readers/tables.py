@@ -20,9 +20,9 @@ _NEEDED = ("concept_id", "canonical_name")
 _TEXTS = (*_NEEDED, "definition")
 # What people name columns, ignoring case, and the fields that these hold unless other columns do.
 _COMMON = {"id": "concept_id", "name": "canonical_name", "synonyms": "aliases"}
-_AT_ONCE = 2**26  # bytes of rows that are fetched together, though they are packed well
+_BATCH_BYTES = 2**26  # bytes of rows that are fetched together, though they are packed well
 _SIZE = '"bytes of the row"'  # a name that no column has
-_LONGEST_ROW = 2**22  # characters; cells may have many lines
+_MAX_ROW_SIZE = 2**22  # characters; cells may have many lines
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]  # their places, with the file, and cells by column
 
@@ -38,7 +38,7 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     name = path.name.lower()
     fields_of = partial(_fields, path, options.columns)
     if name.endswith(".parquet"):
-        found = parquet_rows(path, fields_of, _LONGEST_ROW, str(path))
+        found = parquet_rows(path, fields_of, _MAX_ROW_SIZE, str(path))
         columns = next(found)
         rows = ((f"{path}, row {n}", dict(zip(columns, row))) for n, row in enumerate(found, 1))
     else:
@@ -60,15 +60,15 @@ def text_rows(path: Path, skip: str = r"(?!)", *, quoted: bool = True) -> Rows:
         nonlocal size
         for number, line in numbered_lines(path):
             size += len(line)
-            if size > _LONGEST_ROW:
-                problem = f"{path}, line {number}: a row of more than {_LONGEST_ROW:,} characters"
+            if size > _MAX_ROW_SIZE:
+                problem = f"{path}, line {number}: a row of more than {_MAX_ROW_SIZE:,} characters"
                 raise PelError(problem, "correct its quotes, or split it")
             if not re.match(skip, line):
                 yield number, f"{line}\n"
 
     columns: list[str] = []
     delimiter = None if ".csv" in path.name.lower() else "\t"
-    for number, row in table_rows(lines(), delimiter, _LONGEST_ROW, quoted=quoted):
+    for number, row in table_rows(lines(), delimiter, _MAX_ROW_SIZE, quoted=quoted):
         where, size = f"{path}, line {number}", 0
         if isinstance(row, csv.Error):
             raise PelError(f"{where}: {row}", "correct the line") from row
@@ -105,7 +105,7 @@ def parquet_rows(
             connection.execute(f"SELECT {_SIZE}{cells} FROM ({sized})")
             yield columns
             numbers = count(1)
-            while rows := connection.fetchmany(max(1, _AT_ONCE // longest)):
+            while rows := connection.fetchmany(max(1, _BATCH_BYTES // longest)):
                 for (size, *row), number in zip(rows, numbers):
                     if size > longest:
                         problem = f"{place}row {number} has {size:,} bytes, more than {longest:,}"
