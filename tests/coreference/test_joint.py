@@ -16,7 +16,7 @@ def made_up_vectors(n: int) -> np.ndarray:
 def test_they_are_the_best_of_all_without_the_mention_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("spacy_pel.coreference.joint._TOGETHER", 7)
+    monkeypatch.setattr("spacy_pel.coreference.joint._BATCH_SIZE", 7)
     vectors = made_up_vectors(30)
     found = mention_neighbours(VectorMatrix(vectors), 4)
     scores = vectors @ vectors.T
