@@ -23,7 +23,7 @@ from .store import KB_FILE, connected, vector_files
 from .transaction import NAMES_PREFIX, write_checksums
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
-_FACTS = ("rows", "row_kind", "dim", "stored_dim", "dtype")
+_FACTS = ("rows", "index_unit", "dim", "stored_dim", "dtype")
 _BATCH_SIZE = 4096  # entities exported at a time
 _MAX_LINE_BYTES = 1 << 29  # of a record as JSON
 

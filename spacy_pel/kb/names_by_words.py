@@ -1,8 +1,8 @@
 """Match names by their words in any order and form.
 
 Words are compared by their stems. Words such as "of" and "the", and hyphens, may stand between them.
-Two words are synonyms if enough entities of the KB have names that differ in these words alone, as "renal
-agenesis" and "kidney agenesis" do. So "abnormal ribs" matches "Abnormality of the ribs", and "kidney malformation"
+Two words are synonyms if enough entities have names that differ in these words alone, as "renal agenesis"
+and "kidney agenesis" do. So "abnormal ribs" matches "Abnormality of the ribs", and "kidney malformation"
 matches "Renal malformation".
 """
 

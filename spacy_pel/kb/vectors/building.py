@@ -7,15 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from .index import FAST_SCAN_KIND, Candidates, RowFinder, VectorIndex, imported_faiss, one_thread
+from .index import (
+    FAST_SCAN_KIND,
+    Candidates,
+    RowFinder,
+    VectorIndex,
+    imported_faiss,
+    one_faiss_thread,
+)
 from .matrix import VectorMatrix
 
 MAX_SCANNED_ROWS = 2_000_000  # a fast scan of all codes up to here; above, an inverted file
 _SEED = 0
 _TRAINING_ROWS = 20_000  # for the codes of a fast scan
-_MAX_FINE_DIM = (
-    192  # up to this length each number needs a code, or too many rows would be scored again
-)
+_MAX_FINE_DIM = 192  # shorter rows need a code for each number, or too many would be scored again
 _TRAINING_ROWS_PER_CENTRE = 50  # for k-means
 _ITERATIONS = 8
 DEPTH = 64
@@ -66,7 +71,7 @@ def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> An
     codes.pq.cp.seed = _SEED
     codes.pq.cp.min_points_per_centroid = 1  # no warning
     sample = matrix.take(_drawn(len(matrix), _TRAINING_ROWS))
-    with one_thread():  # several took minutes on a busy machine, not 1 s
+    with one_faiss_thread():  # several took minutes on a busy machine, not 1 s
         codes.train(np.resize(sample, (max(len(sample), 16), dim)))
     if coded is None:
         for _, block in matrix.blocks():

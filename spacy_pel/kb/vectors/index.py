@@ -47,7 +47,7 @@ def imported_faiss() -> ModuleType:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_faiss_thread() -> Iterator[None]:
     """Within the block FAISS computes with one thread: in short steps threads wait for each other."""
     faiss = imported_faiss()
     n_threads = faiss.omp_get_max_threads()
@@ -146,7 +146,7 @@ class RowFinder:
             how = faiss.SearchParametersIVF(nprobe=min(probes, self.n_lists), **chosen)
             parts = np.split(queries, range(_LIST_BATCH_SIZE, len(queries), _LIST_BATCH_SIZE))
             return np.concatenate([self._index.search(p, depth, params=how)[1] for p in parts])
-        with one_thread() if len(queries) <= _MAX_QUERIES_OF_THREAD else nullcontext():
+        with one_faiss_thread() if len(queries) <= _MAX_QUERIES_OF_THREAD else nullcontext():
             reach = selection.reach(depth) if selection else depth
             rows: np.ndarray = self._index.search(queries, reach)[1]
         if selection is None:

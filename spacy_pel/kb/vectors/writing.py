@@ -31,7 +31,7 @@ class Encoder(Protocol):
     """An encoder of entities, as those of the KB were encoded, and of mentions, as a linker reads them."""
 
     fingerprint: str  # of the entity encoder, stored in the KB
-    row_kind: str  # stored in the KB
+    index_unit: str  # stored in the KB
     mention_fingerprint: str  # of all that determines the vectors of mentions
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
@@ -47,7 +47,7 @@ def write_vectors(
     *,
     dim: int,
     fingerprint: str,
-    row_kind: str,
+    index_unit: str,
     dtype: str = "auto",
     index: str = "auto",
     stored_dim: int | None = None,
@@ -62,7 +62,7 @@ def write_vectors(
             of ``KnowledgeBase.numbers_by_id``. Vectors of length 1 are searched by cosine.
         dim: The length of the vectors.
         fingerprint: The fingerprint of their encoder.
-        row_kind: What a row represents.
+        index_unit: What a row represents.
         dtype: The type of the stored vectors: "float32", "float16", "int8" or "auto", which is float16 for
             many rows and for an "approximate" index, and float32 otherwise.
         index: The kind of search: "exact", "approximate" (by short codes, or by lists for very many rows) or
@@ -90,7 +90,7 @@ def write_vectors(
         if change.settings["mentions"] and mentions is None:
             problem = f"{change.folder}: has learnt mentions, which need new vectors too"
             raise PelError(problem, "run kb embed with a pipeline, or kb forget")
-        about = {"dim": dim, "row_kind": row_kind, "fingerprint": fingerprint, "alike": alike}
+        about = {"dim": dim, "index_unit": index_unit, "fingerprint": fingerprint, "alike": alike}
         about |= {"dtype": dtype, "index": index, "stored_dim": stored_dim or dim}
         _write(change, batches, about, mentions)
     return KnowledgeBase.open(path)
