@@ -19,7 +19,7 @@ from thinc.api import Config, Model, Optimizer
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.name_finder import FoundNames, NameFinder
+from ..kb.name_finder import NameMatches, NameFinder
 from ..kb.pieces import Pieces
 from ..kb.records.plain_text import PlainText
 from ..kb.records.semantic_types import types_meant
@@ -343,10 +343,10 @@ class KBRecogniser(KBComponent, Tok2Vec):
         """
         finder, entity_groups, reader, _ = self.cached_for_kb(self._tools)
         pieces = Pieces(texts)
-        names = with_definitions(texts, pieces, finder.found_in(pieces))
+        names = with_definitions(texts, pieces, finder.find_in(pieces))
         if hidden:
             kept = np.random.random(len(names.first)) >= hidden
-            names = FoundNames(*(column[kept] for column in names))
+            names = NameMatches(*(column[kept] for column in names))
         owners = [finder.owners_of(name) for name in names.names.tolist()]
         groups = np.array([entity_groups[own].any(axis=0) for own in owners])
         groups = groups.reshape(-1, entity_groups.shape[1])
@@ -384,7 +384,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         return finder, groups, reader, NameTest(kb, groups[:, : len(self.labels)])
 
 
-def with_definitions(texts: Sequence[str], pieces: Pieces, names: FoundNames) -> FoundNames:
+def with_definitions(texts: Sequence[str], pieces: Pieces, names: NameMatches) -> NameMatches:
     """The names found in texts, where an acronym that its text defines counts as its long form.
 
     It gets the name that ends its long form: in "acute viral hepatitis (AVH)", AVH is hepatitis.
@@ -412,7 +412,7 @@ def with_definitions(texts: Sequence[str], pieces: Pieces, names: FoundNames) ->
     covered = np.concatenate([[0], (taken.cumsum() > 0).cumsum()])
     kept = covered[names.last + 1] == covered[names.first]
     rows = np.concatenate([np.column_stack(names)[kept], np.array(acronyms)[meant >= 0]])
-    return FoundNames(*rows[rows[:, 0].argsort(kind="stable")].T)
+    return NameMatches(*rows[rows[:, 0].argsort(kind="stable")].T)
 
 
 def as_defined(text: str, mentions: Sequence[Tagged]) -> list[Tagged]:
