@@ -79,8 +79,7 @@ def build_kb(
 def united(entities: Iterable[Entity]) -> Iterator[Entity]:
     """Yield the entities cleaned and sorted by concept id. Those with the same id are ``merged`` in order.
 
-    Raises:
-        PelError: An entity is unusable, or the scratch file for sorting does not fit on the disk.
+    PelError if an entity is unusable, or the scratch file for sorting does not fit on the disk.
     """
     return map(entity_of, sorted_rows(entities))
 

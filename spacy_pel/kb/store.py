@@ -172,11 +172,7 @@ class Store:
         return database
 
     def settings(self) -> Settings:
-        """Return the settings of the KB.
-
-        Raises:
-            PelError: There is no KB, its settings are not those of this release, or a file is missing.
-        """
+        """Return the settings; PelError without a KB of this release that has all its files."""
         path, folder = self.path, self.path.parent
         build = f"python -m spacy pel kb build SOURCE {folder}"
         with readable(folder):
@@ -229,9 +225,8 @@ class Store:
 def connected(path: Path, to_write: bool = False) -> sqlite3.Connection:
     """Connect to the database of a KB. SQLite rolls back what a killed process began.
 
-    Raises:
-        PelError: The file is missing, has another schema, or has the journal of several databases: SQLite
-            would delete the files that such a journal names.
+    PelError if the file is missing, has another schema, or has the journal of several databases: SQLite would
+    delete the files that such a journal names.
     """
     if plain_file_size(path) is None:
         raise damaged(path, "missing")
