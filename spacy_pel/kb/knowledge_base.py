@@ -101,8 +101,7 @@ class _State:
     @property
     def count(self) -> int:
         """A number above those of all entities."""
-        number: int = self.settings["next_number"]
-        return number
+        return int(self.settings["next_number"])
 
 
 class KnowledgeBase:
@@ -159,10 +158,7 @@ class KnowledgeBase:
         self._state.store.close()
 
     def refresh(self) -> bool:
-        """Reopen the folder; return whether the KB, and perhaps its numbers, had changed.
-
-        Errors are those of ``open``, and leave the KB as it was.
-        """
+        """Reopen the folder; return whether the KB had changed. An error leaves the KB as it was."""
         if checked_settings(self.path) == self.settings:
             return False
         self._state = _read_state(self.path)  # old files are closed with their last reader
@@ -177,8 +173,7 @@ class KnowledgeBase:
     # Records
 
     def __len__(self) -> int:
-        n_entities: int = self.settings["counts"]["entities"]
-        return n_entities
+        return int(self.settings["counts"]["entities"])
 
     def __contains__(self, id: str) -> bool:
         return self.number(id) is not None
@@ -592,16 +587,11 @@ class KnowledgeBase:
         *,
         with_mentions: bool = True,
     ) -> Candidates:
-        """Return the k best entities of each query, scored by the best of their rows, then by concept id.
+        """Return the k best entities of each query, float32 [n, dim], by score, then by concept id.
 
-        Args:
-            vectors: The queries: float32 [n, dim].
-            k: The number of entities.
-            only: The entities that may be returned.
-            with_mentions: Whether learnt mentions near a query add to the score (``mentions``).
-
-        Raises:
-            PelError: The KB has no vectors, the queries do not fit them, or a type or source is unknown.
+        The score is that of an entity's best row. ``with_mentions`` adds that of learnt mentions near the
+        query (``mentions``). ``only`` restricts the entities. PelError if the KB has no vectors, the queries
+        do not fit them, or a type or source is unknown.
         """
         stored, allowed = self.vectors, self._allowed(only)
         if self.settings["mentions"] and with_mentions:
@@ -719,8 +709,8 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
 def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]:
     """Return errors within files or, if there are none, inconsistencies between them.
 
-    In files with a checksum every byte is checked. In a database that has changed since, all bytes are
-    checked that SQLite uses. PelError for damage that stops the search.
+    Every byte of a file with a checksum is checked, and every byte that SQLite uses of a database that has
+    changed since. PelError for damage that stops the search.
     """
     path = kb.path / KB_FILE
     files = {file["name"]: file for file in vector_files(kb.settings)}

@@ -37,7 +37,7 @@ def write_index(
 ) -> dict[str, Any]:
     """Write a FAISS index of the rows, and return its entry in the KB's settings.
 
-    ``alike`` is the cosine of ``representative_rows``; None: each row has a code. OSError if the disk is full.
+    ``alike`` is the cosine of ``representative_rows``; None: each row has a code. OSError for a full disk.
     """
     if len(matrix) <= MAX_SCANNED_ROWS:
         coded = None if alike is None else representative_rows(matrix, row_entities, alike)

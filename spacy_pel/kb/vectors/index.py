@@ -227,15 +227,9 @@ class VectorIndex:
 
         A score is the inner product with the stored row (lifted, if it was projected). Results do not depend,
         to the last bit, on the other queries of the call. Without a finder they are exact. With one they
-        still contain k entities, if there are k.
-
-        Args:
-            vectors: The queries: float32 [n, dim].
-            k: The number of entities.
-            allowed: Whether each entity may be found: bool, by number; None: all may.
-
-        Raises:
-            PelError: k is below 1, or the queries have the wrong shape or hold NaN or infinity.
+        still contain k entities, if there are k. Queries are float32 [n, dim]. ``allowed`` tells which
+        entities may be found: bool, by number. PelError if k is below 1, or the queries have the wrong shape
+        or hold NaN or infinity.
         """
         queries, selection = self._checked(vectors, k), self._selection(allowed)
         result, pending, effort = no_candidates(len(queries), k), np.arange(len(queries)), 1
