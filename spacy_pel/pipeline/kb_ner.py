@@ -29,7 +29,7 @@ from ..models.architectures.tagger import WordTagger
 from ..models.bio_tags import Tagged, allowed_tags, tagged_mentions, without_labels
 from ..models.losses import summed_loss
 from ..spans import add_ents
-from ..text.abbreviations import defined_acronyms, places_of
+from ..text.abbreviations import defined_abbreviations, places_of
 from ..text.token_inputs import EncoderInputs
 from ..text.word_inputs import WordReader
 from ..training.optimizer import apply_gradients
@@ -393,7 +393,7 @@ def with_definitions(texts: Sequence[str], pieces: Pieces, names: NameMatches) -
     ending = {last: number for number, last in enumerate(names.last.tolist())}
     acronyms = []  # first and last piece, and the number of the name or -1
     for number, text in enumerate(texts):
-        long_forms = defined_acronyms(text)
+        long_forms = defined_abbreviations(text)
         meant = {}
         for short, long in long_forms.items():
             if (start := text.find(long)) >= 0:
@@ -421,7 +421,7 @@ def as_defined(text: str, mentions: Sequence[Tagged]) -> list[Tagged]:
     In "von Hippel-Lindau tumor suppressor gene (VHL)" no mention has the last word: VHL is none either.
     """
     others = set()
-    for short, long in defined_acronyms(text).items():
+    for short, long in defined_abbreviations(text).items():
         end = text.find(long) + len(long)
         if end >= len(long) and not any(start < end <= last for start, last, _ in mentions):
             others.add(short)
