@@ -8,9 +8,10 @@ Columns that their names do not explain:
 
 - ``entity``: lists are JSON. ``crc`` is the CRC-32 of the ten texts, joined by U+001F.
 - ``name``: ``hash`` is the CRC-32 of a normalised name.
-- ``typed``, ``sourced``: int32 ``numbers`` of records; ``first`` separates the rows of different changes.
-- ``vectors``: int32 ``owners`` of the rows of a file, ascending, as ranks by concept id; int32 ``numbers`` of these
-  ranks (NULL: the rank is the number); float32 ``scales`` of int8 rows and ``axes`` [dim, stored_dim].
+- ``typed``, ``sourced``: int32 ``numbers`` of records, one row for each change.
+- ``vectors``: int32 ``owners`` of the rows of a file, ascending, as ranks by concept id; int32 ``numbers``
+  of these ranks (NULL: the rank is the number); float32 ``scales`` of int8 rows and ``axes`` [dim,
+  stored_dim] of shortened rows.
 - ``row``, ``mention``: a float32 ``vector``; ``start`` and ``stop`` are character offsets in the passage.
 """
 
