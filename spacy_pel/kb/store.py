@@ -1,8 +1,18 @@
 """Read the SQLite file of a KB, which may be damaged or hostile.
 
-``docs/kb-format.md`` describes the tables. Records are added and never changed. ``removed`` lists the
+``docs/reference.md`` describes the folder. Records are added and never changed. ``removed`` lists the
 records that have left the KB, each with the change that removed it. A reader that knows the change at which
 it opened the KB continues to see that state while others write.
+
+Columns that their names do not explain:
+
+- ``entity``: lists are JSON. ``crc`` is the CRC-32 of the ten texts, joined by U+001F.
+- ``name``: ``hash`` is the CRC-32 of a normalised name.
+- ``typed``, ``sourced``: int32 ``numbers`` of records, one row for each change.
+- ``vectors``: int32 ``owners`` of the rows of a file, ascending, as ranks by concept id; int32 ``numbers``
+  of these ranks (NULL: the rank is the number); float32 ``scales`` of int8 rows and ``axes`` [dim,
+  stored_dim] of shortened rows.
+- ``row``, ``mention``: a float32 ``vector``; ``start`` and ``stop`` are character offsets in the passage.
 """
 
 import json
