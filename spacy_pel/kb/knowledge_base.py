@@ -685,18 +685,20 @@ def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]
     rows agree with their sum. What is left are bytes that SQLite does not use.
     """
     path = kb.path / KB_FILE
-    checksums = {file["name"]: file["sha256"] for file in vector_files(kb.settings)}
+    noted = {file["name"]: (file["bytes"], file["sha256"]) for file in vector_files(kb.settings)}
     written = kb.path / CHECKSUMS
     with readable(kb.path):
         if plain_file_size(written) is not None:
             try:
-                checksums[KB_FILE] = json.loads(written.read_bytes())[KB_FILE]["sha256"]
+                of_database = json.loads(written.read_bytes())[KB_FILE]
+                noted[KB_FILE] = of_database["bytes"], of_database["sha256"]
             except (ValueError, LookupError, TypeError, RecursionError) as error:
                 raise PelError(f"{written}: cannot be read", "delete it") from error
-        changed = [n for n in checksums if sha256(kb.path / n, progress) != checksums[n]]
+        paths = {kb.path / name: both for name, both in noted.items()}
+        changed = [p for p in paths if (p.stat().st_size, sha256(p, progress)) != paths[p]]
     if changed:
         fault = "does not agree with its checksum"
-        return [PelError(f"{kb.path / name}: {fault}", COPY_OR_BUILD) for name in changed]
+        return [PelError(f"{path}: {fault}", COPY_OR_BUILD) for path in changed]
     with kb._store.reading(), copied(path) as copy:
         fault = fault_of_tables(copy, kb.settings)
         if fault is None and len(kb) != len(kb.numbers()):

@@ -318,7 +318,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         mentions = [
             mention
             for each in zip(docs, spans, documents)
-            for mention in mentions_in_context(*each, self.resolve_abbreviations, self.kb.acronyms)
+            for mention in mentions_in_context(*each, self.resolve_abbreviations, kb.acronyms)
         ]
         labels = [span.label_ for own in spans for span in own]
         filters = search_filters(mentions, labels, self.types, self.sources, self.label_types)
