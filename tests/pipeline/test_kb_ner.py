@@ -169,8 +169,9 @@ def test_names_of_one_entity_can_be_added(nlp: Language, monkeypatch) -> None:
 def test_mentions_that_share_words_are_marked_one_by_one(nlp: Language) -> None:
     text = "multiple or disseminated sclerosis and acetylsalicylic or other acid"
     doc, disease = nlp.make_doc(text), nlp.get_pipe("kb_ner").labels.index("Disease")
-    places = [(0, 34, disease), (39, 68, 0)]
-    nlp.get_pipe("kb_ner").set_annotations([doc], Found([PlainText(text)], [places], None))
+    places, recogniser = [(0, 34, disease), (39, 68, 0)], nlp.get_pipe("kb_ner")
+    *_, names = recogniser.made_of_kb(recogniser.kb, recogniser._tools)
+    recogniser.set_annotations([doc], Found([PlainText(text)], [places], None, names))
     read = [(ent.text, ent.label_, ent._.read_as) for ent in doc.ents]
     assert read[:2] == [
         ("multiple", "Disease", "multiple sclerosis"),

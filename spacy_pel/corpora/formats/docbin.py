@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, DocBin
 
 MOST_HELD = 2**30  # bytes of a file, which is held in memory
-# Documents that people write unpack to ten to twenty times the size of their file.
-MOST_BYTES, MOST_TIMES = 2**28, 25
+# What a file unpacks to is held twice for a moment. Documents that people write unpack to ten to twenty
+# times the size of their file, so this is some 3 million tokens.
+MOST_BYTES = 3 * 2**27
 _PART = 2**12  # bytes, which unpack to at most a thousand times as many
 MOST_DOCUMENTS = 1_000_000
 MOST_TOKENS = 1_000_000  # of one document. spaCy reads no text with more characters, if not told to
@@ -59,12 +60,11 @@ def _limited(data: bytes) -> DocBin:
     import numpy
     from spacy.tokens import DocBin
 
-    limit = max(MOST_BYTES, MOST_TIMES * len(data))
     packed, size = zlib.decompressobj(), 0
     for start in range(0, len(data), _PART):  # what is too long is never held
         size += len(packed.decompress(data[start : start + _PART]))
-        if size > limit:
-            raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
+        if size > MOST_BYTES:
+            raise PelError(f"a DocBin that unpacks to more than {MOST_BYTES:,} bytes", _SPLIT)
     message = dict(_values(zlib.decompress(data)))
     lengths = numpy.frombuffer(message["lengths"], dtype="int32")
     longest = lengths.max(initial=0)

@@ -34,7 +34,6 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "LONGEST", SMALL)
     monkeypatch.setattr(docbin, "MOST_HELD", MEGABYTE)
     monkeypatch.setattr(docbin, "MOST_BYTES", MEGABYTE)
-    monkeypatch.setattr(docbin, "MOST_TIMES", 0)
     monkeypatch.setattr(docbin, "MOST_DOCUMENTS", 1_000)
     monkeypatch.setattr(docbin, "MOST_TOKENS", 1_000)
     monkeypatch.setattr(docbin, "MOST_VALUES", 10_000)
