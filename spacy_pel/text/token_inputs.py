@@ -134,13 +134,8 @@ class EncoderInputs(NamedTuple):
     # window has its own. With 1 all have: the outputs are the same whatever other documents are read.
     core_tokens: int = 1
 
-    def padded(
-        self, group: np.ndarray, pad_id: int, least: int, most: int
-    ) -> dict[str, np.ndarray]:
+    def padded(self, group: np.ndarray, pad_id: int, least: int) -> dict[str, np.ndarray]:
         """The windows at the places of a group in one length, with ``least`` tokens together.
-
-        A window alone has a multiple of that, up to ``most``: documents of all lengths have few shapes,
-        for each of which torch would compile products and keep them.
 
         They are given by the names of the encoder's arguments: "ids", int64 [n, t], "mask", bool [n, t],
         true where there is a token, what is known of each token, [n, t, ...], 0 where there is none, and
@@ -148,10 +143,7 @@ class EncoderInputs(NamedTuple):
         """
         windows = [self.windows[i] for i in group]
         lengths = np.array([len(window.ids) for window in windows])
-        length = max(lengths.max(), -(-least // len(windows)))
-        if len(windows) == 1:
-            length = max(length, min(most, -(-length // least) * least))
-        mask = np.arange(length) < lengths[:, None]
+        mask = np.arange(max(lengths.max(), -(-least // len(windows)))) < lengths[:, None]
         batch = {"ids": np.full(mask.shape, pad_id, dtype=np.int64), "mask": mask}
         batch["ids"][mask] = np.concatenate([window.ids for window in windows])
         for name in windows[0].known:

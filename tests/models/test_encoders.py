@@ -25,7 +25,7 @@ def encoder(**changes) -> TextEncoder:
 
 
 def batch(tokens: list[TokenIds]) -> list[torch.Tensor]:
-    padded = text_inputs(tokens).padded(np.arange(len(tokens)), 0, 1, 9)
+    padded = text_inputs(tokens).padded(np.arange(len(tokens)), 0, 0)
     return [torch.as_tensor(array) for array in padded.values()]
 
 

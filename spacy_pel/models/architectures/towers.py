@@ -198,8 +198,7 @@ def _tower_forward(
     passes = []
 
     def encode(group: np.ndarray) -> None:
-        pad, most = encoder.tokenizer.token_to_id(PAD), encoder.position_limit
-        padded = inputs.padded(group, pad, MIN_ROWS, most)
+        padded = inputs.padded(group, encoder.tokenizer.token_to_id(PAD), MIN_ROWS)
         arrays = {"perturbation": np.zeros((1, 1, 1), dtype=np.float32), **padded}
         arguments = {name: torch.as_tensor(x, device=device) for name, x in arrays.items()}
         arguments["perturbation"].requires_grad_(is_train and "perturbation" in padded)
