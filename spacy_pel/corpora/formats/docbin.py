@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, DocBin
 
 MOST_HELD = 2**30  # bytes of a file, which is held in memory
-# What a file unpacks to is held twice for a moment. Documents that people write unpack to ten to twenty
-# times the size of their file, so this is some 3 million tokens.
-MOST_BYTES = 3 * 2**27
+# What a file unpacks to is held twice for a moment, which takes 0.9 GB.
+MOST_BYTES = 5 * 2**26
 _PART = 2**12  # bytes, which unpack to at most a thousand times as many
 MOST_DOCUMENTS = 1_000_000
 MOST_TOKENS = 1_000_000  # of one document. spaCy reads no text with more characters, if not told to
