@@ -713,24 +713,20 @@ def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]
     changed since. PelError for damage that stops the search.
     """
     path = kb.path / KB_FILE
-    files = {file["name"]: file for file in vector_files(kb.settings)}
+    noted = {file["name"]: (file["bytes"], file["sha256"]) for file in vector_files(kb.settings)}
     listed = kb.path / CHECKSUMS
     with readable(kb.path):
         if plain_file_size(listed) is not None:
             try:
-                database = json.loads(listed.read_bytes())[KB_FILE]
-                files[KB_FILE] = {key: database[key] for key in ("bytes", "sha256")}
+                of_database = json.loads(listed.read_bytes())[KB_FILE]
+                noted[KB_FILE] = of_database["bytes"], of_database["sha256"]
             except (ValueError, LookupError, TypeError, RecursionError) as error:
                 raise PelError(f"{listed}: cannot be read", "delete it") from error
-        changed = [
-            kb.path / name
-            for name, file in files.items()
-            if sha256(kb.path / name, progress) != file["sha256"]
-            or (kb.path / name).stat().st_size != file["bytes"]
-        ]
+        paths = {kb.path / name: both for name, both in noted.items()}
+        changed = [p for p in paths if (p.stat().st_size, sha256(p, progress)) != paths[p]]
     if changed:
         problem = "does not agree with its checksum"
-        return [PelError(f"{file}: {problem}", COPY_OR_BUILD) for file in changed]
+        return [PelError(f"{path}: {problem}", COPY_OR_BUILD) for path in changed]
     with kb._store.reading(), copied(path) as copy:
         fault = table_fault(copy, kb.settings)
         if fault is None and len(kb) != len(kb.numbers()):

@@ -250,7 +250,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         kb: KnowledgeBase,
     ) -> Links:
         """Link all mentions to a KB."""
-        mentions = self._mentions(docs, spans, documents)
+        mentions = self._mentions(docs, spans, documents, kb)
         options = self._options(spans, mentions, kb)
         with self.runtime.use([] if self.trainer else self.towers):
             index = self.searched(kb)
@@ -264,8 +264,9 @@ class ProxyLinker(KBComponent, TrainablePipe):
         docs: Sequence[Doc],
         spans: Sequence[Sequence[Span]],
         documents: Sequence[DocumentContext],
+        kb: KnowledgeBase,
     ) -> list[MentionInContext]:
-        resolve, acronyms = self.search.resolve_abbreviations, self.kb.acronyms
+        resolve, acronyms = self.search.resolve_abbreviations, kb.acronyms
         return [
             mention
             for doc, own_spans, document in zip(docs, spans, documents)
@@ -321,14 +322,15 @@ class ProxyLinker(KBComponent, TrainablePipe):
         spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
+        kb = self.kb
         self.check_kb()
-        self._check_choices(self.kb)
+        self._check_choices(kb)
         documents, _ = read_documents(self.model, docs)
-        mentions = self._mentions(docs, spans, documents)
-        options = self._options(spans, mentions, self.kb)
+        mentions = self._mentions(docs, spans, documents, kb)
+        options = self._options(spans, mentions, kb)
         depth = max(self.search.candidates, SEARCH_DEPTH)
         with self.runtime.use(self.towers):
-            return ranking_input(self.retriever, self.kb, mentions, depth, options)[0]
+            return ranking_input(self.retriever, kb, mentions, depth, options)[0]
 
     def _corrected(
         self,
