@@ -41,7 +41,7 @@ from ..models.architectures.crossencoder import CrossEncoder
 from ..models.losses import MentionPairLoss, ScoreLoss
 from ..spans import mention_spans
 from ..text.entity_texts import ROW_KINDS
-from ..text.mention_inputs import DocumentContext
+from ..text.mention_inputs import DocumentContext, MentionInContext
 from ..training.arborescence import Arborescence
 from ..training.mention_views import MaskAndReplace
 from ..training.negatives import Sampler
@@ -348,7 +348,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         with self.runtime.computes(towers):
             links = link(self.retriever, self._index(kb), mentions, self.candidates, **more)
         if self.trainer is None:
-            links = self._corrected(links, docs, spans, more.get("groups"), kb)
+            links = self._corrected(links, docs, spans, mentions, more.get("groups"), kb)
         return links
 
     def _corrected(
@@ -356,23 +356,24 @@ class ProxyLinker(KBComponent, TrainablePipe):
         links: Links,
         docs: Sequence[Doc],
         spans: Sequence[Sequence[Span]],
+        mentions: Sequence[MentionInContext],
         groups: np.ndarray | None,
         kb: KnowledgeBase,
     ) -> Links:
         """Put first what people decided, and the ids that rules gave to mentions."""
-        mentions = [
+        in_docs = ((doc, span) for doc, own in zip(docs, spans) for span in own)
+        decided = [
             DecidedMention(
-                tuple(filter(None, (span.text, span._.read_as))),
+                (span.text, mention.surface),
                 *(span.label_, span.start_char),
                 text=lambda doc=doc: doc.text,
                 given=span.id_ if span.id_ and span.id_ in kb else "",
             )
-            for doc, own in zip(docs, spans)
-            for span in own
+            for (doc, span), mention in zip(in_docs, mentions, strict=True)
         ]
-        if not kb.corrections and not any(mention.given for mention in mentions):
+        if not kb.corrections and not any(mention.given for mention in decided):
             return links
-        return with_decisions(links, kb, decisions_about(kb, mentions, groups))
+        return with_decisions(links, kb, decisions_about(kb, decided, groups))
 
     def set_annotations(self, docs: Iterable[Doc], linked: Linked | None) -> None:
         """Write ids, scores, probabilities and candidates on the mentions that ``predict`` linked."""

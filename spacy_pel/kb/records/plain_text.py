@@ -27,9 +27,10 @@ _SPELLED_CATEGORIES = {"Cf": "", "Pd": "-", "Zl": " ", "Zp": " ", "Zs": " "}
 # Accents, and choices between pictures of a character. The marks of kana tell letters apart and stay.
 _ACCENTS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f"
 _ACCENT = re.compile(f"[{_ACCENTS}]")
-_CHARACTER = re.compile(
-    rf"(?:[^\x00-\x7f]|[\x00-\x7f](?=[{_ACCENTS}]))[{_ACCENTS}]*[\u3099\u309a]?"
-)
+# Patterns that begin with a class of rare characters skip the others fast. Only a text with accents of
+# their own needs the slow pattern, which looks behind each letter for one.
+_CHARACTER = re.compile(r"[^\x00-\x7f][\u3099\u309a]?")
+_ACCENTED = re.compile(rf"(?:[^\x00-\x7f]|[\x00-\x7f](?=[{_ACCENTS}]))[{_ACCENTS}]*[\u3099\u309a]?")
 _GREEK = {
     letter: f"{name[0]}{name[1:].lower()}" if letter.isupper() else name.lower()
     for letter in "αβγδεζηθικλμνξοπρςστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ"
@@ -38,11 +39,11 @@ _GREEK = {
 # More than two letters are a word. Before a Latin letter "μ" is the prefix of a unit: "μg".
 _G = f"[{''.join(_GREEK)}]"
 _GREEK_LETTER = re.compile(
-    rf"(?!μ[A-Za-z])(?:(?<!{_G}){_G}(?!{_G}{_G})|(?<={_G})(?<!{_G}{_G}){_G}(?!{_G}))"
+    rf"{_G}(?:(?<!μ)|(?![A-Za-z]))(?:(?<!{_G}{_G})(?!{_G}{_G})|(?<={_G}{_G})(?<!{_G}{_G}{_G})(?!{_G}))"
 )
 # Other scripts, whose marks stay. unicodedata sorts a run of marks in time that grows with its square, so
 # runs are bounded: no word of a language is longer.
-_OTHERS = re.compile(r"[^\x00-\x7f]{1,250}")
+_OTHERS = re.compile(r"[^\x00-\x7f][^\x00-\x7f]{0,249}")
 
 
 class PlainText:
@@ -58,27 +59,27 @@ class PlainText:
         if not given.isascii():
             self._starts = np.arange(len(given) + 1)
             self._ends = self._starts
-            self._replace(_CHARACTER, _PLAIN.__getitem__)
-            self._replace(_GREEK_LETTER, _GREEK.__getitem__)
-            self._replace(_OTHERS, lambda others: unicodedata.normalize("NFC", others))
+            for pattern, spell in _steps(given):
+                self._replace(pattern, spell)
 
     def _replace(self, pattern: re.Pattern[str], plain: Callable[[str], str]) -> None:
-        parts, starts, ends, at = [], [], [0], 0
+        parts, at = [], 0
+        # How many characters stand for each of the text, the last one for its end, and where they end.
+        counts = np.ones(len(self.text) + 1, np.int64)
+        ends = np.arange(1, len(self.text) + 1)
         for match in pattern.finditer(self.text):
             (first, after), new = match.span(), plain(match[0])
             if new == match[0]:
                 continue
             parts += self.text[at:first], new
-            starts += [*range(at, first), *[first] * len(new)]
-            ends += [*range(at + 1, first + 1), *[after] * len(new)]
+            counts[first:after] = 0
+            counts[first], ends[first] = len(new), after
             at = after
         if not at:
             return
-        parts.append(self.text[at:])
-        starts += range(at, len(self.text) + 1)
-        ends += range(at + 1, len(self.text) + 1)
-        self.text = "".join(parts)
-        self._starts, self._ends = self._starts[starts], self._ends[ends]
+        self.text = "".join([*parts, self.text[at:]])
+        self._starts = np.repeat(self._starts, counts)
+        self._ends = self._ends[np.append(0, np.repeat(ends, counts[:-1]))]
 
     def places(self, given: np.ndarray) -> np.ndarray:
         """Where the plain text has offsets of the text as given: int64, of any shape."""
@@ -96,7 +97,19 @@ class PlainText:
 
 def plain(text: str) -> str:
     """A text in its plain form."""
-    return text if text.isascii() else PlainText(text).text
+    if not text.isascii():
+        for pattern, spell in _steps(text):
+            text = pattern.sub(lambda match, spell=spell: spell(match[0]), text)
+    return text
+
+
+def _steps(given: str) -> tuple[tuple[re.Pattern[str], Callable[[str], str]], ...]:
+    """What is replaced in a text, one after the other, and what takes its place."""
+    return (
+        (_ACCENTED if _ACCENT.search(given) else _CHARACTER, _PLAIN.__getitem__),
+        (_GREEK_LETTER, _GREEK.__getitem__),
+        (_OTHERS, lambda others: unicodedata.normalize("NFC", others)),
+    )
 
 
 class _Plain(dict[str, str]):
