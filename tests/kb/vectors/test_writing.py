@@ -22,14 +22,14 @@ ROWS /= np.linalg.norm(ROWS, axis=1, keepdims=True)
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A KB whose index is measured by a small sample."""
-    monkeypatch.setattr(building, "_QUERIES", 50)
+    monkeypatch.setattr(building, "_N_QUERIES", 50)
     return build_kb(ENTITIES, tmp_path / "kb").path
 
 
 def write(folder: Path, batches: Any = None, step: int = 128, **settings: Any) -> KnowledgeBase:
     places = [slice(start, start + step) for start in range(0, N, step)]
     batches = batches or [(ROWS[some], ROW_ENTITIES[some]) for some in places]
-    settings = {"dim": DIM, "fingerprint": "abc", "row_kind": "name", **settings}
+    settings = {"dim": DIM, "fingerprint": "abc", "index_unit": "name", **settings}
     return write_vectors(folder, batches, **settings)
 
 
@@ -40,10 +40,10 @@ def test_what_is_written_is_found(
 ) -> None:
     """And the same again is the same."""
     if kind == "SQ8":
-        monkeypatch.setattr(building, "SCANNED_ROWS", 0)
+        monkeypatch.setattr(building, "MAX_SCANNED_ROWS", 0)
     index = kind if kind == "exact" else "approximate"
     kb = write(folder, dtype=dtype, index=index)
-    about = {"dim": DIM, "dtype": dtype, "index": index, "row_kind": "name", "fingerprint": "abc"}
+    about = {"dim": DIM, "dtype": dtype, "index": index, "index_unit": "name", "fingerprint": "abc"}
     vectors = kb.settings["vectors"]
     assert vectors.items() >= {**about, "rows": N, "stored_dim": DIM}.items()
     assert {path.name for path in folder.iterdir()} == names_of(kb)
