@@ -1,4 +1,4 @@
-"""DocBin: spaCy's own format, with all annotations, and what one may unpack to.
+"""DocBin, spaCy's own format with all annotations, and the limits of its unpacked size.
 
 Without limits, a file of 2 MB could fill the memory.
 """
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, DocBin
 
-MAX_FILE_BYTES = 2**30  # bytes of a file, which is held in memory
-# Documents that people write unpack to ten to twenty times the size of their file.
+MAX_FILE_BYTES = 2**30  # of a file, which is held in memory
+# A file may unpack to the larger of the two. Ordinary documents unpack to 10 to 20 times their size.
 MAX_UNPACKED_BYTES, MAX_RATIO = 2**28, 25
 _PART = 2**12  # bytes, which unpack to at most a thousand times as many
 MAX_DOCUMENTS = 1_000_000
-MAX_TOKENS = 1_000_000  # of one document. spaCy reads no text with more characters, if not told to
-MAX_VALUES = 10_000_000  # texts, numbers and lists in what is no array
+MAX_TOKENS = 1_000_000  # of one document: the default of ``nlp.max_length``, in characters
+MAX_VALUES = 10_000_000  # texts, numbers and lists outside of arrays
 _SPLIT = "split it into several files, and give their folder"
 
 
@@ -39,29 +39,29 @@ def _split(file: BoundedFile) -> Iterator[tuple[str, Any]]:
                 f"longer than {MAX_FILE_BYTES:,} bytes, and it would be held in memory", _SPLIT
             )
         docs = _limited(data)
-        # Each on its own, with its strings: in a memory zone, those of an earlier one are forgotten.
+        # Each document with its strings: in a memory zone, those of earlier documents are forgotten.
         for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
-            # A DocBin holds each word once, so that a small file can give an endless text.
+            # A DocBin stores each word once, so that a small file can make an endless text.
             if int(doc.to_array(LENGTH).sum()) > MAX_DOCUMENT_BYTES:
                 error = PelError(f"longer than {MAX_DOCUMENT_BYTES:,} characters", "split it")
                 yield f"document {number}", error
             else:
-                alone = DocBin(docs.attrs, store_user_data=True, docs=[doc])
-                yield f"document {number}", alone.to_bytes()
+                single = DocBin(docs.attrs, store_user_data=True, docs=[doc])
+                yield f"document {number}", single.to_bytes()
     except (OSError, PelError):
         raise
-    except Exception as error:  # of zlib, of msgpack, or of what it holds
+    except Exception as error:  # of zlib, of msgpack, or of its content
         raise PelError("not a DocBin", "write it with DocBin.to_disk") from error
 
 
 def _limited(data: bytes) -> DocBin:
-    """The DocBin of these bytes; PelError if it would unpack to more than the limits allow."""
+    """Return the DocBin of these bytes; PelError if it would unpack to more than the limits."""
     import numpy
     from spacy.tokens import DocBin
 
     limit = max(MAX_UNPACKED_BYTES, MAX_RATIO * len(data))
     packed, size = zlib.decompressobj(), 0
-    for start in range(0, len(data), _PART):  # what is too long is never held
+    for start in range(0, len(data), _PART):  # never hold more than the limit
         size += len(packed.decompress(data[start : start + _PART]))
         if size > limit:
             raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
@@ -77,13 +77,13 @@ def _limited(data: bytes) -> DocBin:
         raise PelError(problem, "split the document")
     for part in ("user_data", "span_groups"):
         for packed in filter(None, message.get(part, ())):
-            _values(packed)  # of one document, as they are read one at a time later
+            _values(packed)  # of one document, because documents are read one at a time
     del message
     return DocBin().from_bytes(data)
 
 
 def _values(packed: bytes) -> Any:
-    """What msgpack holds, maps as pairs; PelError if that is more than MAX_VALUES values."""
+    """Unpack msgpack, with maps as pairs; PelError if it has more than MAX_VALUES values."""
     from srsly.msgpack import unpackb
 
     too_many = PelError(f"a DocBin of more than {MAX_VALUES:,} values", _SPLIT)
@@ -96,11 +96,11 @@ def _values(packed: bytes) -> Any:
             raise too_many
         return values
 
-    most = {"max_array_len": MAX_VALUES, "max_map_len": MAX_VALUES}
+    limits = {"max_array_len": MAX_VALUES, "max_map_len": MAX_VALUES}
     try:
-        return unpackb(packed, raw=False, list_hook=counted, object_pairs_hook=counted, **most)
+        return unpackb(packed, raw=False, list_hook=counted, object_pairs_hook=counted, **limits)
     except ValueError as error:
-        if "exceeds max_" in str(error):  # said before such a list is made
+        if "exceeds max_" in str(error):  # raised before such a list is made
             raise too_many from error
         raise
 
@@ -114,7 +114,7 @@ def _doc(nlp: Language | None, data: bytes) -> Doc:
 
 
 class _Output:
-    """A DocBin is one object: it is held in memory when the parts are joined."""
+    """Writes a DocBin, which is held in memory when the parts are joined."""
 
     def write_part(self, docs: NumberedDocs, spans_key: str | None, path: Path) -> None:
         from spacy.tokens import DocBin
