@@ -522,7 +522,7 @@ def serve_cli(
 
     The page is at /. The API is described at /docs. Figures for Prometheus are at /metrics. Requests
     beyond a limit are refused. There is no login: everyone who can reach the address can use the
-    server. Restart it after the KB has changed.
+    server. Corrections of "pel fix" count at once. Restart it after "kb change" or "kb embed".
 
     With --allow-fix, "Apply" on the page stores a correction in the KB, as "pel fix" does, and so can
     everyone who can reach the server.

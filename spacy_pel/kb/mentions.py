@@ -156,15 +156,18 @@ class KnownMentions:
 
     def passages(self) -> list[tuple[MentionPassage, list[int]]]:
         """Return the passages in order, each with the database ids of its mentions."""
+        # SQLite 3.45 and later reads a blob among the values of an array as JSON.
+        concept_id = "iif(typeof(concept_id) = 'text', concept_id, NULL)"
         query = (
-            "SELECT document, text, json_group_array(json_array(start, stop, concept_id, of)) "
+            f"SELECT document, text, json_group_array(json_array(start, stop, {concept_id}, of)) "
             f"FROM (SELECT mention.id AS of, * {_JOINED} ORDER BY passage, of) GROUP BY passage"
         )
 
         def passage(document: str, text: str, mentions: str) -> tuple[MentionPassage, list[int]]:
             *placed, ids = zip(*json.loads(mentions))
-            for start, stop, _ in zip(*placed):
+            for start, stop, concept_id in zip(*placed):
                 _known("", document, text, start, stop)
+                stored_text(concept_id)
             return MentionPassage(document, text, tuple(map(PassageMention, *placed))), list(ids)
 
         return self._read(query, make=passage)

@@ -256,7 +256,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
             index = self.searched(kb)
             links = link(self.retriever, index, mentions, self.search.candidates, options)
         if self.trainer is None:
-            links = self._corrected(links, docs, spans, options.groups, kb)
+            links = self._corrected(links, docs, spans, mentions, options.groups, kb)
         return links
 
     def _mentions(
@@ -337,23 +337,24 @@ class ProxyLinker(KBComponent, TrainablePipe):
         links: Links,
         docs: Sequence[Doc],
         spans: Sequence[Sequence[Span]],
+        mentions: Sequence[MentionInContext],
         groups: np.ndarray | None,
         kb: KnowledgeBase,
     ) -> Links:
         """Put first what people decided, and the ids that rules gave to mentions."""
-        mentions = [
+        in_docs = ((doc, span) for doc, own in zip(docs, spans) for span in own)
+        decided = [
             DecidedMention(
-                tuple(filter(None, (span.text, span._.read_as))),
+                (span.text, mention.surface),
                 *(span.label_, span.start_char),
                 text=lambda doc=doc: doc.text,
                 given=span.id_ if span.id_ and span.id_ in kb else "",
             )
-            for doc, own in zip(docs, spans)
-            for span in own
+            for (doc, span), mention in zip(in_docs, mentions, strict=True)
         ]
-        if not kb.corrections and not any(mention.given for mention in mentions):
+        if not kb.corrections and not any(mention.given for mention in decided):
             return links
-        return with_decisions(links, kb, decisions_about(kb, mentions, groups))
+        return with_decisions(links, kb, decisions_about(kb, decided, groups))
 
     def set_annotations(self, docs: Iterable[Doc], linked: Linked | None) -> None:
         """Write ids, scores, probabilities and candidates on the mentions that ``predict`` linked."""

@@ -101,6 +101,7 @@ def first_steps(config: str, folder: Path, paths: dict[str, str]) -> list[dict]:
 
 
 def test_first_steps_on_a_transformer(project: Path, tmp_path: Path) -> None:
+    pytest.importorskip("spacy_transformers", reason="it needs an older transformers")
     corpus = tmp_path / "corpus.pubtator"
     write_text(corpus, CORPUS)
     paths = {"transformer": save_bert(tmp_path), "train": corpus, "dev": corpus}
