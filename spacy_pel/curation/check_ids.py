@@ -182,7 +182,7 @@ def _near(source: Source, names: Sequence[str], given: np.ndarray) -> tuple[np.n
     """The numbers of the given entity and of those near each name, and how similar: [n, 1 + k]."""
     kb = kb_of(source)
     if isinstance(source, KnowledgeBase):
-        numbers = np.column_stack([given, kb.near(names, _NEAR)])
+        numbers = np.column_stack([given, kb.fuzzy_candidates(names, _NEAR)])
         distinct = np.unique(numbers[numbers >= 0])
         entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
         return numbers, trigram_similarity(
