@@ -41,9 +41,9 @@ def broken_off(out: Path) -> Path:
 def test_a_finished_block_is_there_the_next_time_unless_its_input_is_another(out: Path) -> None:
     broken_off(out)
     with opened(out) as blocks:
-        assert blocks.finished("0", "a") == 3
-        assert blocks.finished("1", "b") is None
-        assert blocks.finished("0", "b") is None
+        assert blocks.result("0", "a") == 3
+        assert blocks.result("1", "b") is None
+        assert blocks.result("0", "b") is None
         assert blocks.write("1", write("two"), "b") == 3
         assert [blocks.path(name).read_text() for name in ("0", "1")] == ["one", "two"]
         blocks.keep_only(["1"])
@@ -62,12 +62,12 @@ def test_a_block_that_breaks_off_is_not_finished(
     with pytest.raises(OSError), opened(out) as blocks:
         with monkeypatch.context() as patch:
             if at == "renaming":
-                patch.setattr("os.replace", broken)
+                patch.setattr(Path, "replace", broken)
             elif at == "entry":
                 patch.setattr("spacy_pel.batch.blocks.whole_file", broken)
             blocks.write("0", broken if at == "writing" else write("new"), "a")
     with opened(out) as blocks:
-        assert blocks.finished("0", "a") == (3 if at == "writing" else None)
+        assert blocks.result("0", "a") == (3 if at == "writing" else None)
         assert blocks.names() == ["0"]  # what was made of it is known, and can be removed
 
 
@@ -77,7 +77,7 @@ def test_a_damaged_block_is_made_again_and_damaged_settings_have_a_remedy(
 ) -> None:
     (broken_off(out) / ".pel" / "0.json").write_bytes(data)
     with opened(out) as blocks:
-        assert blocks.finished("0", "a") is None
+        assert blocks.result("0", "a") is None
     (out / ".pel" / "settings.json").write_bytes(data)
     with pytest.raises(PelError, match="settings.json: is damaged .*; remove .*out to start"):
         with opened(out):
@@ -91,7 +91,7 @@ def test_blocks_of_other_settings_start_anew_or_are_refused(out: Path, caplog) -
         with block_folder(folder, other):
             pass
     with block_folder(out, other, restart=True) as blocks:
-        assert blocks.finished("0", "a") is None
+        assert blocks.result("0", "a") is None
         assert not list(folder.glob("*.part"))
     said = f"{folder}: was begun with another batch size, pipeline; starting again"
     assert caplog.messages == [said]
@@ -118,4 +118,4 @@ def test_who_is_refused_leaves_what_has_begun(out: Path) -> None:
             with opened(out):
                 pass
         blocks.write("0", write("one"), "a")
-        assert blocks.finished("0", "a")
+        assert blocks.result("0", "a")

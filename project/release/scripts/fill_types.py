@@ -11,7 +11,7 @@ import numpy as np
 import spacy
 import typer
 
-from spacy_pel.curation.kb_encoder import LinkerRows
+from spacy_pel.curation.kb_encoder import KBEncoder
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.change import change_entities
 from spacy_pel.pipeline.pipelines import linker_of
@@ -34,7 +34,7 @@ def main(folder: Path, pipeline: Path) -> None:
         if types := tuple(type for type, count in counts.items() if count == NEAR):
             new.append(entities[number]._replace(types=types))
     if new:
-        encoder = LinkerRows(linker_of(spacy.load(pipeline), "proxy_linker"))
+        encoder = KBEncoder(linker_of(spacy.load(pipeline), "proxy_linker"))
         change_entities(folder, "update", new, encoder)
     print(f"{folder}: {len(new):,} of {len(lacking):,} descriptors without a type have one now")
 
