@@ -74,7 +74,7 @@ class Blocks:
             for file_path in (path, entry):
                 file_path.parent.mkdir(parents=True, exist_ok=True)
             # An empty entry marks the block as incomplete, and ``keep_only`` still finds it.
-            with open(entry, "w", opener=opened_itself) as file:  # noqa: PTH123 (needs an opener)
+            with open(entry, "w", opener=opened_itself) as file:
                 file.write("{}")
             new.replace(path)
         to_disk(path.parent)

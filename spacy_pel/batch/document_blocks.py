@@ -286,10 +286,10 @@ class BlockJob(NamedTuple):
         Args:
             source: The documents.
             target: The file.
-            settings: Everything except the documents that determines the content of the blocks, as plain data.
+            settings: Everything except the documents that determines the content of blocks, as plain data.
             block_size: The size of the blocks.
-            join: Makes the file at a path from the files of the blocks. It may leave other files in the folder
-                of the path; they are removed.
+            join: Makes the file at a path from the files of the blocks. It may leave other files in the
+                folder of the path; they are removed.
         """
         if target.exists() and not target.is_file():
             raise PelError(f"{target}: is a folder or a device", "give the path of a file")

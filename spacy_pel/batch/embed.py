@@ -76,8 +76,8 @@ def embed_kb(
         progress: Makes a progress bar like ``tqdm`` from ``total`` and ``initial``, numbers of entities.
 
     Raises:
-        PelError: There is no KB, the linker has no weights, another process is writing to the KB, the older KB
-            cannot be reused, a setting is unknown, a worker failed, or the disk is full.
+        PelError: There is no KB, the linker has no weights, another process is writing to the KB, the older
+            KB cannot be reused, a setting is unknown, a worker failed, or the disk is full.
     """
     check_engine(engine)
     encoder = KBEncoder(linker, nlp)

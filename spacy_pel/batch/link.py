@@ -151,14 +151,15 @@ def _output_format(
     linking: Linking, output: str | Path | BinaryIO, name: str | None
 ) -> tuple[Format, Output]:
     """Return the format of the output and its writer; PelError if the format is unknown or only read."""
-    is_file = isinstance(output, (str, Path))
-    if name or not is_file:
-        format: Format | None = format_named(name or "jsonl")
+    if isinstance(output, (str, Path)):
+        subject = str(output)
+        format = format_named(name) if name else format_of(str(Path(output)))
     else:
-        format = format_of(str(Path(output)))
+        subject = "stdout"
+        format = format_named(name or "jsonl")
     if format is None or format.output is None:
         raise PelError(
-            f"{output if is_file else 'stdout'}: unknown output format",
+            f"{subject}: unknown output format",
             f"end the name in one of {suffixes('output')}, or name the format with --to",
         )
     writer = format.output_with(linking.linker.xrefs or (), linking.attributes)

@@ -248,7 +248,7 @@ def batches(items: Iterable[T], batch_size: int, length: Callable[[T], int]) -> 
 
 
 def read_in_parts(doc: Doc, read: Callable[[Iterable[Doc]], Iterable[Doc]]) -> Doc:
-    """Return a new doc with the annotations that a pipeline (``read``) writes on the parts of a tokenized doc.
+    """Return a new doc with the annotations that a pipeline (``read``) writes on parts of a tokenized doc.
 
     Annotations of a doc as a whole are lost.
     """

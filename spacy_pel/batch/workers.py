@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -31,7 +31,9 @@ def check_engine(engine: str) -> None:
         raise PelError(f'unknown engine "{engine}"', f"choose one of {', '.join(ENGINES)}")
 
 
-def local_results(work: Worker, items: Iterable[Any], n_process: int = 1) -> Iterator[Any]:
+def local_results(
+    work: Worker, items: Iterable[Any], n_process: int = 1
+) -> Generator[Any, None, None]:
     """Yield the results of items, in their order.
 
     One process means this process. With several, at most two items per process are in progress. The processes
@@ -112,7 +114,7 @@ def ray_results(
     *,
     address: str | None = None,
     workers: int | None = None,
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """Yield the results of items from a Ray cluster, in any order. Ray repeats the work of lost workers.
 
     Args:

@@ -62,8 +62,8 @@ class Verdict:
     """The result of checking a pair of a name and an id.
 
     Attributes:
-        verdict: CORRECT; UNKNOWN: the KB lacks the id; RETIRED: the id is of an earlier release; OTHER: the id
-            means something else.
+        verdict: CORRECT; UNKNOWN: the KB lacks the id; RETIRED: the id is of an earlier release; OTHER: the
+            id means something else.
         means: The preferred name of the entity with this id; "" for an unknown one.
         proposed: The current id of the entity that the name means; "" if no entity is near.
         proposed_name: The preferred name of that entity.
