@@ -22,7 +22,7 @@ from pathlib import Path
 import typer
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.curation.check_ids import RETIRED, CORRECT, Source, check, opened
+from spacy_pel.curation.check_ids import CORRECT, RETIRED, Source, check, opened
 from spacy_pel.curation.kb_encoder import KBEncoder
 from spacy_pel.kb import Entity
 from spacy_pel.kb.change import change_entities

@@ -120,8 +120,12 @@ def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
         found = f"saved for spaCy {required}, but {installed} is installed"
         yield Finding(NOTE, "pipeline", found, "load it with that spaCy if it behaves oddly")
     if nlp.pipe_names[0] == linker.name:
-        remedy = 'add a component before the linker that finds mentions, such as "ner" or "kb_matcher"'
-        yield Finding(NOTE, "mentions", "the pipeline finds no mentions: texts must have them", remedy)
+        remedy = (
+            'add a component before the linker that finds mentions, such as "ner" or "kb_matcher"'
+        )
+        yield Finding(
+            NOTE, "mentions", "the pipeline finds no mentions: texts must have them", remedy
+        )
     try:
         subject, fingerprint = "weights", linker.retriever.entity_fingerprint()
         subject, kb = "fit", linker.kb

@@ -26,8 +26,8 @@ class RerankerTrainer(Trainer):
 
     The candidates of a mention are retrieved once and cached. If none is gold, the first gold entity replaces
     the last candidate. The loss is the cross-entropy over the candidates (PEL, Eq. 1): the first gold
-    candidate is the positive, and other gold candidates are left out. Mentions that the reranker does not read
-    (``Reranker.unsure``) are skipped.
+    candidate is the positive, and other gold candidates are left out. Mentions that the reranker does not
+    read (``Reranker.unsure``) are skipped.
 
     The retriever also reads the views: it would find a mention that is a name of its entity by string
     matching.

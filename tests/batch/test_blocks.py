@@ -59,13 +59,12 @@ def test_a_block_that_breaks_off_is_not_finished(
     def broken(*_: object) -> int:
         raise OSError("disk full")
 
-    with pytest.raises(OSError), opened(out) as blocks:
-        with monkeypatch.context() as patch:
-            if at == "renaming":
-                patch.setattr(Path, "replace", broken)
-            elif at == "entry":
-                patch.setattr("spacy_pel.batch.blocks.whole_file", broken)
-            blocks.write("0", broken if at == "writing" else write("new"), "a")
+    with pytest.raises(OSError), opened(out) as blocks, monkeypatch.context() as patch:
+        if at == "renaming":
+            patch.setattr(Path, "replace", broken)
+        elif at == "entry":
+            patch.setattr("spacy_pel.batch.blocks.whole_file", broken)
+        blocks.write("0", broken if at == "writing" else write("new"), "a")
     with opened(out) as blocks:
         assert blocks.result("0", "a") == (3 if at == "writing" else None)
         assert blocks.names() == ["0"]  # what was made of it is known, and can be removed
@@ -106,16 +105,14 @@ def test_nothing_is_left_where_nothing_was_done_but_files_of_others(out: Path) -
     with opened(out) as blocks:
         blocks.remove()
     assert [path.name for path in mine.parent.iterdir()] == ["mine.txt"]
-    with pytest.raises(PelError, match="holds other files"):
-        with opened(out):
-            pass
+    with pytest.raises(PelError, match="holds other files"), opened(out):
+        pass
     assert mine.read_text() == "precious"
 
 
 def test_who_is_refused_leaves_what_has_begun(out: Path) -> None:
     with opened(out) as blocks:
-        with pytest.raises(PelError, match="out/.pel: process .* is writing to it"):
-            with opened(out):
-                pass
+        with pytest.raises(PelError, match="out/.pel: process .* is writing to it"), opened(out):
+            pass
         blocks.write("0", write("one"), "a")
         assert blocks.result("0", "a")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.curation.check_ids import (
+    CORRECT,
     OTHER,
     RETIRED,
-    CORRECT,
     UNKNOWN,
     check,
     check_table,

@@ -13,8 +13,8 @@ from spacy_pel.curation.learn_mentions import (
     fitted_weight,
     learn_mentions_of,
     queries_of_learnt,
-    sampled,
     queries_of_passages,
+    sampled,
 )
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase

@@ -72,7 +72,9 @@ def average_weights(nlp: Language, encoder: str, share: float = 0.5) -> None:
     for trained_tower, old_tower in zip(retriever.layers, before.layers):
         trained, old = encoder_of(trained_tower), encoder_of(old_tower)
         if trained.description() != old.description():
-            problem = f'the encoder "{encoder}" has other layers or another vocabulary than the linker'
+            problem = (
+                f'the encoder "{encoder}" has other layers or another vocabulary than the linker'
+            )
             raise PelError(problem, "give the encoder that the linker's training began with")
         markers = [trained.tokenizer.token_to_id(token) for token in (MENTION_START, MENTION_END)]
         trained.float()  # weights may be stored as float16
