@@ -107,7 +107,7 @@ def main() -> None:
             report(path)
         for name, blocks in files():
             path = folder / name
-            with gzip.open(path, "wb", 1) if name.endswith(".gz") else open(path, "wb") as file:
+            with gzip.open(path, "wb", 1) if name.endswith(".gz") else path.open("wb") as file:
                 file.writelines(blocks)
             report(path)
             path.unlink()

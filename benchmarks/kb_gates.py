@@ -117,10 +117,8 @@ def kills(scratch: Path, n: int) -> None:
             work(kind, folder)
             os._exit(0)
         time.sleep(chance.uniform(0.0, 0.6))
-        try:
+        with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         os.waitpid(child, 0)
         with KnowledgeBase.open(folder) as kb:
             state = "old" if kb.settings["checksum"] == before else "new"

@@ -42,7 +42,9 @@ def main(meta: Path, cuis: int = 3_000_000, seed: int = 0) -> None:
     types = [line.split("|") for line in (HERE / "semantic_types.txt").read_text().splitlines()]
     with ExitStack() as stack:
         files = {
-            name: stack.enter_context(open(meta / f"{name}.RRF", "w", encoding="utf-8", newline=""))
+            name: stack.enter_context(
+                (meta / f"{name}.RRF").open("w", encoding="utf-8", newline="")
+            )
             for name in FILES
         }
         _write_tables(files["MRRANK"], files["MRSAB"])

@@ -118,14 +118,15 @@ def comparison_of(lines: Lines, first: str) -> str:
                 cells, seeds = [], 0
                 for what in ("@1", "NIL"):
                     value, low, high, seeds = difference(lines[variant], lines[other], dev, what)
-                    sure = "" if low <= 0 <= high else "**"
+                    bold = "" if low <= 0 <= high else "**"
                     numbers = f"{100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
-                    cells.append(f"{sure}{numbers}{sure}")
+                    cells.append(f"{bold}{numbers}{bold}")
                 rows.append(["; ".join(rest), other.split("; ")[0], *cells, str(seeds)])
     return markdown(["", f"{first}, against", "@1", "NIL", "seeds"], rows)
 
 
 def main() -> None:
+    """Update the tables of EXPERIMENTS.md."""
     page = HERE.parent / "EXPERIMENTS.md"
 
     def filled(match: re.Match) -> str:

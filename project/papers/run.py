@@ -278,7 +278,7 @@ def main(
                     print(f"{name}: {variant.name}, seed {seed}", flush=True)
                     line = runner.run(variant, seed)
                     # Several programs may add lines at a time.
-                    with FileLock(f"{RESULTS}.lock"), open(RESULTS, "a", encoding="utf8") as file:
+                    with FileLock(f"{RESULTS}.lock"), RESULTS.open("a", encoding="utf8") as file:
                         file.write(json.dumps(line) + "\n")
                     print(json.dumps(line["figures"])[:300], flush=True)
             if not keep:

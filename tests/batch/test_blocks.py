@@ -78,17 +78,17 @@ def test_a_damaged_block_is_made_again_and_damaged_settings_have_a_remedy(
     with opened(out) as blocks:
         assert blocks.result("0", "a") is None
     (out / ".pel" / "settings.json").write_bytes(data)
-    with pytest.raises(PelError, match="settings.json: is damaged .*; remove .*out to start"):
-        with opened(out):
-            pass
+    message = "settings.json: is damaged .*; remove .*out to start"
+    with pytest.raises(PelError, match=message), opened(out):
+        pass
 
 
 def test_blocks_of_other_settings_start_anew_or_are_refused(out: Path, caplog) -> None:
     folder = broken_off(out)
     other = {"batch size": 2, "pipeline": "x"}
-    with pytest.raises(PelError, match="made with another batch size, pipeline; give a new folder"):
-        with block_folder(folder, other):
-            pass
+    message = "made with another batch size, pipeline; give a new folder"
+    with pytest.raises(PelError, match=message), block_folder(folder, other):
+        pass
     with block_folder(out, other, restart=True) as blocks:
         assert blocks.result("0", "a") is None
         assert not list(folder.glob("*.part"))

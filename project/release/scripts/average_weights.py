@@ -1,8 +1,8 @@
 """Average the weights of a trained linker with those of its encoder before training.
 
-Training on mentions that are easier than those of real texts both gains and harms. The average often links better
-than either model, at the same cost (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", section 3:
-weight-space ensembles).
+Training on mentions that are easier than those of real texts both helps and harms. The average often links
+better than either model, at the same cost (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models",
+section 3: weight-space ensembles).
 """
 
 from pathlib import Path
@@ -44,7 +44,7 @@ def main(pipeline: str, encoder: str, out: Path, share: float = 0.5, force: bool
 def average_weights(nlp: Language, encoder: str, share: float = 0.5) -> None:
     """Average the weights of a linker's retriever with those of an encoder, and drop the calibration.
 
-    The embeddings of the marker tokens of mentions stay as trained, because an encoder without them gets random ones.
+    The embeddings of the marker tokens of mentions stay as trained: an encoder without them has random ones.
 
     Args:
         nlp: The pipeline of the linker.
@@ -52,8 +52,8 @@ def average_weights(nlp: Language, encoder: str, share: float = 0.5) -> None:
         share: The weight of the trained linker, 0 to 1.
 
     Raises:
-        PelError: There is no linker, its encoder is another component's, or the encoder is missing or has other layers
-            or another vocabulary.
+        PelError: There is no linker, its encoder is another component's, or the encoder is missing or has
+            other layers or another vocabulary.
     """
     linker = linker_of(nlp)
     retriever = linker.model

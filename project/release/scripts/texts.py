@@ -1,6 +1,6 @@
 """Make texts of annotated ones: to learn from, and to calibrate on. "project.yml" has the calls.
 
-LESSONS are what "pel kb learn --acronyms --lessons" wrote: texts whose definition of an acronym is hidden.
+WEAK_LABELS is what "pel kb learn --acronyms --weak-labels" wrote: texts whose definition of an acronym is hidden.
 """
 
 import random
@@ -50,7 +50,7 @@ DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
 NOTES, FRAMES_OF_NOTE = 2_500, 5
 CALIBRATED = 60  # notes that the ranking is fitted to
 SOURCES = {"Disease": (3, 4, 3), "Chemical": (1, 7, 2)}
-# What teachers mark: lessons, and sentences, so many to a text.
+# The weakly labelled texts and the sentences that teachers mark, and sentences per text.
 TAUGHT, VOTED, SENTENCES = 1_200, 50_000, 10
 
 
@@ -76,10 +76,10 @@ def with_mentions(
 
 
 @app.command()
-def learn(kb: Path, lessons: Path, sentences: Path, out: Path, names: int = 18000) -> None:
-    """Write names.pubtator and lessons.pubtator to the folder OUT.
+def learn(kb: Path, weak_labels: Path, sentences: Path, out: Path, names: int = 18000) -> None:
+    """Write names.pubtator and weak-labels.pubtator to the folder OUT.
 
-    The first has names of KB, drawn at random, many in one text. The second has LESSONS, and SENTENCES that
+    The first has names of KB, drawn at random, many in one text. The second has WEAK_LABELS, and SENTENCES that
     have the long form of an acronym of these, with the acronym in its place: each of its senses gets some.
     """
     rng = random.Random(0)
@@ -88,10 +88,10 @@ def learn(kb: Path, lessons: Path, sentences: Path, out: Path, names: int = 1800
     chosen = rng.sample(all_names, min(names, len(all_names)))
     parts = range(0, len(chosen), NAMES_OF_TEXT)
     write(out, "names", (joined(f"names-{i}", chosen[i : i + NAMES_OF_TEXT]) for i in parts))
-    given = list(open_corpus(lessons).documents())
+    given = list(open_corpus(weak_labels).documents())
     texts = [raw.document().text for raw in open_documents(sentences)]
     rng.shuffle(texts)
-    write(out, "lessons", [*given, *replaced(base, texts, given, rng)])
+    write(out, "weak-labels", [*given, *replaced(base, texts, given, rng)])
 
 
 def joined(id: str, names: list[tuple[str, str]]) -> Document:
@@ -101,10 +101,10 @@ def joined(id: str, names: list[tuple[str, str]]) -> Document:
 
 
 def replaced(
-    kb: KnowledgeBase, texts: list[str], lessons: list[Document], rng: random.Random
+    kb: KnowledgeBase, texts: list[str], labelled_texts: list[Document], rng: random.Random
 ) -> Iterator[Document]:
-    """Texts in which an acronym of the lessons stands for the long names of one entity."""
-    pairs = sorted({(m.text, m.ids[0]) for lesson in lessons for m in lesson.mentions})
+    """Texts in which an acronym of weakly labelled texts stands for the long names of one entity."""
+    pairs = sorted({(m.text, m.ids[0]) for document in labelled_texts for m in document.mentions})
     senses = Counter(acronym for acronym, _ in pairs)
     acronyms = defaultdict(list)
     for acronym, id in pairs:
@@ -196,9 +196,10 @@ def with_other_names(
 def notes(
     kb: Path, frames: Path, acronyms: Path, out: Path, texts: Annotated[list[Path], typer.Option()]
 ) -> None:
-    """Write notes.pubtator, for a recogniser, to the folder OUT: FRAMES filled with diseases and chemicals.
+    """Write notes.pubtator, for a recogniser, to OUT: FRAMES filled with diseases and chemicals.
 
-    {D} and {C} of a frame become ACRONYMS ("long form (SHORT)" in each line), mentions of TEXTS and names of KB.
+    {D} and {C} of a frame become ACRONYMS ("long form (SHORT)" in each line), mentions of TEXTS and names of
+    KB.
     {D:mets} is a disease as it stands there.
     """
     rng = random.Random(0)
@@ -241,7 +242,7 @@ def notes(
 @app.command()
 def taught(
     kb: Path,
-    lessons: Path,
+    weak_labels: Path,
     sentences: Path,
     kinds: Path,
     out: Path,
@@ -249,7 +250,7 @@ def taught(
 ) -> None:
     """Write texts, for a recogniser, to the folder OUT, with the mentions that most TEACHERS find.
 
-    taught.pubtator has LESSONS, where an acronym is what KB says of its sense: a disease, a chemical, or no
+    taught.pubtator has WEAK_LABELS, where an acronym is what KB says of its sense: a disease, a chemical, or no
     mention. voted.pubtator has SENTENCES. kinds.pubtator has KINDS, a corpus with mentions of every kind:
     those of its mentions that the teachers do not know have the label Entity.
     """
@@ -257,7 +258,7 @@ def taught(
     loaded = [spacy.load(path) for path in teachers]
     for nlp in loaded:
         nlp.tokenizer.infix_finditer = compile_infix_regex(SPLITS).finditer
-    given = list(open_corpus(lessons).documents())
+    given = list(open_corpus(weak_labels).documents())
     given = random.Random(0).sample(given, min(TAUGHT, len(given)))
     told = [[m for m in d.mentions if not UNSURE & set(base[m.ids[0]].types)] for d in given]
     known = (labelled(marked(d, own), base).mentions for d, own in zip(given, told))
@@ -296,15 +297,15 @@ def marked(document: Document, *mentions: Iterable[Mention]) -> Document:
 
 
 @app.command()
-def calibrate(data: Path, kb: Path, lessons: Path, notes: Path, out: Path) -> None:
-    """Write the dev split of each corpus of DATA, LESSONS and some NOTES, with the package's labels to the folder OUT.
+def calibrate(data: Path, kb: Path, weak_labels: Path, notes: Path, out: Path) -> None:
+    """Write the dev splits of DATA, WEAK_LABELS and some NOTES, with the package's labels, to OUT.
 
-    LESSONS are of texts that KB did not learn acronyms from: its counts would know the answers.
+    WEAK_LABELS must be of texts that KB did not learn acronyms from, or its counts would know the answers.
     """
     base = KnowledgeBase.open(kb)
     files = {name: data / "corpora" / name / "dev.pubtator.txt.gz" for name in CORPORA}
     given = {
-        name: open_corpus(path).documents() for name, path in {**files, "acronyms": lessons}.items()
+        name: open_corpus(path).documents() for name, path in {**files, "acronyms": weak_labels}.items()
     }
     # A word that stands in a frame has no id.
     given["notes"] = (
