@@ -53,7 +53,7 @@ def embed_kb(
 ) -> KnowledgeBase:
     """Give a KB the vectors of a linker's retriever, unless it has them already, and open it.
 
-    The linker's ``row_kind`` determines the rows of an entity. A linker that has this KB open must open it
+    The linker's ``index_unit`` determines the rows of an entity. A linker that has this KB open must open it
     again: ``linker.set_kb(path)``. Vectors of the same encoder that the KB stores in another form are not
     computed again.
 
@@ -83,8 +83,8 @@ def embed_kb(
     encoder = KBEncoder(linker, nlp)
     with KnowledgeBase.open(path) as kb:
         stored, mentions = kb.settings["vectors"], kb.mentions
-        is_same_encoder = kb.has_vectors and (kb.row_kind, kb.fingerprint) == (
-            encoder.row_kind,
+        is_same_encoder = kb.has_vectors and (kb.index_unit, kb.fingerprint) == (
+            encoder.index_unit,
             encoder.fingerprint,
         )
         is_full_length = is_same_encoder and kb.stored_dim == kb.dim
@@ -110,7 +110,7 @@ def embed_kb(
             _encoded(kb, encoder, older, engine, address, progress),
             dim=encoder.dim,
             fingerprint=encoder.fingerprint,
-            row_kind=encoder.row_kind,
+            index_unit=encoder.index_unit,
             dtype=dtype,
             index=index,
             stored_dim=dim,
@@ -144,7 +144,7 @@ def _encoded(
     """Yield vectors and the numbers of their entities, block by block, under the writer's lock."""
     settings = {
         "encoder": encoder.fingerprint,
-        "row kind": encoder.row_kind,
+        "index unit": encoder.index_unit,
         "state of the KB": kb.settings["checksum"],
         "size of blocks": entity_texts.CHUNK,
         "KB to reuse": older.settings["checksum"] if older else None,
@@ -213,20 +213,20 @@ def _worker(
     if kb.settings["checksum"] != settings["state of the KB"]:
         raise PelError(f"{path}: was changed meanwhile", "run kb embed again")
     all_numbers, size = kb.numbers_by_id(), settings["size of blocks"]
-    row_kind, encode = settings["row kind"], retriever.entity_vectors
+    index_unit, encode = settings["index unit"], retriever.entity_vectors
     older = KnowledgeBase.open(reuse) if reuse else None
 
     def write(name: str, path: Path) -> int:
         numbers = all_numbers[int(name) * size :][:size]
         entities = kb.entities(numbers)
         if older is None:
-            vectors, owners = entity_texts.entity_rows(entities, row_kind, encode)
+            vectors, owners = entity_texts.entity_rows(entities, index_unit, encode)
             n_reused = 0
         else:
             old_vectors, old_owners = reused_rows(older, entities)
             others = np.setdiff1d(np.arange(len(entities)), old_owners)
             changed = [entities[position] for position in others]
-            new_vectors, new_owners = entity_texts.entity_rows(changed, row_kind, encode)
+            new_vectors, new_owners = entity_texts.entity_rows(changed, index_unit, encode)
             vectors = np.concatenate([old_vectors, new_vectors])
             owners = np.concatenate([old_owners, others[new_owners]])
             n_reused = len(entities) - len(others)
@@ -249,8 +249,8 @@ def check_reusable(kb: KnowledgeBase, encoder: KBEncoder) -> None:
         raise PelError(f"{kb.path}: has no vectors to reuse", "embed without it")
     if kb.stored_dim < kb.dim:
         raise PelError(f"{kb.path}: its vectors were reduced", "embed without reusing them")
-    if (kb.fingerprint, kb.row_kind) != (encoder.fingerprint, encoder.row_kind):
-        problem = f"{kb.path}: its vectors are those of another encoder or row kind"
+    if (kb.fingerprint, kb.index_unit) != (encoder.fingerprint, encoder.index_unit):
+        problem = f"{kb.path}: its vectors are those of another encoder or index unit"
         raise PelError(problem, "give the pipeline that made them, or embed without it")
 
 
@@ -260,8 +260,8 @@ def reused_rows(kb: KnowledgeBase, entities: Sequence[Entity]) -> tuple[np.ndarr
     present = np.flatnonzero(numbers >= 0)
     unchanged = []
     for position, old in zip(present.tolist(), kb.entities(numbers[present])):
-        texts = entity_texts.proxy_texts(entities[position], kb.row_kind)
-        if entity_texts.proxy_texts(old, kb.row_kind) == texts:
+        texts = entity_texts.proxy_texts(entities[position], kb.index_unit)
+        if entity_texts.proxy_texts(old, kb.index_unit) == texts:
             unchanged.append((position, numbers[position], len(texts)))
     positions, old_numbers, counts = np.array(unchanged, dtype=np.int64).reshape(-1, 3).T
     vectors, owners = kb.rows(old_numbers)

@@ -127,7 +127,7 @@ Example:
 )
 def fetch_cli(
     name: Annotated[str, Argument(metavar="NAME", help="Name of an ontology: see above")],
-    to: Annotated[Path, Option(help="Folder that the file goes to")] = Path("."),
+    to: Annotated[Path, Option(help="Folder that the file goes to")] = Path(),
 ) -> None:
     with progress_bar(desc="Fetching", unit="B", unit_scale=True, unit_divisor=1024) as bar:
 
@@ -191,7 +191,7 @@ def embed_cli(
     rows = made.settings["vectors"]["rows"]
     msg.good(
         f"Embedded {folder}: {len(made):,} entities, {rows:,} vectors of {made.dim} dimensions, "
-        f"one for each {made.row_kind}"
+        f"one for each {made.index_unit}"
     )
 
 

@@ -23,7 +23,7 @@ from ..kb.readers.tables import text_rows
 from ..kb.records.entity import plain_id
 from ..kb.records.names import american, normalised
 from ..kb.store import KB_FILE
-from ..linking.similarity import trigram_likeness
+from ..linking.similarity import trigram_similarity
 from ..text.entity_texts import EntityText
 
 if TYPE_CHECKING:
@@ -212,8 +212,8 @@ def _nearest(
         distinct = np.unique(numbers[numbers >= 0])
         entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
         surfaces = [american(normalised(name)) for name in names]
-        return numbers, trigram_likeness(surfaces, numbers, entities)[0]
-    with source.runtime.computes([source.retriever.entity_tower]):
+        return numbers, trigram_similarity(surfaces, numbers, entities)[0]
+    with source.runtime.use([source.retriever.entity_tower]):
         vectors = source.retriever.entity_vectors([EntityText(name) for name in names])
     candidates = kb.search(vectors, _N_NEAREST, with_mentions=False)
     known = np.flatnonzero(given >= 0)

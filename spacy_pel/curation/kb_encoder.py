@@ -38,7 +38,7 @@ class KBEncoder:
     def __init__(self, linker: ProxyLinker, nlp: Language | None = None) -> None:
         self.linker = linker
         self.retriever = linker.retriever
-        self.row_kind = linker.cfg["row_kind"]
+        self.index_unit = linker.cfg["index_unit"]
         self.dim = linker.retriever.width
         self._nlp = nlp
 
@@ -49,7 +49,7 @@ class KBEncoder:
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
         """Return vectors, float32 [n, dim], and the position of each one's entity, int64 [n]."""
-        return entity_rows(entities, self.row_kind, self.retriever.entity_vectors)
+        return entity_rows(entities, self.index_unit, self.retriever.entity_vectors)
 
     @cached_property
     def mention_fingerprint(self) -> str:

@@ -99,7 +99,9 @@ def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(tmp_pa
 
 def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(tmp_path: Path) -> None:
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
-    (tmp_path / "weak-labels.pubtator").write_text("1|t|The MS\n1|a|\n1\t4\t6\tMS\tAcronym\tC01\n\n")
+    (tmp_path / "weak-labels.pubtator").write_text(
+        "1|t|The MS\n1|a|\n1\t4\t6\tMS\tAcronym\tC01\n\n"
+    )
     text = "Disseminated sclerosis, or multiple sclerosis.\nMy kidney.\n"
     (tmp_path / "text.txt").write_text(text)
     files = (tmp_path / name for name in ("kb", "weak-labels.pubtator", "text.txt", "made"))
@@ -129,7 +131,9 @@ def test_most_teachers_mark_texts_and_acronyms_are_what_their_sense_is(tmp_path:
         patterns = [{"label": "Disease", "pattern": word} for word in words]
         teacher.add_pipe("entity_ruler").add_patterns(patterns)
         teacher.to_disk(tmp_path / str(number))
-    files = (tmp_path / name for name in ("weak-labels.pubtator", "sentences.txt", "kinds.pubtator"))
+    files = (
+        tmp_path / name for name in ("weak-labels.pubtator", "sentences.txt", "kinds.pubtator")
+    )
     teachers = [tmp_path / str(number) for number in range(3)]
     release_texts.taught(tmp_path / "kb", *files, tmp_path / "out", teachers)
     found = [

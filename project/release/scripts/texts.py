@@ -305,7 +305,8 @@ def calibrate(data: Path, kb: Path, weak_labels: Path, notes: Path, out: Path) -
     base = KnowledgeBase.open(kb)
     files = {name: data / "corpora" / name / "dev.pubtator.txt.gz" for name in CORPORA}
     given = {
-        name: open_corpus(path).documents() for name, path in {**files, "acronyms": weak_labels}.items()
+        name: open_corpus(path).documents()
+        for name, path in {**files, "acronyms": weak_labels}.items()
     }
     # A word that stands in a frame has no id.
     given["notes"] = (
