@@ -3,8 +3,8 @@
     python benchmarks/walk.py PIPELINE [--kb KB] [--corpus CORPUS] [--config CONFIG] [--calls]
 
 PIPELINE finds and links one mention in TEXT: its components before the linker find it. The training step is
-one ``nlp.update`` on two mentions of a document of CORPUS, whose entities are in KB. It follows CONFIG, but with random negatives and
-with FGSM. All three are the demo's unless they are given. Both are run once before they are traced,
+one ``nlp.update`` on two mentions of a document of CORPUS, whose entities are in KB. It follows CONFIG, but with
+random negatives and with FGSM. All three are the demo's unless they are given. Both are run once before they are traced,
 so that nothing is opened during the trace. The same files give the same figures.
 
 The script prints for each walk the number of functions of spacy_pel that are called, of their files,

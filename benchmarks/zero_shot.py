@@ -5,8 +5,8 @@
 A question is a name of an entity that has others, at most one of each entity. All questions are taken out
 of the ontology, also where an entity writes them with other blanks, punctuation or case. If that is the
 canonical name, the first alias takes its place. "pel start" makes a pipeline of what is left, with each
-ENCODER, and links each question, a text of its own. The right answer is the entity that has lost it. So a linker
-is measured without annotations, on an ontology that it never saw.
+ENCODER, and links each question, a text of its own. The correct answer is the entity that has lost the name. So
+a linker is measured without annotations, on an ontology that it never saw.
 
 Prints recall@k of scispaCy's TF-IDF (scispacy_recall.py), and of each pipeline, whose ranking orders them.
 """

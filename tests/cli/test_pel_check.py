@@ -32,5 +32,5 @@ def test_what_cannot_be_checked_is_said(run: Callable, tiny_kb: Path, tmp_path: 
     assert "cannot be read" in run("check", tiny_kb, missing, "-o", out, code=1)
     for nothing in (missing, tmp_path):
         said = run("check", nothing, missing, "-o", out, code=1)
-        assert f"{nothing}: neither a knowledge base nor a trained pipeline is there; check" in said
+        assert f"{nothing}: no knowledge base or trained pipeline; check" in said
     assert not out.exists()

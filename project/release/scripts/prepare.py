@@ -152,8 +152,8 @@ def joined(output: Path, sources: list[Path]) -> None:
 def medmentions(output: Path, corpus: Path, mapping: Path, ontologies: list[Path]) -> None:
     """Write the concepts of UMLS with names in open sources to OUTPUT.
 
-    They are the concepts of the terms of ONTOLOGIES (OBO files; for MONDO by the SSSOM file MAPPING), and those
-    of the training documents of CORPUS (a folder of MedMentions), named by their mentions.
+    They are the concepts of the terms of ONTOLOGIES (OBO files; for MONDO by the SSSOM file MAPPING), and
+    those of the training documents of CORPUS (a folder of MedMentions), named by their mentions.
     """
     exact = read_mapping([mapping])
     concepts = (_concepts(_read(path), exact, _GROUPS[path.stem]) for path in ontologies)

@@ -1,6 +1,6 @@
 """Make texts of annotated ones: to learn from, and to calibrate on. "project.yml" has the calls.
 
-WEAK_LABELS is what "pel kb learn --acronyms --weak-labels" wrote: texts whose definition of an acronym is hidden.
+WEAK_LABELS is the output of "pel kb learn --acronyms --weak-labels": texts without definitions of acronyms.
 """
 
 import random
@@ -79,8 +79,8 @@ def with_mentions(
 def learn(kb: Path, weak_labels: Path, sentences: Path, out: Path, names: int = 18000) -> None:
     """Write names.pubtator and weak-labels.pubtator to the folder OUT.
 
-    The first has names of KB, drawn at random, many in one text. The second has WEAK_LABELS, and SENTENCES that
-    have the long form of an acronym of these, with the acronym in its place: each of its senses gets some.
+    The first has names of KB, drawn at random, many in one text. The second has WEAK_LABELS, and
+    SENTENCES with the long form of an acronym of these replaced by the acronym, some for each of its senses.
     """
     rng = random.Random(0)
     base = KnowledgeBase.open(kb)
@@ -250,8 +250,8 @@ def taught(
 ) -> None:
     """Write texts, for a recogniser, to the folder OUT, with the mentions that most TEACHERS find.
 
-    taught.pubtator has WEAK_LABELS, where an acronym is what KB says of its sense: a disease, a chemical, or no
-    mention. voted.pubtator has SENTENCES. kinds.pubtator has KINDS, a corpus with mentions of every kind:
+    taught.pubtator has WEAK_LABELS, where an acronym is what KB says of its sense: a disease, a chemical, or
+    no mention. voted.pubtator has SENTENCES. kinds.pubtator has KINDS, a corpus with mentions of every kind:
     those of its mentions that the teachers do not know have the label Entity.
     """
     base = KnowledgeBase.open(kb)

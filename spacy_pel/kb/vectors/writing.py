@@ -28,11 +28,17 @@ Batches = Iterable[tuple[np.ndarray, np.ndarray]]
 
 
 class Encoder(Protocol):
-    """Encodes entities as the KB's others were encoded, and mentions as a linker reads them."""
+    """An encoder of entities, as those of the KB were encoded, and of mentions, as a linker reads them."""
 
-    fingerprint: str  # of what encodes entities, as the KB has it
-    index_unit: str  # as the KB has it
-    mention_fingerprint: str  # of all that decides the vectors of mentions
+    index_unit: str  # stored in the KB
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the entity encoder, stored in the KB."""
+
+    @property
+    def mention_fingerprint(self) -> str:
+        """The fingerprint of everything that determines the vectors of mentions."""
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
         """Vectors, float32 [n, dim], and the place of each row's entity in ``entities``, int64 [n]."""
