@@ -124,7 +124,7 @@ class Pairs:
         }
 
     def changed(self) -> list[Entity]:
-        """The entities whose names or ids are not those of the KB."""
+        """Return the entities whose names or ids differ from those of the KB."""
         return [new for old in self.kb if old != (new := self.entities[old.concept_id])]
 
     def _pairs(self, kind: str, n: int) -> Iterator[tuple[Pair, str]]:
@@ -144,7 +144,7 @@ class Pairs:
                 n -= 1
 
     def _near(self, kind: str, id: str) -> str | None:
-        """An entity one step away, if there is one."""
+        """Return an entity one step away, if there is one."""
         step = self.random.choice(STEPS) if kind == HARDER else kind
         near = self.parents[id] if step == "parent" else self.children[id]
         if step == "sibling":

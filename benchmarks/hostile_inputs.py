@@ -42,7 +42,7 @@ print(said[:90], f"{seconds:.1f}", int(held) >> 10, sep="|")
 
 
 def files() -> Iterator[tuple[str, Iterable[bytes]]]:
-    """The names of files and their blocks. Names that begin with "kb-" are of entities."""
+    """Yield the names of files and their blocks. Files named "kb-…" have entities."""
 
     def whole(head: bytes, unit: bytes, size: int = 63 * MEGABYTE) -> Iterator[bytes]:
         yield head

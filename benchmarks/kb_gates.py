@@ -60,7 +60,7 @@ def entities(n: int, prefix: str = "C") -> list[Entity]:
 
 
 def made_kb(folder: Path, n: int, index: str = "auto") -> Path:
-    """An embedded KB of n entities of two names each; each has one vector a name."""
+    """Make an embedded KB of n entities with two names and two vectors each."""
     build_kb(entities(n), folder).close()
     random_ = np.random.default_rng(0)
 
@@ -149,7 +149,7 @@ def writers(scratch: Path) -> None:
 
 
 def keep_adding(folder: Path, name: str) -> None:
-    """A writer that adds 25 times 4 entities."""
+    """Add 25 times 4 entities."""
     for n in range(25):
         while True:
             try:
@@ -161,7 +161,7 @@ def keep_adding(folder: Path, name: str) -> None:
 
 
 def keep_searching(folder: Path, done: Path) -> None:
-    """A reader that searches until all is done."""
+    """Search until the writers have ended."""
     with KnowledgeBase.open(folder) as kb:
         while not done.exists():
             kb.refresh()
@@ -171,7 +171,7 @@ def keep_searching(folder: Path, done: Path) -> None:
 
 
 def opening(folder: Path) -> None:
-    """The time and the memory of opening a KB and of one look-up, in a process of its own."""
+    """Measure the time and memory of opening a KB and of one look-up, in a new process."""
     script = (
         "import resource, time, sys\n"
         "from spacy_pel.kb.knowledge_base import KnowledgeBase\n"
@@ -222,7 +222,7 @@ def searching(folder: Path) -> None:
 
 
 def changes(folder: Path) -> None:
-    """A thousand additions, updates and removals in one KB."""
+    """Make a thousand additions, updates and removals in one KB."""
     new = entities(1000, "X")
     for name, change in {
         "add": lambda: change_entities(folder, "add", new, Encoder()),

@@ -65,7 +65,7 @@ def write(out: Path, name: str, documents: Iterable[Document]) -> None:
 def with_mentions(
     text: str, id: str, changes: Iterable[tuple[int, int, str, str, tuple[str, ...]]]
 ) -> Document:
-    """A text with other words in places, from start to end; these are its mentions, with label and ids."""
+    """Return a text with changed words, which are its mentions, with labels and ids."""
     made, mentions, at = "", [], 0
     for start, end, words, label, ids in changes:
         made += text[at:start]
@@ -103,7 +103,7 @@ def joined(id: str, names: list[tuple[str, str]]) -> Document:
 def replaced(
     kb: KnowledgeBase, texts: list[str], labelled_texts: list[Document], rng: random.Random
 ) -> Iterator[Document]:
-    """Texts in which an acronym of weakly labelled texts stands for the long names of one entity."""
+    """Yield texts with the long names of one entity replaced by an acronym of weakly labelled texts."""
     pairs = sorted({(m.text, m.ids[0]) for document in labelled_texts for m in document.mentions})
     senses = Counter(acronym for acronym, _ in pairs)
     acronyms = defaultdict(list)
@@ -151,12 +151,12 @@ def rename(kb: Path, out: Path, texts: Annotated[list[Path], typer.Option()]) ->
 
 
 def has_label(entity: Entity, label: str) -> bool:
-    """Whether the types of an entity say that its mentions have this label."""
+    """Tell whether mentions of an entity have this label, by its types."""
     return any(LABEL_OF.get(type) == label for type in entity.types)
 
 
 def names_of(kb: KnowledgeBase, label: str) -> list[list[tuple[str, tuple[str, ...]]]]:
-    """The names of each entity of a KB with this label, without those that are turned round, and its id.
+    """Return the names, with the id, of each entity with this label, except inverted ones ("X, type Y").
 
     Entities that corpora may not annotate are left out.
     """
@@ -175,7 +175,7 @@ def names_of(kb: KnowledgeBase, label: str) -> list[list[tuple[str, tuple[str, .
 def with_other_names(
     document: Document, names: dict[str, list[list[tuple]]], rng: random.Random
 ) -> Document:
-    """A document with other names; its mentions have no ids. Of mentions that overlap the first counts."""
+    """Return a document with other names, and mentions without ids. Overlapping mentions are dropped."""
     places, at, chosen = [], 0, {}
     for mention in sorted(document.mentions):
         label = LABEL_OF.get(mention.label)
@@ -278,7 +278,7 @@ def taught(
 
 
 def voted(teachers: list[Language], documents: list[Document]) -> Iterator[list[Mention]]:
-    """The mentions of each document that more than half of the teachers find."""
+    """Yield the mentions of each document that most of the teachers find."""
     found = [nlp.pipe(document.text for document in documents) for nlp in teachers]
     for document, *docs in zip(tqdm(documents, unit=" texts"), *found):
         votes = Counter((e.start_char, e.end_char, e.label_) for doc in docs for e in doc.ents)
@@ -287,12 +287,12 @@ def voted(teachers: list[Language], documents: list[Document]) -> Iterator[list[
 
 
 def apart(mentions: Iterable[Mention], others: list[Mention]) -> list[Mention]:
-    """The mentions that share no character with others."""
+    """Return the mentions that do not overlap with others."""
     return [m for m in mentions if not any(m.start < o.end and o.start < m.end for o in others)]
 
 
 def marked(document: Document, *mentions: Iterable[Mention]) -> Document:
-    """The document with other mentions."""
+    """Return the document with other mentions."""
     return Document(document.text, document.id, tuple(sorted(chain(*mentions))))
 
 
@@ -319,7 +319,7 @@ def calibrate(data: Path, kb: Path, weak_labels: Path, notes: Path, out: Path) -
 
 
 def labelled(document: Document, kb: KnowledgeBase) -> Document:
-    """A document with the mentions of diseases and chemicals, and their ids of today.
+    """Return a document with the mentions of diseases and chemicals, and their current ids.
 
     If the KB has none of the ids, but one entity alone has the words as a name, they are its id.
     """
