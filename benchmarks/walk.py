@@ -1,18 +1,17 @@
-"""How far a mention walks through the package: when it is found, when it is linked, and in a training step.
+"""Count the functions that a mention runs through: found, linked, and in a training step.
 
     python benchmarks/walk.py PIPELINE [--kb KB] [--corpus CORPUS] [--config CONFIG] [--calls]
 
-PIPELINE finds and links one mention in TEXT: its components before the linker find it. The training step is
-one ``nlp.update`` on two mentions of a document of CORPUS, whose entities are in KB. It follows
-CONFIG, but with random negatives and with FGSM. All three are the demo's unless they are given. Both are run once before they are traced,
-so that nothing is opened during the trace. The same files give the same figures.
+PIPELINE finds and links one mention in TEXT. The training step is one ``nlp.update`` on two mentions of a
+document of CORPUS, whose entities are in KB. It follows CONFIG, but with random negatives and FGSM. KB,
+CORPUS and CONFIG default to the demo's. Each walk runs once before it is traced, so that nothing is opened
+during the trace. The same files give the same figures.
 
-The script prints for each walk the number of functions of spacy_pel that are called, of their files,
-of their rooms and of changes of file, and the number of calls with their changes of file. The first
-number of changes counts each function once, where it is first called; the second counts every call.
-A room is the first folder of a file's path; a file outside every folder is a room of its own.
-Comprehensions and lambdas belong to the function that holds them. With --calls the walks follow: a
-line for each function, indented below the function that calls it first.
+The script prints, for each walk, the numbers of functions of spacy_pel, of their files, of their rooms and
+of changes of file, and the number of calls with their changes of file. The first number of changes counts
+only the first call of each function, the second all calls. A room is the first folder of a file's path; a
+file outside every folder is its own room. Comprehensions and lambdas belong to the enclosing function. With
+--calls, the walks follow: one line per function, indented below its first caller.
 """
 
 import sys

@@ -120,8 +120,8 @@ class RerankerTrainer(Trainer):
         unseen = {k: m.context for k, m in zip(keys, mentions) if k not in self._cache}
         if unseen:
             vectors = self.retriever.mention_vectors(list(unseen.values()))
-            found = self.kb.search(vectors, self.candidates)
-            self._cache.update(zip(unseen, zip(found.numbers, found.scores)))
+            candidates = self.kb.search(vectors, self.candidates)
+            self._cache.update(zip(unseen, zip(candidates.numbers, candidates.scores)))
         numbers, scores = zip(*(self._cache[key] for key in keys))
         return np.stack(numbers), np.stack(scores)
 
