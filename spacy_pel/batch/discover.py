@@ -130,15 +130,10 @@ def _write_proposals(linking: Linking, parts: Sequence[Path], path: Path) -> Non
 
 
 class Proposal(NamedTuple):
-    """A cluster of mentions without an entity.
+    """A cluster of mentions without an entity."""
 
-    Attributes:
-        members: The positions of its mentions in the corpus.
-        probability: The probability that the KB lacks the entity: 1 minus the mean probability that the best
-            candidates of the mentions are correct.
-    """
-
-    members: list[int]
+    members: list[int]  # positions in the corpus
+    # That the KB lacks the entity: 1 minus the mean probability that the best candidates are correct.
     probability: float
 
 

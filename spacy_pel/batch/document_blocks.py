@@ -52,21 +52,13 @@ class NoBar:
 
 
 class LinkedCounts(NamedTuple):
-    """The numbers of linked documents and mentions.
-
-    Attributes:
-        documents: The number of documents.
-        mentions: The number of their mentions.
-        skipped: A message for each document that could not be linked.
-        n_left_out: The number of mentions in the input that are not in the text.
-        left_out: Messages for the first of these.
-    """
+    """The numbers of linked documents and mentions."""
 
     documents: int = 0
     mentions: int = 0
-    skipped: tuple[str, ...] = ()
-    n_left_out: int = 0
-    left_out: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()  # a message for each document that could not be linked
+    n_left_out: int = 0  # mentions in the input that are not in the text
+    left_out: tuple[str, ...] = ()  # messages for the first of these
 
     @classmethod
     def from_data(cls, data: Sequence[Any]) -> LinkedCounts:
@@ -89,21 +81,13 @@ class LinkedCounts(NamedTuple):
 
 
 class DocumentBlock(NamedTuple):
-    """Consecutive documents.
+    """Consecutive documents."""
 
-    Attributes:
-        name: The name of the block's file, without suffix.
-        first: The number of the first document, from 1.
-        records: The documents.
-        n_bytes: The size of the documents in the input.
-        digest: A digest of the documents.
-    """
-
-    name: str
-    first: int
+    name: str  # of its file, without suffix
+    first: int  # number of the first document, from 1
     records: tuple[RawDocument, ...]
-    n_bytes: int
-    digest: str
+    n_bytes: int  # of the input
+    digest: str  # of the documents
 
 
 class BlockSize(NamedTuple):
@@ -190,18 +174,12 @@ def block_worker(
 
 
 class BlockJob(NamedTuple):
-    """A job on documents, block by block.
-
-    Attributes:
-        write: Writes a block.
-        n_process: The number of processes.
-        on_error: How to treat a bad document.
-        progress: Makes a progress bar like ``tqdm`` from ``total``, in bytes.
-    """
+    """A job on documents, block by block."""
 
     write: WriteBlock
     n_process: int = 1
     on_error: OnError = OnError.stop
+    # Makes a progress bar like ``tqdm`` from ``total``, in bytes.
     progress: Callable[..., Any] = NoBar
 
     def run(

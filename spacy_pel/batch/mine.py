@@ -50,21 +50,13 @@ _ROW = {
 
 
 class MiningResult(NamedTuple):
-    """The numbers of documents, mentions and entities.
+    """The numbers of documents, mentions and entities."""
 
-    Attributes:
-        documents: The number of documents searched.
-        found: The number of mentions in them.
-        kept: The number of sampled mentions.
-        entities: The number of entities of these.
-        skipped: A message for each document that could not be read.
-    """
-
-    documents: int
-    found: int
-    kept: int
-    entities: int
-    skipped: tuple[str, ...]
+    documents: int  # searched
+    found: int  # mentions in the documents
+    kept: int  # sampled mentions
+    entities: int  # of the sampled mentions
+    skipped: tuple[str, ...]  # a message for each document that could not be read
 
 
 class MentionSearch(NamedTuple):
@@ -73,23 +65,14 @@ class MentionSearch(NamedTuple):
     The seed and its place give a mention a random priority. The mentions of an entity with the lowest
     priorities are sampled. That is a reservoir sample that does not depend on the order in which documents
     are read, or on the number of processes.
-
-    Attributes:
-        kb: The KB.
-        names: The names of the KB. A name of several entities is ignored.
-        aliases: Search aliases, and not only preferred names.
-        per_entity: The largest number of mentions per entity, less than a million.
-        window: The number of tokens around a mention that are kept.
-        seed: The seed of the priorities.
-        on_error: How to treat a document that cannot be read.
     """
 
     kb: KnowledgeBase
-    names: NameFinder
-    aliases: bool = False
-    per_entity: int = 16
-    window: int = 64
-    seed: int = 0
+    names: NameFinder  # of the KB; a name of several entities is ignored
+    aliases: bool = False  # search aliases, and not only preferred names
+    per_entity: int = 16  # mentions, at most; less than a million
+    window: int = 64  # tokens to keep around a mention
+    seed: int = 0  # of the priorities
     on_error: OnError = OnError.stop
 
     def mined(self, first: int, records: Sequence[RawDocument]) -> tuple[list[str], LinkedCounts]:

@@ -41,19 +41,12 @@ _SEED = 0
 
 
 class LearntMentions(NamedTuple):
-    """The numbers of learnt mentions.
+    """The numbers of learnt mentions."""
 
-    Attributes:
-        mentions: The number of mentions that are now rows of the KB.
-        entities: The number of their entities.
-        seen: The number of mentions in the corpora whose entity is in the KB.
-        weight: The new weight of mentions; None if the KB has no vectors.
-    """
-
-    mentions: int
-    entities: int
-    seen: int
-    weight: MentionWeight | None
+    mentions: int  # that are now rows of the KB
+    entities: int  # of these mentions
+    seen: int  # mentions in the corpora whose entity is in the KB
+    weight: MentionWeight | None  # of mentions; None if the KB has no vectors
 
 
 def learn_mentions_of(
@@ -159,17 +152,11 @@ def sampled(passages: Sequence[MentionPassage], per_entity: int) -> list[Mention
 
 
 class Queries(NamedTuple):
-    """Mentions with known entities.
+    """Mentions with known entities."""
 
-    Attributes:
-        vectors: float32 [n, dim].
-        golds: The numbers of the gold entities, int64 [n].
-        near: The nearest learnt mentions.
-    """
-
-    vectors: np.ndarray
-    golds: np.ndarray
-    near: NearMentions
+    vectors: np.ndarray  # float32 [n, dim]
+    golds: np.ndarray  # int64 [n], numbers of the gold entities
+    near: NearMentions  # learnt mentions
 
 
 def queries_of_passages(

@@ -30,23 +30,14 @@ from .kb_encoder import KBEncoder
 
 
 class LearntNames(NamedTuple):
-    """The numbers of learnt names.
-
-    Attributes:
-        names: The number of new names.
-        mentions: The number of mentions whose entity is in the KB.
-        changes: The numbers of changed entities.
-        texts: The number of texts searched for abbreviations.
-        ambiguous: The number of learnt abbreviations that several entities now have.
-        weakly_labelled: The number of weakly labelled documents written.
-    """
+    """The numbers of learnt names."""
 
     names: int
-    mentions: int
+    mentions: int  # whose entity is in the KB
     changes: ChangeCounts
-    texts: int = 0
-    ambiguous: int = 0
-    weakly_labelled: int = 0
+    texts: int = 0  # searched for abbreviations
+    ambiguous: int = 0  # learnt abbreviations that several entities now have
+    weakly_labelled: int = 0  # documents written
 
 
 def learn_names(

@@ -21,24 +21,15 @@ CARD, LICENCES = "README.md", "LICENSES_SOURCES"
 
 
 class PackageInfo(NamedTuple):
-    """The metadata of a pipeline. None keeps the value in its meta.json.
+    """The metadata of a pipeline. None keeps the value in its meta.json."""
 
-    Attributes:
-        name: The name of the package, without its language.
-        version: The version of the package.
-        description: One line on the package.
-        license: The licence of the package.
-        author: The author of the package.
-        metrics: Files of ``pel evaluate``, for the model card.
-        licences: Notes on the licences of the KB's sources, the training texts and the weights.
-    """
-
-    name: str | None = None
+    name: str | None = None  # of the package, without its language
     version: str | None = None
     description: str | None = None
     license: str | None = None
     author: str | None = None
-    metrics: tuple[Path, ...] = ()
+    metrics: tuple[Path, ...] = ()  # files of ``pel evaluate``, for the model card
+    # Notes on the licences of the KB's sources, the training texts and the weights.
     licences: str = ""
 
 

@@ -23,19 +23,12 @@ OK, NOTE, BROKEN = "ok", "note", "broken"
 
 
 class Finding(NamedTuple):
-    """The result of a check.
+    """The result of a check."""
 
-    Attributes:
-        state: "ok"; "note" for a possible improvement; or "broken".
-        subject: A word for what was checked.
-        found: The observation.
-        remedy: The remedy; "" if none is needed.
-    """
-
-    state: str
-    subject: str
+    state: str  # "ok"; "note" for a possible improvement; or "broken"
+    subject: str  # a word
     found: str
-    remedy: str = ""
+    remedy: str = ""  # "" if none is needed
 
 
 def diagnose(
