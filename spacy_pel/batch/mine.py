@@ -128,7 +128,7 @@ class MentionSearch(NamedTuple):
         its window, and the number of the entity.
         """
         pieces = Pieces(list(documents.values()))
-        first, last, names = self.names.found_in(pieces)
+        first, last, names = self.names.find_in(pieces)
         firsts = self.names.bounds[names]
         is_kept = self.names.bounds[names + 1] - firsts == 1
         is_kept &= pieces.ends[last] - pieces.starts[first] >= _MIN_LENGTH

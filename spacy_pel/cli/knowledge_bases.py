@@ -481,7 +481,7 @@ def info_cli(
     found = []
     if name is not None:
         with KnowledgeBase.open(folder) as opened:
-            found = opened.found(name, limit)
+            found = opened.search_names(name, limit)
     info = kb_info(folder) if name is None else [entity._asdict() for entity in found]
     if as_json:
         say(json.dumps(info, indent=2, ensure_ascii=False))

@@ -17,7 +17,7 @@ from .doc_conversion import set_mentions
 Batcher = Callable[[Iterable[Example]], Iterator[list[Example]]]
 
 # The number of documents whose mentions are shuffled together. They take less than half a GB.
-SHUFFLED_DOCUMENTS = 3000
+SHUFFLE_BUFFER = 3000
 
 _Document = tuple[Example, list[Span]]  # with its gold mentions
 _Mention = tuple[_Document, Span]
@@ -45,7 +45,7 @@ def make_mention_batcher(
 
     def all_mentions(examples: Iterator[Example]) -> Iterator[_Mention]:
         rng = _rng() if shuffle_mentions else None
-        while some := list(islice(examples, SHUFFLED_DOCUMENTS if rng else 1)):
+        while some := list(islice(examples, SHUFFLE_BUFFER if rng else 1)):
             mentions = _mentions(some, spans_key)
             if rng:
                 rng.shuffle(mentions)

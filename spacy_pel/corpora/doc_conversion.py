@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 DEFAULT_LABEL = "MENTION"  # spaCy takes no entity without a label
 # Characters without a blank that are read at once. Longer runs are links, codes and garbage.
-LONGEST_RUN = 500
+MAX_RUN = 500
 # The same for signs alone, and the signs that spaCy takes off a word one by one: each is a token.
-LONGEST_SIGNS = 40
-_LONG_WORD = re.compile(rf"\S{{{LONGEST_SIGNS + 1},}}")
-_SIGNS = re.compile(rf"[^\w\s]{{{LONGEST_SIGNS + 1},}}")
+MAX_SIGNS = 40
+_LONG_WORD = re.compile(rf"\S{{{MAX_SIGNS + 1},}}")
+_SIGNS = re.compile(rf"[^\w\s]{{{MAX_SIGNS + 1},}}")
 _TAKEN_OFF = frozenset("()[]{}<>\"'=*+,;:!?%$#&£€¥§°«»„“”‘’…")
 # Between two tokens: behind a single blank, or before another white space.
 _BETWEEN_TOKENS = re.compile(r"(?<=\S )(?=\S)|(?<=\S)(?=[^\S ])")
@@ -125,10 +125,10 @@ def gives_mentions(doc: Doc, spans_key: str | None) -> bool:
 
 
 def tokens_of(nlp: Language, text: str) -> Doc:
-    """The text as tokens: ``nlp.make_doc``, but a token also ends after LONGEST_RUN characters.
+    """The text as tokens: ``nlp.make_doc``, but a token also ends after MAX_RUN characters.
 
     spaCy's tokenizer reads what stands between two blanks again for each bracket at its ends: 32,000
-    of them took 65 seconds. So a run of signs is cut after LONGEST_SIGNS, before a sign that is a token
+    of them took 65 seconds. So a run of signs is cut after MAX_SIGNS, before a sign that is a token
     by itself. A text may be longer than ``nlp.max_length``, which limits what spaCy's
     models read at once. Other tokenizers than spaCy's own know languages without blanks, and get the
     whole text: a ValueError if it is longer than that.
@@ -156,14 +156,14 @@ def _cuts_in_words(text: str) -> list[int]:
     """Where words that are too long are cut, and the signs at the ends of a word."""
     cuts: list[int] = []
     for word in _LONG_WORD.finditer(text):
-        is_longest = len(word[0]) > LONGEST_RUN
+        is_longest = len(word[0]) > MAX_RUN
         if is_longest:
-            cuts += range(word.start() + LONGEST_RUN, word.end(), LONGEST_RUN)
+            cuts += range(word.start() + MAX_RUN, word.end(), MAX_RUN)
         for signs in _SIGNS.finditer(text, *word.span()):
             if is_longest or signs.start() == word.start() or signs.end() == word.end():
                 last = signs.start()
-                for at in range(last + LONGEST_SIGNS, signs.end()):
-                    if at - last >= LONGEST_SIGNS and text[at] in _TAKEN_OFF:
+                for at in range(last + MAX_SIGNS, signs.end()):
+                    if at - last >= MAX_SIGNS and text[at] in _TAKEN_OFF:
                         cuts.append(at)
                         last = at
     return cuts

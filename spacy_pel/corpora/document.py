@@ -89,7 +89,7 @@ def mention_at(
 def curated_ids(field: str) -> tuple[str, ...]:
     """The entity ids in a field of PubTator or BioC, each once.
 
-    They are joined by "|", or by the "+" of NCBI disease (docs/corpora.md says what these mean in
+    They are joined by "|", or by the "+" of NCBI disease (docs/reference.md says what these mean in
     each corpus); or by the "," of BioRED or the ";" of PubTator 3, if letters and digits are all that
     is between. The prefixes UMLS:, MESH: and OMIM: are removed, as knowledge bases hold bare ids.
     "-1", "-", "NIL" and nothing mean that there is no id.

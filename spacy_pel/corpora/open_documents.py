@@ -17,7 +17,7 @@ from ..errors import PelError
 from .doc_conversion import document_of_doc, make_doc
 from .document import Document
 from .formats.base import (
-    MOST_MENTIONS,
+    MAX_MENTIONS,
     BoundedFile,
     DocumentFile,
     Format,
@@ -80,8 +80,8 @@ class RawDocument(NamedTuple):
             raise self.data
         _, read, _, made = self.format.input
         document = document_of_doc(made(None, self.data), spans_key) if made else read(self.data)
-        if len(document.mentions or ()) + len(document.faults) > MOST_MENTIONS:
-            raise PelError(f"more than {MOST_MENTIONS:,} mentions in a document", "split it")
+        if len(document.mentions or ()) + len(document.faults) > MAX_MENTIONS:
+            raise PelError(f"more than {MAX_MENTIONS:,} mentions in a document", "split it")
         if document.faults and left_out is None:
             raise document.faults[0]
         for fault in document.faults:

@@ -208,7 +208,7 @@ def _nearest(
     """Return the numbers and similarities, [n, 1 + k], of the given entity and the k nearest ones."""
     kb = kb_of(source)
     if isinstance(source, KnowledgeBase):
-        numbers = np.column_stack([given, kb.near(names, _N_NEAREST)])
+        numbers = np.column_stack([given, kb.fuzzy_candidates(names, _N_NEAREST)])
         distinct = np.unique(numbers[numbers >= 0])
         entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
         surfaces = [american(normalised(name)) for name in names]

@@ -24,7 +24,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.records.names import normalised
 from ..pipeline.pipelines import linker_of
-from ..text.abbreviations import defined_acronyms, hidden_definitions
+from ..text.abbreviations import defined_abbreviations, hidden_definitions
 from ..text.mention_inputs import GoldMention
 from .kb_encoder import KBEncoder
 
@@ -189,7 +189,7 @@ class Sense(NamedTuple):
 def defined_senses(text: str, kb: KnowledgeBase) -> dict[str, Sense]:
     """Return the senses of the abbreviations whose long forms in a text name exactly one entity."""
     senses = {}
-    for short, long in defined_acronyms(text).items():
+    for short, long in defined_abbreviations(text).items():
         numbers = kb.numbers_named(long)
         if len(numbers) == 1:
             senses[short] = Sense(long, int(numbers[0]))

@@ -137,7 +137,7 @@ class KBMatcher(KBComponent, Pipe):
         texts = [PlainText(doc.text) for doc in docs]
         pieces = Pieces([text.text for text in texts])
         finder, names, owners = self.read_names()
-        first, last, _ = finder.found_in(pieces, self.nested)
+        first, last, _ = finder.find_in(pieces, self.nested)
         places = pieces.texts[first], pieces.starts[first], pieces.ends[last]
         found: list[list[Span]] = [[] for _ in docs]
         for text, start, end in zip(*(column.tolist() for column in places)):

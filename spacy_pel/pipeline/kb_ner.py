@@ -19,7 +19,7 @@ from thinc.api import Config, Model, Optimizer
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.name_finder import FoundNames, NameFinder
+from ..kb.name_finder import NameMatches, NameFinder
 from ..kb.pieces import Pieces
 from ..kb.records.plain_text import PlainText
 from ..kb.records.semantic_types import types_meant
@@ -29,7 +29,7 @@ from ..models.architectures.tagger import WordTagger
 from ..models.bio_tags import Tagged, allowed_tags, tagged_mentions, without_labels
 from ..models.losses import summed_loss
 from ..spans import add_ents
-from ..text.abbreviations import defined_acronyms, places_of
+from ..text.abbreviations import defined_abbreviations, places_of
 from ..text.token_inputs import EncoderInputs
 from ..text.word_inputs import WordReader
 from ..training.optimizer import apply_gradients
@@ -343,10 +343,10 @@ class KBRecogniser(KBComponent, Tok2Vec):
         """
         finder, entity_groups, reader, _ = self.cached_for_kb(self._tools)
         pieces = Pieces(texts)
-        names = with_definitions(texts, pieces, finder.found_in(pieces))
+        names = with_definitions(texts, pieces, finder.find_in(pieces))
         if hidden:
             kept = np.random.random(len(names.first)) >= hidden
-            names = FoundNames(*(column[kept] for column in names))
+            names = NameMatches(*(column[kept] for column in names))
         owners = [finder.owners_of(name) for name in names.names.tolist()]
         groups = np.array([entity_groups[own].any(axis=0) for own in owners])
         groups = groups.reshape(-1, entity_groups.shape[1])
@@ -384,7 +384,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         return finder, groups, reader, NameTest(kb, groups[:, : len(self.labels)])
 
 
-def with_definitions(texts: Sequence[str], pieces: Pieces, names: FoundNames) -> FoundNames:
+def with_definitions(texts: Sequence[str], pieces: Pieces, names: NameMatches) -> NameMatches:
     """The names found in texts, where an acronym that its text defines counts as its long form.
 
     It gets the name that ends its long form: in "acute viral hepatitis (AVH)", AVH is hepatitis.
@@ -393,7 +393,7 @@ def with_definitions(texts: Sequence[str], pieces: Pieces, names: FoundNames) ->
     ending = {last: number for number, last in enumerate(names.last.tolist())}
     acronyms = []  # first and last piece, and the number of the name or -1
     for number, text in enumerate(texts):
-        long_forms = defined_acronyms(text)
+        long_forms = defined_abbreviations(text)
         meant = {}
         for short, long in long_forms.items():
             if (start := text.find(long)) >= 0:
@@ -412,7 +412,7 @@ def with_definitions(texts: Sequence[str], pieces: Pieces, names: FoundNames) ->
     covered = np.concatenate([[0], (taken.cumsum() > 0).cumsum()])
     kept = covered[names.last + 1] == covered[names.first]
     rows = np.concatenate([np.column_stack(names)[kept], np.array(acronyms)[meant >= 0]])
-    return FoundNames(*rows[rows[:, 0].argsort(kind="stable")].T)
+    return NameMatches(*rows[rows[:, 0].argsort(kind="stable")].T)
 
 
 def as_defined(text: str, mentions: Sequence[Tagged]) -> list[Tagged]:
@@ -421,7 +421,7 @@ def as_defined(text: str, mentions: Sequence[Tagged]) -> list[Tagged]:
     In "von Hippel-Lindau tumor suppressor gene (VHL)" no mention has the last word: VHL is none either.
     """
     others = set()
-    for short, long in defined_acronyms(text).items():
+    for short, long in defined_abbreviations(text).items():
         end = text.find(long) + len(long)
         if end >= len(long) and not any(start < end <= last for start, last, _ in mentions):
             others.add(short)

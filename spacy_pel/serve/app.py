@@ -246,7 +246,7 @@ def search(
     limit: Annotated[int, Query(ge=1, le=100, description="The largest number of entities")] = 10,
 ) -> SearchResponse:
     """The entities whose names hold all words of the query; the most similar names come first."""
-    found, url = _kb(request).found(q, limit), request.app.state.entity_url
+    found, url = _kb(request).search_names(q, limit), request.app.state.entity_url
     return SearchResponse(entities=[EntityRecord.of(entity, url) for entity in found])
 
 

@@ -25,4 +25,4 @@ def test_the_site(tmp_path: Path) -> None:
         assert loaded and not elsewhere, name
     assert html["how-it-works.html"].count('display="block"') == 7  # equations are MathML
     assert "$" not in html["how-it-works.html"]
-    assert 'id="spacy_pel.kb.KnowledgeBase.search"' in html["api.html"]
+    assert 'id="spacy_pel.kb.KnowledgeBase.search"' in html["reference.html"]

@@ -98,7 +98,7 @@ def test_an_acronym_counts_as_its_text_defines_it(nlp: Language) -> None:
     text = "Chronic head pain (CHP) and more studies (MS): CHP, MS. Brief MS pain (BMSP)."
     finder, *_ = nlp.get_pipe("kb_ner").cached_for_kb(nlp.get_pipe("kb_ner")._tools)
     pieces = Pieces([text, "MS"])
-    names = finder.found_in(pieces)
+    names = finder.find_in(pieces)
     told = with_definitions([text, "MS"], pieces, names)
     [head_pain, ms] = [
         next(n for n, first in zip(names.names, names.first) if pieces.words[first] == word)

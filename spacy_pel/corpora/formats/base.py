@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-LONGEST = 64 * 2**20  # bytes between the ends of two documents
-MOST_MENTIONS = 100_000  # of a document: one every ten characters, at the length that spaCy reads
+MAX_DOCUMENT_BYTES = 64 * 2**20  # bytes between the ends of two documents
+MAX_MENTIONS = 100_000  # of a document: one every ten characters, at the length that spaCy reads
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Where a document begins in its file: the number of its line, or words such as "document 3".
 Place = int | str
@@ -31,7 +31,7 @@ class LineError(PelError):
 
 
 class BoundedFile:
-    """A file of which LONGEST bytes are read at most before ``size`` is set to 0 again.
+    """A file of which MAX_DOCUMENT_BYTES bytes are read at most before ``size`` is set to 0 again.
 
     A byte order mark at its start is passed over. It has a name, for messages.
     """
@@ -43,16 +43,18 @@ class BoundedFile:
 
     def read(self, n: int = -1) -> bytes:
         """The next bytes, or all; PelError if there are too many."""
-        return self._counted(self.file.read(min(n, LONGEST + 1) if n >= 0 else LONGEST + 1))
+        return self._counted(
+            self.file.read(min(n, MAX_DOCUMENT_BYTES + 1) if n >= 0 else MAX_DOCUMENT_BYTES + 1)
+        )
 
     def __iter__(self) -> Iterator[bytes]:
         """The lines with their ends; PelError if there are too many bytes."""
-        return iter(lambda: self._counted(self.file.readline(LONGEST + 1)), b"")
+        return iter(lambda: self._counted(self.file.readline(MAX_DOCUMENT_BYTES + 1)), b"")
 
     def _counted(self, data: bytes) -> bytes:
         self.size += len(data)
-        if self.size > LONGEST:
-            problem = f"no end of a document in {LONGEST:,} bytes"
+        if self.size > MAX_DOCUMENT_BYTES:
+            problem = f"no end of a document in {MAX_DOCUMENT_BYTES:,} bytes"
             raise PelError(
                 f"{problem}, and the rest of the file is not read", "split it, or correct it"
             )

@@ -16,7 +16,7 @@ from ...errors import PelError
 from ...io.xml_elements import xml_elements
 from ..doc_conversion import linked_mentions, passages_of, plain_text
 from ..document import Document, Mention, Passage, checked_mentions, curated_ids, mention_at
-from .base import LONGEST, BoundedFile, Format, Input, TextOutput, document_id
+from .base import MAX_DOCUMENT_BYTES, BoundedFile, Format, Input, TextOutput, document_id
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -34,7 +34,7 @@ _NO_XML = dict.fromkeys(
 
 def _split(file: BoundedFile) -> Iterator[tuple[str, dict[str, Any]]]:
     made, number = {"document": _object, "PubmedArticle": _citation}, 0
-    for element in xml_elements(file, longest=LONGEST):
+    for element in xml_elements(file, longest=MAX_DOCUMENT_BYTES):
         if element.tag in made:
             number += 1
             yield f"document {number}", made[element.tag](element)
@@ -79,9 +79,11 @@ def document_of_bioc(data: dict[str, Any]) -> Document:
             start = None
             for holder in holders:
                 place, more = _integer(holder["offset"]), holder.get("text") or ""
-                if not end <= place <= LONGEST:
+                if not end <= place <= MAX_DOCUMENT_BYTES:
                     problem = f"a passage at {place}, where the text before it ends at {end}"
-                    remedy = f"correct the offsets, which count characters up to {LONGEST:,}"
+                    remedy = (
+                        f"correct the offsets, which count characters up to {MAX_DOCUMENT_BYTES:,}"
+                    )
                     raise PelError(problem, remedy)
                 texts += [" " * (place - end), more]
                 start, end = place if start is None else start, place + len(more)

@@ -18,7 +18,7 @@ from ..doc_conversion import linked_mentions, plain_text
 from ..document import OFFSETS, Document, Mention, curated_ids, mention_at
 from ..vocabularies import vocabulary_of
 from .base import (
-    LONGEST,
+    MAX_DOCUMENT_BYTES,
     BoundedFile,
     Format,
     Input,
@@ -49,12 +49,12 @@ def _split(file: BoundedFile) -> Iterator[tuple[int, list[str]]]:
     beside = Path(f"{str(path).removesuffix(zipped).removesuffix(ANNOTATIONS)}.txt")
     try:
         with open(beside, "rb") as texts:
-            text = texts.read(LONGEST + 1)
+            text = texts.read(MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
         problem = f"its text, {beside.name}, cannot be read beside it ({error.strerror})"
         raise PelError(problem, "put both into one folder of this computer") from error
-    if len(text) > LONGEST:
-        raise PelError(f"{beside.name} has more than {LONGEST:,} bytes", "split it")
+    if len(text) > MAX_DOCUMENT_BYTES:
+        raise PelError(f"{beside.name} has more than {MAX_DOCUMENT_BYTES:,} bytes", "split it")
     parts = text, file.read()
     yield 1, [file.name, *(part.decode("utf8", "surrogateescape") for part in parts)]
 

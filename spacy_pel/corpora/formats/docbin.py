@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
-from .base import LONGEST, BoundedFile, Format, Input, NumberedDocs
+from .base import MAX_DOCUMENT_BYTES, BoundedFile, Format, Input, NumberedDocs
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, DocBin
 
-MOST_HELD = 2**30  # bytes of a file, which is held in memory
+MAX_FILE_BYTES = 2**30  # bytes of a file, which is held in memory
 # Documents that people write unpack to ten to twenty times the size of their file.
-MOST_BYTES, MOST_TIMES = 2**28, 25
+MAX_UNPACKED_BYTES, MAX_RATIO = 2**28, 25
 _PART = 2**12  # bytes, which unpack to at most a thousand times as many
-MOST_DOCUMENTS = 1_000_000
-MOST_TOKENS = 1_000_000  # of one document. spaCy reads no text with more characters, if not told to
-MOST_VALUES = 10_000_000  # texts, numbers and lists in what is no array
+MAX_DOCUMENTS = 1_000_000
+MAX_TOKENS = 1_000_000  # of one document. spaCy reads no text with more characters, if not told to
+MAX_VALUES = 10_000_000  # texts, numbers and lists in what is no array
 _SPLIT = "split it into several files, and give their folder"
 
 
@@ -33,17 +33,17 @@ def _split(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     from spacy.vocab import Vocab
 
     try:
-        data = file.file.read(MOST_HELD + 1)
-        if len(data) > MOST_HELD:
+        data = file.file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
             raise PelError(
-                f"longer than {MOST_HELD:,} bytes, and it would be held in memory", _SPLIT
+                f"longer than {MAX_FILE_BYTES:,} bytes, and it would be held in memory", _SPLIT
             )
         docs = _limited(data)
         # Each on its own, with its strings: in a memory zone, those of an earlier one are forgotten.
         for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
             # A DocBin holds each word once, so that a small file can give an endless text.
-            if int(doc.to_array(LENGTH).sum()) > LONGEST:
-                error = PelError(f"longer than {LONGEST:,} characters", "split it")
+            if int(doc.to_array(LENGTH).sum()) > MAX_DOCUMENT_BYTES:
+                error = PelError(f"longer than {MAX_DOCUMENT_BYTES:,} characters", "split it")
                 yield f"document {number}", error
             else:
                 alone = DocBin(docs.attrs, store_user_data=True, docs=[doc])
@@ -59,7 +59,7 @@ def _limited(data: bytes) -> DocBin:
     import numpy
     from spacy.tokens import DocBin
 
-    limit = max(MOST_BYTES, MOST_TIMES * len(data))
+    limit = max(MAX_UNPACKED_BYTES, MAX_RATIO * len(data))
     packed, size = zlib.decompressobj(), 0
     for start in range(0, len(data), _PART):  # what is too long is never held
         size += len(packed.decompress(data[start : start + _PART]))
@@ -68,11 +68,11 @@ def _limited(data: bytes) -> DocBin:
     message = dict(_values(zlib.decompress(data)))
     lengths = numpy.frombuffer(message["lengths"], dtype="int32")
     longest = lengths.max(initial=0)
-    if len(lengths) > MOST_DOCUMENTS:
-        raise PelError(f"a DocBin of more than {MOST_DOCUMENTS:,} documents", _SPLIT)
-    if longest > MOST_TOKENS:
+    if len(lengths) > MAX_DOCUMENTS:
+        raise PelError(f"a DocBin of more than {MAX_DOCUMENTS:,} documents", _SPLIT)
+    if longest > MAX_TOKENS:
         problem = (
-            f"document {lengths.argmax() + 1} has {longest:,} tokens, more than {MOST_TOKENS:,}"
+            f"document {lengths.argmax() + 1} has {longest:,} tokens, more than {MAX_TOKENS:,}"
         )
         raise PelError(problem, "split the document")
     for part in ("user_data", "span_groups"):
@@ -83,20 +83,20 @@ def _limited(data: bytes) -> DocBin:
 
 
 def _values(packed: bytes) -> Any:
-    """What msgpack holds, maps as pairs; PelError if that is more than MOST_VALUES values."""
+    """What msgpack holds, maps as pairs; PelError if that is more than MAX_VALUES values."""
     from srsly.msgpack import unpackb
 
-    too_many = PelError(f"a DocBin of more than {MOST_VALUES:,} values", _SPLIT)
+    too_many = PelError(f"a DocBin of more than {MAX_VALUES:,} values", _SPLIT)
     count = 0
 
     def counted(values: list) -> list:
         nonlocal count
         count += len(values)
-        if count > MOST_VALUES:
+        if count > MAX_VALUES:
             raise too_many
         return values
 
-    most = {"max_array_len": MOST_VALUES, "max_map_len": MOST_VALUES}
+    most = {"max_array_len": MAX_VALUES, "max_map_len": MAX_VALUES}
     try:
         return unpackb(packed, raw=False, list_hook=counted, object_pairs_hook=counted, **most)
     except ValueError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
-from ...io.lines import MOST_VALUES, json_object
+from ...io.lines import MAX_JSON_VALUES, json_object
 from ...spans import ids_in
 from ..doc_conversion import linked_document
 from ..document import Document, Mention, checked_mentions, mention_at
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _REMEDY = "correct the document"
 _NOT_ACCEPTED = ("reject", "ignore")  # answers of Prodigy's users
-_DEEPEST = 100  # levels of nesting
+_MAX_DEPTH = 100  # levels of nesting
 # Bytes. ijson reads a string again for each buffer that it reaches into, and holds the events of one.
 _BUFFER = 2**22
 
@@ -100,10 +100,10 @@ def _records(file: BoundedFile) -> Iterator[tuple[str, Any]]:
         for event, value in ijson.basic_parse(file, buf_size=_BUFFER, use_float=True):
             depth += event.startswith("start_") - event.startswith("end_")
             size += 1
-            if depth > _DEEPEST:
-                raise PelError(f"JSON of more than {_DEEPEST} levels", "correct it")
-            if size > MOST_VALUES:
-                raise PelError(f"a document of more than {MOST_VALUES:,} values", "split it")
+            if depth > _MAX_DEPTH:
+                raise PelError(f"JSON of more than {_MAX_DEPTH} levels", "correct it")
+            if size > MAX_JSON_VALUES:
+                raise PelError(f"a document of more than {MAX_JSON_VALUES:,} values", "split it")
             yield event, value
 
     def of_list(level: int) -> Iterator[tuple[str, str, Any]]:

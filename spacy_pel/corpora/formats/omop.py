@@ -24,7 +24,7 @@ NEGATIONS = ("negex", "is_negated")
 VOCABULARY = "OMOP"  # of the codes that are concept ids
 _UNKNOWN = 0  # the concept id of what has none
 _CONTEXT = 80  # characters of a snippet before a mention, and after it
-_LONGEST, _LONGEST_MODIFIERS = 250, 2000  # characters of a text in the table
+_MAX_TEXT, _MAX_MODIFIERS = 250, 2000  # characters of a text in the table
 
 
 def is_negated(mention: dict[str, Any]) -> bool | None:
@@ -55,14 +55,14 @@ def _row(document: str, text: str, mention: dict[str, Any]) -> dict[str, Any]:
     return dict.fromkeys(COLUMNS, "") | {
         "note_id": _one_line(document),
         "section_concept_id": _UNKNOWN,
-        "snippet": _one_line(snippet)[:_LONGEST],
+        "snippet": _one_line(snippet)[:_MAX_TEXT],
         "offset": start,
-        "lexical_variant": _one_line(mention["text"])[:_LONGEST],
+        "lexical_variant": _one_line(mention["text"])[:_MAX_TEXT],
         "note_nlp_concept_id": next(iter(codes), _UNKNOWN),
         "note_nlp_source_concept_id": _UNKNOWN,
         "nlp_system": f"spacy_pel {__version__}",
         "term_exists": exists,
-        "term_modifiers": _one_line(",".join(told))[:_LONGEST_MODIFIERS],
+        "term_modifiers": _one_line(",".join(told))[:_MAX_MODIFIERS],
     }
 
 

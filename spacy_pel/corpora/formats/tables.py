@@ -24,7 +24,7 @@ from ...io.table_rows import table_rows
 from ...kb.readers.tables import parquet_rows
 from ..doc_conversion import linked_mentions, plain_text
 from ..document import Document
-from .base import LONGEST, BoundedFile, Format, Input, TextOutput, decoded, document_id
+from .base import MAX_DOCUMENT_BYTES, BoundedFile, Format, Input, TextOutput, decoded, document_id
 from .json_formats import document_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _KINDS = dict.fromkeys(COLUMNS, "VARCHAR") | {
         "correction VARCHAR, as_in VARCHAR, matched_name VARCHAR, why VARCHAR)[]"
     ),
 }
-_LONGEST_ROW = 2**24  # bytes of a mention with its candidates, as JSON
+_MAX_ROW_BYTES = 2**24  # bytes of a mention with its candidates, as JSON
 _NAME_THEM = (
     "name the column that holds the documents 'text', and those of ids and mentions, if any, 'id' "
     "and 'mentions'"
@@ -54,7 +54,7 @@ _NAME_THEM = (
 def _csv_rows(delimiter: str | None, file: BoundedFile) -> Iterator[tuple[int, Any]]:
     # What is not UTF-8 is refused when its document is made.
     lines = (line.decode("utf8", "surrogateescape") for line in file)
-    rows = table_rows(enumerate(lines, start=1), delimiter, LONGEST)
+    rows = table_rows(enumerate(lines, start=1), delimiter, MAX_DOCUMENT_BYTES)
     _, header = next(rows, (1, []))
     if isinstance(header, csv.Error):
         raise PelError(f"line 1: {header}", "correct it")
@@ -129,7 +129,7 @@ def _csv_format(name: str, delimiter: str) -> Format:
 
 def _parquet_documents(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     with _path_of(file) as path:
-        rows = parquet_rows(path, _chosen, LONGEST)
+        rows = parquet_rows(path, _chosen, MAX_DOCUMENT_BYTES)
         columns = next(rows)
         for number, row in enumerate(rows, start=1):
             yield f"row {number}", _without_nulls(dict(zip(columns, row)))
@@ -207,7 +207,7 @@ def rows_of_parts(
     return (
         f"read_json([{', '.join(map(sql_path, parts))}], format = 'newline_delimited', "
         f"columns = {{{kinds_of_columns}}}, compression = '{compression}', "
-        f"maximum_object_size = {_LONGEST_ROW})"
+        f"maximum_object_size = {_MAX_ROW_BYTES})"
     )
 
 
