@@ -88,7 +88,7 @@ def discover(
     joint_settings(linker)  # raises its error before the work
     write_part = partial(write_corpus_part, linker)
     write = partial(_write_proposals, linking)
-    with with_settings(linker, overwrite=linker.overwrite and not linking.keep_ids):
+    with with_settings(linker.output, overwrite=linker.output.overwrite and not linking.keep_ids):
         job = link_job(linking, write_part, progress)
         settings = {**linking_settings(linking), "way": "discovery"}
         linked = job.to_file(source, target, settings, block_size(), write)
@@ -165,9 +165,9 @@ def _record(
     first = mentions[0]  # the id is the same in each run over a corpus
     place = f"{first.document}\n{first.start}\n{first.end}\n{first.text}"
     ((label, _),) = Counter(mention.label for mention in mentions).most_common(1)
-    types = [type for type in (linker.label_types or {}).get(label, ()) if type]
+    types = [type for type in (linker.search.label_types or {}).get(label, ()) if type]
     mean = corpus.vectors.take(np.array(proposal.members)).mean(axis=0, keepdims=True)
-    near = linker.index.search(mean, _N_NEAREST)
+    near = linker.kb.search(mean, _N_NEAREST)
     is_entity = near.numbers[0] >= 0
     labels = linker.kb.labels(near.numbers[0][is_entity])
     scores = near.scores[0][is_entity].tolist()

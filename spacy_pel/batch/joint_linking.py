@@ -45,8 +45,8 @@ def joint_settings(linker: ProxyLinker) -> JointSettings:
 
 
 @contextmanager
-def with_settings(linker: ProxyLinker, **settings: Any) -> Iterator[None]:
-    """Change settings of a linker within a ``with`` block."""
+def with_settings(linker: object, **settings: Any) -> Iterator[None]:
+    """Change settings of a linker, or of a group of its settings, within a ``with`` block."""
     before = {name: getattr(linker, name) for name in settings}
     for name, value in settings.items():
         setattr(linker, name, value)
@@ -98,7 +98,7 @@ def write_corpus_part(
     doc_bin, numbers = DocBin(store_user_data=True), []
     mentions: list[CorpusMention] = []
     vectors = [np.empty((0, linker.retriever.width), np.float32)]
-    with with_settings(linker, vectors=True):
+    with with_settings(linker.output, vectors=True):
         for number, doc in docs:
             doc_mentions, doc_vectors = take_mentions(doc, document_id(number, doc), spans_key)
             doc_bin.add(doc)
@@ -145,7 +145,7 @@ def write_jointly(
     def linked(docs: Iterable[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
         for number, doc in docs:
             doc_links = [next(links) for _ in mention_spans(doc, key)]
-            write_joint_links(doc, doc_links, linker.kb, key, linker.xrefs or ())
+            write_joint_links(doc, doc_links, linker.kb, key, linker.output.xrefs or ())
             yield number, doc
 
     linked_parts = [path.with_name(f"{number}.joint") for number in range(len(parts))]

@@ -162,7 +162,7 @@ def _output_format(
             f"{subject}: unknown output format",
             f"end the name in one of {suffixes('output')}, or name the format with --to",
         )
-    writer = format.output_with(linking.linker.xrefs or (), linking.attributes)
+    writer = format.output_with(linking.linker.output.xrefs or (), linking.attributes)
     return format, writer or format.output
 
 
@@ -230,8 +230,8 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
         "pipeline": pipeline_fingerprint(linking.nlp),
         "component": linking.component,
         "spans key": linking.linker.spans_key,
-        "number of candidates": linking.linker.candidates,
-        "list of vocabularies": linking.linker.xrefs,
+        "number of candidates": linking.linker.search.candidates,
+        "list of vocabularies": linking.linker.output.xrefs,
         "list of attributes": linking.attributes,
         "file of code": linking.code and hashlib.sha256(linking.code.read_bytes()).hexdigest(),
         "batch size": linking.batch_size,

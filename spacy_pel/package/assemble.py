@@ -58,7 +58,7 @@ def assemble(
             this name or version.
     """
     linker = linker_of(nlp, component, kb=kb)
-    linker.index  # refuses a KB that does not fit
+    linker.check_kb()
     metrics_by_name = metrics_of_linker(nlp, info.metrics, component)
     settings = linker.kb.settings
     for key in ("name", "version", "description", "license", "author"):
