@@ -42,7 +42,7 @@ print(said[:90], f"{seconds:.1f}", int(held) >> 10, sep="|")
 
 
 def files() -> Iterator[tuple[str, Iterable[bytes]]]:
-    """The names of files and their blocks. Names that begin with "kb-" are of entities."""
+    """Yield the names of files and their blocks. Files named "kb-…" have entities."""
 
     def whole(head: bytes, unit: bytes, size: int = 63 * MEGABYTE) -> Iterator[bytes]:
         yield head
@@ -131,7 +131,7 @@ def main() -> None:
         for name, blocks in files():
             path = folder / name
             path.parent.mkdir(exist_ok=True)
-            with gzip.open(path, "wb", 1) if name.endswith(".gz") else open(path, "wb") as file:
+            with gzip.open(path, "wb", 1) if name.endswith(".gz") else path.open("wb") as file:
                 file.writelines(blocks)
             if path.parent == folder:
                 report(path)

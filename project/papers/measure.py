@@ -53,7 +53,7 @@ def measured(
 
 
 def _drawn(examples: list[Example], linker: ProxyLinker, mentions: int) -> list[Example]:
-    """Documents drawn at random, the same each time, with so many mentions or a few more."""
+    """Return a fixed random sample of documents with at least so many mentions."""
     kept, count = [], 0
     for example in random.Random(0).sample(examples, len(examples)):
         if count >= mentions:

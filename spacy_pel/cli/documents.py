@@ -225,7 +225,7 @@ def mentions_cli(
 
 
 _CHECKED = "File (.tsv, .csv, .jsonl) [default: a table on stdout]"
-_NOT_RIGHT = 3  # the exit code of "pel check"; 1 and 2 are those of errors
+_NOT_CORRECT = 3  # the exit code of "pel check"; 1 and 2 are those of errors
 
 
 @command(pel, "check")
@@ -237,23 +237,23 @@ def check_cli(
     """Say whether ids mean the names that somebody wrote beside them.
 
     Language models invent ids that exist and mean something else, and ids retire. Each row gets a
-    verdict, what its id means, the id that its name needs, and how sure that is:
+    verdict, what its id means, the id that its name needs, and its probability:
 
     \b
-    right       the id means this name
+    correct     the id means this name
     unknown id  the KB does not have the id
     retired     it is an id of before; the one of today is proposed
     other name  the id means something else
 
     A KB compares names by their letters. A pipeline also knows names that are written in another way.
-    The exit code is 0 if all pairs are right, 3 if some are not, and 1 after an error.
+    The exit code is 0 if all pairs are correct, 3 if some are not, and 1 after an error.
 
     \b
     Examples:
       python -m spacy pel check kb curated.tsv
       python -m spacy pel check training/model-best curated.tsv --output checked.jsonl
     """
-    from ..curation.check_ids import RIGHT, check_table, opened
+    from ..curation.check_ids import CORRECT, check_table, opened
 
     suffix = output.suffix.lower() if output else ".tsv"
     if suffix not in (".tsv", ".csv", ".jsonl"):
@@ -263,5 +263,5 @@ def check_cli(
         counts = Counter(counted(verdicts, "Checking", " pairs"))
     found = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
     say(f"Checked {counts.total():,} pairs: {found or 'none'}", err=True)
-    if counts.total() > counts[RIGHT]:
-        raise Exit(_NOT_RIGHT)
+    if counts.total() > counts[CORRECT]:
+        raise Exit(_NOT_CORRECT)

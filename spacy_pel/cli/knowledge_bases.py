@@ -369,7 +369,7 @@ def learn_cli(
     mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
     acronyms: Annotated[bool, Option("--acronyms", help="Learn acronyms of plain texts")] = False,
     least: Annotated[int, Option(min=1, help="--acronyms: least texts that define one")] = 1,
-    lessons: Annotated[File, Option(help="--acronyms: PubTator file of lessons to write")] = None,
+    weak_labels: Annotated[File, Option(help="--acronyms: weakly labelled PubTator file")] = None,
     per_entity: Annotated[int, Option(min=0, help="--mentions: most of an entity; 0: all")] = 64,
     limit: Annotated[int, Option(min=0, help="--mentions: documents of a file; 0: all")] = 0,
     fit: Annotated[Text, Option(help="--mentions: other documents, to fit their weight")] = None,
@@ -380,8 +380,9 @@ def learn_cli(
     evaluated on. Each entity gets the names by which most mentions call it. With --mentions the KB
     keeps the mentions themselves, in their texts, and compares new ones with them ("kb forget" takes
     them out again). With --acronyms the documents need no annotations: where one defines "multiple
-    sclerosis (MS)", and a single entity has this name, the entity gets the name "MS". --lessons writes
-    such texts without the definition and with "MS" annotated, in PubTator: to train and calibrate on.
+    sclerosis (MS)", and a single entity has this name, the entity gets the name "MS".
+    --weak-labels writes such texts, without the definition and with "MS" annotated, to train and
+    calibrate on.
 
     \b
     Examples:
@@ -396,13 +397,13 @@ def learn_cli(
     with progress_bar(desc="Reading", unit=" documents") as bar:
         given = {"nlp": nlp, "component": component, "progress": bar.update}
         if acronyms:
-            learnt = learn_acronyms(folder, corpora, **given, least=least, lessons=lessons)
+            learnt = learn_acronyms(folder, corpora, **given, least=least, weak_labels=weak_labels)
             said = (
                 f"{learnt.names:,} acronyms of entities in {learnt.texts:,} texts; several entities "
                 f"have {learnt.ambiguous:,} of them"
             )
-            if lessons:
-                said += f"; {learnt.lessons:,} lessons in {lessons}"
+            if weak_labels:
+                said += f"; {learnt.weakly_labelled:,} weakly labelled documents in {weak_labels}"
         elif mentions:
             given |= {"spans_key": spans_key, "per_entity": per_entity, "limit": limit, "fit": fit}
             learnt = learn_mentions_of(folder, corpora, **given)

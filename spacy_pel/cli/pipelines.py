@@ -234,38 +234,6 @@ def assemble_cli(
     msg.good(f"Assembled {out}; to package it: python -m spacy package {out} PACKAGES -b wheel")
 
 
-@command(pel, "average")
-def average_cli(
-    pipeline: Pipeline,
-    encoder: Annotated[str, Argument(help="BERT or pipeline that the training began with")],
-    out: Out,
-    share: Annotated[float, Option(min=0.0, max=1.0, help="Weight of the trained linker")] = 0.5,
-    force: Force = False,
-    component: Component = "proxy_linker",
-) -> None:
-    """Average a trained linker with its encoder before training.
-
-    After a training on other texts than yours, such as mined mentions, the average often links better
-    than either: measure both. It needs new vectors, and has to be calibrated again.
-
-    \b
-    Example:
-      python -m spacy pel average training/model-last sentence-transformers/all-MiniLM-L6-v2 linker
-      python -m spacy pel kb embed kb linker
-    """
-    from ..io.whole_files import whole_folder
-    from ..package.assemble import check_replaceable
-    from ..package.average_weights import average_weights
-    from ..pipeline.pipelines import load_pipeline
-
-    check_replaceable(out, force=force)
-    nlp = load_pipeline(pipeline)
-    average_weights(nlp, encoder, share, component=component)
-    with whole_folder(out) as folder:
-        nlp.to_disk(folder)
-    msg.good(f"Averaged: {out}; it needs vectors: python -m spacy pel kb embed KB {out}")
-
-
 @command(pel, "doctor", no_args_is_help=False)
 def doctor_cli(
     pipeline: Annotated[Text, Argument(help="Folder or name of a trained pipeline")] = None,

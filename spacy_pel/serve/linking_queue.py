@@ -17,7 +17,7 @@ from spacy.tokens import Doc
 from starlette.exceptions import HTTPException
 
 from ..batch.link import DOCUMENTS_PER_BLOCK
-from ..batch.link_docs import Linking, give_back_memory
+from ..batch.link_docs import Linking, release_memory
 from ..corpora import make_doc
 from ..corpora.doc_conversion import linked_document
 from ..corpora.document import Document, Mention
@@ -108,7 +108,7 @@ class LinkingQueue:
         self._since_given_back += len(linked)
         if self._since_given_back >= DOCUMENTS_PER_BLOCK:
             self._since_given_back = 0
-            give_back_memory()
+            release_memory()
         return linked
 
     def _doc(self, number: int, document: Document) -> Doc:

@@ -76,7 +76,7 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
     ) -> list[list[Meaning]]:
         """Find the entities that names mean: for each name a list, the most probable first.
 
-        "sure" is the probability that the entity is meant and not its best rival; below 0.9 look at the
+        "probability" is the probability that the entity is meant and not its best rival; below 0.9 look at the
         others too.
         """
         with one_call:
@@ -88,9 +88,9 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
     ) -> list[Verdict]:
         """Check whether ids exist and mean the names that they were given: a verdict for each pair.
 
-        "right"; "unknown id": there is no such id; "retired": it was replaced by another; "other name":
+        "correct"; "unknown id": there is no such id; "retired": it was replaced by another; "other name":
         the id exists and means something else, which is "means". "proposed" is the id that the name
-        needs, empty if no entity is near, and "sure" how probable that is.
+        needs, empty if no entity is near, and "probability" how probable that is.
         """
         with one_call:
             return list(checking.check(source, ((pair.name, pair.id) for pair in pairs)))

@@ -111,7 +111,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
     assert not broken.exists()
     caplog.clear()
     link_files(linking, texts, broken)
-    assert caplog.messages == ["All 16 mentions are linked by themselves; joining them"]
+    assert caplog.messages == ["linked 16 mentions one by one; joining them"]
     assert broken.read_bytes() == whole.read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"texts.txt", whole.name, broken.name}
 

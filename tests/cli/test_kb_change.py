@@ -94,12 +94,20 @@ def test_names_and_acronyms_are_learnt(
     assert kb["C07"].aliases == ("Renal",) and len(kb.rows([kb.number("C06")])[0]) == 6
     texts = tmp_path / "texts.txt"
     texts.write_text("A right atrium (RAT).\n")
-    lessons = tmp_path / "lessons.pubtator"
+    labelled = tmp_path / "labelled.pubtator"
     output = run(
-        "kb", "learn", folder, texts, "--acronyms", "--pipeline", tiny_folder, "--lessons", lessons
+        "kb",
+        "learn",
+        folder,
+        texts,
+        "--acronyms",
+        "--pipeline",
+        tiny_folder,
+        "--weak-labels",
+        labelled,
     )
     assert "1 acronyms of entities in 1 texts" in output and "1 updated" in output
-    assert "1 lessons in" in output and "RAT" in lessons.read_text()
+    assert "1 weakly labelled documents in" in output and "RAT" in labelled.read_text()
 
 
 def test_mentions_are_learnt_shown_and_forgotten(

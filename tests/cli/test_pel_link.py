@@ -134,7 +134,7 @@ def test_a_document_that_a_component_fails_at(
     arguments = ("link", tiny_folder, twelve, "-o", out, "--n-process", n_process)
     output = run(*arguments, "--on-error", "skip")
     assert "Skipped document 4: " in output
-    assert "twelve.txt, line 4: a component fails at it: RuntimeError: odd size" in output
+    assert "twelve.txt, line 4: a component failed on it: RuntimeError: odd size" in output
     texts = [record["text"][5:7] for record in records(out)]
     assert texts == ["0:", "1:", "2:", "4:", "5:", "6:", "7:", "8:", "9:", "10", "11"]
     if n_process == 1:
@@ -161,7 +161,7 @@ def test_joint_links_and_proposals(run, pipeline: Path, tiny_nlp: Language, tmp_
     assert "run: python -m spacy pel calibrate PIPELINE DEV --jointly" in run(*run_joint, code=1)
     said = run("calibrate", pipeline, corpus, "--jointly")
     assert "inked jointly" in said and "adjusted Rand index" in said
-    assert "All 20 mentions are linked by themselves; joining them" in run(*run_joint)
+    assert "linked 20 mentions one by one; joining them" in run(*run_joint)
     said = run("discover", pipeline, output, proposals, "--linked")
     assert "Read 20 mentions of 4 documents" in said
     assert f"{len(records(proposals))} proposals: " in said
@@ -198,7 +198,7 @@ def test_it_goes_on_where_it_was_broken_off(
         assert out.read_text() == "old"
     linked = breaking_after(-1, KeyboardInterrupt(), monkeypatch)
     output = run(*arguments, out)
-    assert "Going on after 4 documents" in output
+    assert "Resuming after 4 finished documents" in output
     assert "Linked 24 mentions of 12 documents" in output
     assert [text[5:7] for text in linked] == [*(f"{n}:" for n in range(4, 10)), "10", "11"]
     assert out.read_bytes() == whole.read_bytes()
