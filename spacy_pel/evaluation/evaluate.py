@@ -56,7 +56,8 @@ def evaluate(
 
     Returns:
         The metrics of ``pipeline.scorer.linking_scores``, ready for JSON. Also:
-        ``mentions_per_second`` of linking alone; ``reranked``, the number of candidates that are reranked; ``kb``, ``kb_entities``,
+        ``mentions_per_second`` of linking alone; ``reranked``, the number of candidates
+        that are reranked; ``kb``, ``kb_entities``,
         ``corpus``, ``limit`` and ``spans_key``; and ``linker``, which identifies the linker that
         was evaluated (see ``linker_state``).
 

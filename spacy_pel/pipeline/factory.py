@@ -80,8 +80,9 @@ rerank = 16
 reranker = null
 # What computes the encoders of mentions and of the reranker when the linker links; training and the
 # KB's vectors are torch's. "torch": in the precision of "mixed_precision". "exact": the same, each
-# document by itself: the digits do not depend on the size of batches. "onnx": ONNX Runtime on a CPU, whose vectors are nearly the same. "onnx-int8": with 8-bit products, whose cosine to the exact
-# vectors is 0.99 (docs/speed.md). Both need pip install "spacy-pel[onnx]", and one second for 6
+# document by itself: the digits do not depend on the size of batches. "onnx": ONNX Runtime on a CPU,
+# whose vectors are nearly the same. "onnx-int8": with 8-bit products, whose cosine to the exact vectors
+# is 0.99 (docs/speed.md). Both need pip install "spacy-pel[onnx]", and one second for 6
 # layers at the first document.
 runtime = "torch"
 # The probability, 0 to 1, that training hides an alias of an entity.

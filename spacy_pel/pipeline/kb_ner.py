@@ -19,7 +19,7 @@ from thinc.api import Config, Model, Optimizer
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.name_finder import NameMatches, NameFinder
+from ..kb.name_finder import NameFinder, NameMatches
 from ..kb.pieces import Pieces
 from ..kb.records.plain_text import PlainText
 from ..kb.records.semantic_types import types_meant
@@ -373,7 +373,10 @@ class KBRecogniser(KBComponent, Tok2Vec):
         return *reader.inputs(pieces, features.reshape(len(features), -1)), sure
 
     def _tools(self, kb: KnowledgeBase) -> tuple[NameFinder, np.ndarray, WordReader, NameTest]:
-        """What finds names, the labels and hints of entities, bool [entities, labels + hints], what reads words, what is a name."""
+        """Return what finds names, the labels and hints of entities, the reader of words, and the name test.
+
+        Labels and hints are bool [entities, labels + hints].
+        """
         columns = [*self.labels, *self.hints]
         groups = np.zeros((kb.numbers().max(initial=-1) + 1, len(columns)), dtype=bool)
         of_kb = kb.semantic_types
