@@ -92,8 +92,8 @@ def mention_at(
 def curated_ids(field: str) -> tuple[str, ...]:
     """Return the distinct entity ids in a field of PubTator or BioC.
 
-    They are separated by "|", by the "+" of NCBI disease (docs/reference.md explains their meaning in each
-    corpus), or, if all are of a simple form, by the "," of BioRED or the ";" of PubTator 3. The prefixes
+    They are separated by "|", by the "+" of NCBI disease (docs/reference.md explains their meaning in
+    each corpus), or, if all are of a simple form, by the "," of BioRED or the ";" of PubTator 3. The prefixes
     UMLS:, MESH: and OMIM: are removed, because knowledge bases have bare ids. "-1", "-", "NIL" and ""
     are no ids.
     """

@@ -35,7 +35,7 @@ def doc() -> Doc:
 
 def test_rows_of_omop(tmp_path: Path, doc: Doc) -> None:
     path = written([doc, linked("RA", (0, 2))], tmp_path / "a.note_nlp.csv", "omop")
-    with open(path, newline="", encoding="utf8") as file:
+    with path.open(newline="", encoding="utf8") as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS and len(path.read_text().splitlines()) == 5
     first, second, third, fourth = rows
@@ -54,7 +54,7 @@ def test_rows_of_omop(tmp_path: Path, doc: Doc) -> None:
 
 
 def test_resources_of_fhir(tmp_path: Path, doc: Doc) -> None:
-    (line,) = open(written([doc], tmp_path / "a.fhir.ndjson", "fhir"), "rb")
+    (line,) = written([doc], tmp_path / "a.fhir.ndjson", "fhir").read_bytes().splitlines()
     bundle = Bundle.model_validate_json(line)
     assert bundle.identifier.value == "n,1"
     fever, ms, aspirin = (entry.resource for entry in bundle.entry)
@@ -71,7 +71,7 @@ def test_resources_of_fhir(tmp_path: Path, doc: Doc) -> None:
 @QUICK
 @given(made=st.lists(docs(), min_size=1, max_size=3))
 def test_every_bundle_is_valid(tmp_path: Path, made: list[Doc]) -> None:
-    lines = open(written(made, tmp_path / "a.ndjson", "fhir"), "rb").read().splitlines()
+    lines = written(made, tmp_path / "a.ndjson", "fhir").read_bytes().splitlines()
     assert len(lines) == len(made)
     for line, doc in zip(lines, made):
         entries = Bundle.model_validate_json(line).entry or []
@@ -109,14 +109,16 @@ def test_attributes_in_each_format(tmp_path: Path, doc: Doc) -> None:
 
     from spacy_pel.corpora.formats.lookup import format_named
 
-    (record,) = map(json.loads, open(written([doc], tmp_path / "a.jsonl", "jsonl"), "rb"))
+    (record,) = map(
+        json.loads, written([doc], tmp_path / "a.jsonl", "jsonl").read_bytes().splitlines()
+    )
     values = [{"negex": True}, {"negex": False}, {"negex": False}]
     assert [m["attributes"] for m in record["mentions"]] == values
     for name in ("csv", "parquet", "bioc"):
         output = format_named(name).output_with((), ("negex",))
         output.write_part([(1, doc)], KEY, tmp_path / "part")
         output.join([tmp_path / "part"], tmp_path / name)
-    with open(tmp_path / "csv", newline="", encoding="utf8") as file:
+    with (tmp_path / "csv").open(newline="", encoding="utf8") as file:
         assert [row["negex"] for row in csv.DictReader(file)] == ["true", "false", "false"]
     with duckdb.connect() as connection:
         query = f"SELECT negex FROM read_parquet('{tmp_path / 'parquet'}')"

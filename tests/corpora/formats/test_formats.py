@@ -64,14 +64,16 @@ def test_round_trips(tmp_path: Path, format: str, suffix: str, seen, made: list[
 @settings(QUICK, max_examples=15)  # DuckDB takes its time to start
 @given(made=st.lists(docs(), max_size=3))
 def test_tables_say_what_jsonl_says(tmp_path: Path, made: list[Doc]) -> None:
-    records = map(json.loads, open(written(made, tmp_path / "f.jsonl", "jsonl"), "rb"))
+    records = map(
+        json.loads, written(made, tmp_path / "f.jsonl", "jsonl").read_bytes().splitlines()
+    )
     expected = [
         [str(record.get("id", number)), *(mention[column] for column in COLUMNS[1:])]
         for number, record in enumerate(records, start=1)
         for mention in record["mentions"]
     ]
     for format, delimiter in (("csv", ","), ("tsv", "\t")):
-        with open(written(made, tmp_path / "f", format), newline="", encoding="utf8") as file:
+        with written(made, tmp_path / "f", format).open(newline="", encoding="utf8") as file:
             header, *rows = csv.reader(file, delimiter=delimiter)
         assert tuple(header) == COLUMNS
         assert rows == [list(map(_cell, row)) for row in expected]
@@ -98,11 +100,15 @@ CODES = {"ICD10CM": ["G35", "G36"], "S,NO": []}
 def test_codes_have_columns_of_their_own(tmp_path: Path) -> None:
     made = [linked("MS, RA, x", (0, 2), (4, 6), (8, 9), codes=CODES), linked("MS", (0, 2))]
     jsonl = written(made, tmp_path / "f.jsonl", "jsonl", vocabularies=list(CODES))
-    found = [m.get("xrefs") for line in open(jsonl) for m in json.loads(line)["mentions"]]
+    found = [
+        m.get("xrefs")
+        for line in jsonl.read_bytes().splitlines()
+        for m in json.loads(line)["mentions"]
+    ]
     assert found == [CODES, CODES, {}, None]
     for format, delimiter in (("csv", ","), ("tsv", "\t")):
         path = written(made, tmp_path / "f", format, vocabularies=list(CODES))
-        with open(path, newline="", encoding="utf8") as file:
+        with path.open(newline="", encoding="utf8") as file:
             rows = list(csv.DictReader(file, delimiter=delimiter))
         assert list(rows[0]) == [*COLUMNS, "ICD10CM", "S,NO"]
         assert [row["ICD10CM"] for row in rows] == ["G35|G36", "G35|G36", "", ""]

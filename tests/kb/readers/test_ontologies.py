@@ -42,7 +42,8 @@ ONTOLOGY = f"""<owl:Ontology rdf:about="{OBO}x.owl">
   <owl:versionIRI rdf:resource="{OBO}x/2026/x.owl"/>
 </owl:Ontology>
 """
-CLASSES = f"""<owl:ObjectProperty rdf:about="{OBO}BFO_0000050"><rdfs:label>part of</rdfs:label></owl:ObjectProperty>
+CLASSES = f"""<owl:ObjectProperty rdf:about="{OBO}BFO_0000050">
+  <rdfs:label>part of</rdfs:label></owl:ObjectProperty>
 <owl:Class rdf:about="{OBO}X_2">
   <oboInOwl:hasAlternativeId>X:9</oboInOwl:hasAlternativeId>
   <rdfs:label xml:lang="de">Multiple Sklerose</rdfs:label>

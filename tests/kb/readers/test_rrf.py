@@ -116,7 +116,7 @@ def test_types_of_the_release_and_its_version(tmp_path: Path) -> None:
     write(tmp_path, "MRCONSO.RRF", [conso("C1", "Flu")])
     rows = [sty("C2", "Virus", "T005", "A1.1.4"), sty("C1", "Disease"), sty("C2", "Disease")]
     write(tmp_path, "MRSTY.RRF", [*rows, sty("C2", "Odd", "T999", "")])
-    with open(tmp_path / "release.dat", "wb") as file:
+    with (tmp_path / "release.dat").open("wb") as file:
         file.write(b"umls.release.name=2017AB\numls.release.date=20171106\n")
         file.truncate(2**40)  # only its start is read
     source = open_source(tmp_path)
