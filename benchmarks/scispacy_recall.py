@@ -60,7 +60,7 @@ def _rows_of(pipeline: Path, kb: Path, corpus: Path) -> Iterator[list[str]]:
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, kb=kb)
     for depth in dict.fromkeys((0, linker.reranked)):
-        linker.rerank = depth
+        linker.search.rerank = depth
         found = evaluate(nlp, [corpus])
         figures = [found[f"recall@{k}"]["in_kb"] for k in KS]
         figures += [found["recall@1"][which] for which in ("seen", "unseen")]

@@ -64,7 +64,7 @@ def fit_joint(
 
     The examples (``gold_examples``) are linked in place.
     """
-    with with_settings(linker, vectors=True):
+    with with_settings(linker.output, vectors=True):
         link_examples(nlp, linker, examples, progress)
     report = fitted_joint(gold_mentions(linker, examples), linker.reranked)
     linker.joint = report.settings

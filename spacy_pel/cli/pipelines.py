@@ -425,7 +425,7 @@ def evaluate_cli(
         nlp = load_pipeline(pipeline)
         linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
         if rerank is not None:
-            linker.rerank = rerank
+            linker.search.rerank = rerank
         if rerank:
             linker.reranker  # refuses a pipeline without one
         metrics = evaluate(nlp, corpus, component=component, limit=limit, progress=_bars)

@@ -85,7 +85,7 @@ def opened(folder: str, component: str = "proxy_linker", kb: Path | None = None)
             'check the path, or make one with "kb build" or "start"',
         )
     linker = linker_of(load_pipeline(folder), component, kb=kb)
-    linker.index  # raises the error here, not at the first name
+    linker.check_kb()
     return linker
 
 

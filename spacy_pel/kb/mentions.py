@@ -137,9 +137,7 @@ class KnownMentions:
     def nearest_of(self, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """Return the row of each candidate's mention nearest to its query, int64 [n, k]; -1 if none counts.
 
-        Args:
-            vectors: The queries: float32 [n, dim].
-            numbers: The candidates: int64 [n, k]; -1 for none.
+        Queries are float32 [n, dim], candidates int64 [n, k], -1 for none.
         """
         rows = np.full(numbers.shape, -1, dtype=np.int64)
         lines, columns = np.nonzero(numbers >= 0)

@@ -19,7 +19,7 @@ from thinc.api import Config, Model, Optimizer
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.name_finder import NameMatches, NameFinder
+from ..kb.name_finder import NameFinder, NameMatches
 from ..kb.pieces import Pieces
 from ..kb.records.plain_text import PlainText
 from ..kb.records.semantic_types import types_meant
