@@ -33,7 +33,7 @@ DIM, K = 64, 64
 class Encoder:
     """Vectors drawn from names, and from words of mentions."""
 
-    fingerprint, mention_fingerprint, row_kind, dim = "random", "mentions", "name", DIM
+    fingerprint, mention_fingerprint, index_unit, dim = "random", "mentions", "name", DIM
 
     def rows(self, entities):
         names = [name for entity in entities for name in entity.names]
@@ -73,7 +73,7 @@ def made_kb(folder: Path, n: int, index: str = "auto") -> Path:
             )
 
     write_vectors(
-        folder, batches(), dim=DIM, fingerprint="random", row_kind="name", index=index
+        folder, batches(), dim=DIM, fingerprint="random", index_unit="name", index=index
     ).close()
     return folder
 

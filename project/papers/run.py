@@ -109,7 +109,7 @@ def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict
             section = section[part]
         section[last] = filled(value, places)
     # The figures are those of the scores alone.
-    config["components"]["proxy_linker"]["sole_owners_first"] = False
+    config["components"]["proxy_linker"]["unambiguous_names_first"] = False
     if steps := table["rerank_steps" if reranks else "steps"]:  # else those of the config
         training = config["training"]
         schedule = {"total_steps": steps, "warmup_steps": max(1, steps // 10)}

@@ -54,7 +54,7 @@ def embed_kb(
 ) -> KnowledgeBase:
     """Give a KB the vectors of a linker's retriever, unless it has them as they are asked for; open it.
 
-    The linker's ``row_kind`` says which rows an entity gets. A linker that has this KB open must open
+    The linker's ``index_unit`` says which rows an entity gets. A linker that has this KB open must open
     it again: ``linker.set_kb(path)``. Vectors that the encoder made and the KB stores in another form
     are not computed again.
 
@@ -85,8 +85,8 @@ def embed_kb(
     rows = LinkerRows(linker, nlp)
     with KnowledgeBase.open(path) as kb:
         vectors, mentions = kb.settings["vectors"], kb.mentions
-        made_by = kb.has_vectors and (kb.row_kind, kb.fingerprint)
-        known = made_by == (rows.row_kind, rows.fingerprint)
+        made_by = kb.has_vectors and (kb.index_unit, kb.fingerprint)
+        known = made_by == (rows.index_unit, rows.fingerprint)
         is_whole = known and kb.stored_dim == kb.dim
         if is_whole and dtype == "auto":
             dtype = vectors["dtype"]
@@ -105,7 +105,7 @@ def embed_kb(
         older = None if reuse is None else KnowledgeBase.open(reuse)
         if older:
             check_reusable(older, rows)
-        encoder = {"dim": rows.dim, "fingerprint": rows.fingerprint, "row_kind": rows.row_kind}
+        encoder = {"dim": rows.dim, "fingerprint": rows.fingerprint, "index_unit": rows.index_unit}
         form = {"dtype": dtype, "index": index, "stored_dim": dim, "alike": alike}
         encoded = _encoded(kb, linker, rows, older, engine, address, progress)
         kb = write_vectors(kb.path, encoded, **encoder, **form, mentions=rows)
@@ -137,7 +137,7 @@ def _encoded(
     """Vectors and the numbers of their entities, block by block. It is read under the writers' lock."""
     settings = {
         "encoder": rows.fingerprint,
-        "row kind": rows.row_kind,
+        "index unit": rows.index_unit,
         "state of the KB": kb.settings["checksum"],
         "size of blocks": entity_texts.CHUNK,
         "KB to reuse": older.settings["checksum"] if older else None,
@@ -213,7 +213,7 @@ def _worker(
             parts.append(reused_rows(older, entities))
             others = np.setdiff1d(others, parts[0][1])
         changed = [entities[place] for place in others]
-        kind, encode = settings["row kind"], retriever.entity_vectors
+        kind, encode = settings["index unit"], retriever.entity_vectors
         vectors, owners = entity_texts.entity_rows(changed, kind, encode)
         vectors, owners = map(np.concatenate, zip(*parts, (vectors, others[owners])))
         order = np.argsort(owners, kind="stable")
@@ -235,8 +235,8 @@ def check_reusable(kb: KnowledgeBase, encoder: LinkerRows) -> None:
         raise PelError(f"{kb.path}: has no vectors that could be re-used", "embed without it")
     if kb.stored_dim < kb.dim:
         raise PelError(f"{kb.path}: its vectors were reduced", "embed without re-using them")
-    if (kb.fingerprint, kb.row_kind) != (encoder.fingerprint, encoder.row_kind):
-        problem = f"{kb.path}: its vectors are those of another encoder or row kind"
+    if (kb.fingerprint, kb.index_unit) != (encoder.fingerprint, encoder.index_unit):
+        problem = f"{kb.path}: its vectors are those of another encoder or index unit"
         raise PelError(problem, "give the pipeline that made them, or embed without it")
 
 
@@ -246,8 +246,8 @@ def reused_rows(kb: KnowledgeBase, entities: Sequence[Entity]) -> tuple[np.ndarr
     present = np.flatnonzero(numbers >= 0)
     found = []
     for place, old in zip(present.tolist(), kb.entities(numbers[present])):
-        texts = entity_texts.proxy_texts(entities[place], kb.row_kind)
-        if entity_texts.proxy_texts(old, kb.row_kind) == texts:
+        texts = entity_texts.proxy_texts(entities[place], kb.index_unit)
+        if entity_texts.proxy_texts(old, kb.index_unit) == texts:
             found.append((place, numbers[place], len(texts)))
     places, numbers, counts = np.array(found, dtype=np.int64).reshape(-1, 3).T
     vectors, owners = kb.rows(numbers)

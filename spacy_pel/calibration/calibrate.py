@@ -18,7 +18,7 @@ from ..errors import PelError
 from ..evaluation.evaluate import Bars, check_ids, gold_examples, link_examples
 from ..io.whole_files import pointed_to, whole_file
 from ..linking.nil import is_nil
-from ..linking.ordering import Found, Ordered, sole_owners
+from ..linking.ordering import Ordered, RankingInput, unambiguous_owners
 from ..linking.ranking import TOP, Features, Ranking, features_of, learnt_priors
 from ..metrics.calibration import expected_calibration_error
 from ..metrics.linking import best_nil_threshold, nil_metrics
@@ -170,11 +170,11 @@ def fit(
     first_right = np.take_along_axis(gold.right, best[:, None], axis=1)[:, 0]
     probabilities = chances[np.arange(len(best)), best]
     in_kb = np.array([types is not None for types in gold.types])
-    decisive = 1 - chances[:, -1]
-    if linker.sure_probability is not None:  # as ``linking.nil.Sure`` decides
+    nil_score = 1 - chances[:, -1]
+    if linker.sure_probability is not None:  # as ``linking.nil.NilPolicy`` decides
         named = gold.sole[np.arange(len(best)), best]
-        decisive[named | (probabilities >= linker.sure_probability)] = np.inf
-    threshold = best_nil_threshold(decisive, (~in_kb).tolist())
+        nil_score[named | (probabilities >= linker.sure_probability)] = np.inf
+    threshold = best_nil_threshold(nil_score, (~in_kb).tolist())
     linker.nil_threshold = threshold
     sure = probabilities >= _SURE
     ranks = 1 + np.argmax(np.take_along_axis(gold.right, np.argsort(-chances[:, :-1]), 1), axis=1)
@@ -186,7 +186,7 @@ def fit(
         recall_after=float(first_right[in_kb].mean()),
         nil=nil_metrics(
             1 - chances[:, -1],
-            is_nil(decisive, threshold),
+            is_nil(nil_score, threshold),
             np.where(gold.right.any(axis=1), ranks, gold.ranks),
             in_kb,
             decided=threshold is not None,
@@ -226,9 +226,9 @@ class _Recorder:
         self.labels, self.fitted_on = {}, ""  # none, so nobody is warned of others
         self.looked_at: list[tuple[Features, np.ndarray, np.ndarray]] = []
 
-    def ordered(self, kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Ordered:
+    def ordered(self, kb: KnowledgeBase, labels: Sequence[str], found: RankingInput) -> Ordered:
         numbers = found.candidates.numbers
-        sole = sole_owners(kb, found.mentions, numbers[:, :TOP])
+        sole = unambiguous_owners(kb, found.mentions, numbers[:, :TOP])
         self.looked_at.append((features_of(kb, labels, found), numbers, sole))
         return Ordered(np.tile(np.arange(numbers.shape[1]), (len(numbers), 1)))
 

@@ -207,7 +207,7 @@ def embed_cli(
     rows = made.settings["vectors"]["rows"]
     msg.good(
         f"Embedded {folder}: {len(made):,} entities, {rows:,} vectors of {made.dim} dimensions, "
-        f"one for each {made.row_kind}"
+        f"one for each {made.index_unit}"
     )
 
 

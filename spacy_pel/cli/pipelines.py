@@ -524,9 +524,7 @@ def calibrate_cli(
         if report.joint.settings.linking.k:
             say(f"Linked jointly: {accuracy:.1f} % correct instead of {alone:.1f} %")
         else:
-            msg.warn(
-                f"Joint linking does not improve on linking one by one ({alone:.1f} % correct)"
-            )
+            msg.warn(f"Linked jointly, no more mentions are correct ({alone:.1f} %)")
         index = report.joint.agreement
         say(f"Clusters of mentions with the same meaning: adjusted Rand index {index:.2f}")
     msg.good(f"Calibrated {pipeline} on {report.mentions:,} mentions")

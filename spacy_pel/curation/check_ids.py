@@ -23,7 +23,7 @@ from ..kb.readers.tables import text_rows
 from ..kb.records.entity import plain_id
 from ..kb.records.names import american, normalised
 from ..kb.store import KB_FILE
-from ..linking.similarity import trigram_likeness
+from ..linking.similarity import trigram_similarity
 from ..text.entity_texts import EntityText
 
 if TYPE_CHECKING:
@@ -185,10 +185,10 @@ def _near(source: Source, names: Sequence[str], given: np.ndarray) -> tuple[np.n
         numbers = np.column_stack([given, kb.near(names, _NEAR)])
         distinct = np.unique(numbers[numbers >= 0])
         entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
-        return numbers, trigram_likeness(
+        return numbers, trigram_similarity(
             [american(normalised(name)) for name in names], numbers, entities
         )[0]
-    with source.runtime.computes([source.retriever.entity_tower]):
+    with source.runtime.use([source.retriever.entity_tower]):
         vectors = source.retriever.entity_vectors([EntityText(name) for name in names])
     found = kb.search(vectors, _NEAR, with_mentions=False)
     known, own = np.flatnonzero(given >= 0), np.full(len(names), -np.inf)

@@ -37,7 +37,7 @@ class LinkerRows:
         """Take a linker, and its pipeline, which mentions need if it listens to a component."""
         self.linker = linker
         self.retriever = linker.retriever
-        self.row_kind = linker.cfg["row_kind"]
+        self.index_unit = linker.cfg["index_unit"]
         self.dim = linker.retriever.width
         self._nlp = nlp
 
@@ -48,7 +48,7 @@ class LinkerRows:
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
         """Vectors, float32 [n, dim], and for each the place of its entity in ``entities``, int64 [n]."""
-        return entity_rows(entities, self.row_kind, self.retriever.entity_vectors)
+        return entity_rows(entities, self.index_unit, self.retriever.entity_vectors)
 
     @cached_property
     def mention_fingerprint(self) -> str:

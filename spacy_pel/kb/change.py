@@ -72,8 +72,8 @@ def change_entities(
             entities = united(renamed(entities, mapping) if mapping else entities)
             if kb.has_vectors:
                 _check_encoder(kb, encoder, "new entities")
-                if encoder.row_kind != kb.row_kind:
-                    kinds = f"each {kb.row_kind}, not {encoder.row_kind}"
+                if encoder.index_unit != kb.index_unit:
+                    kinds = f"each {kb.index_unit}, not {encoder.index_unit}"
                     remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
                     raise PelError(f"{kb.path}: has one vector for {kinds}", remedy)
         given = list(entities)

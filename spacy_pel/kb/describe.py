@@ -23,7 +23,7 @@ from .store import KB_FILE, connected, vector_files
 from .transaction import NAMES_PREFIX, write_checksums
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
-_FACTS = ("rows", "row_kind", "dim", "stored_dim", "dtype")
+_FACTS = ("rows", "index_unit", "dim", "stored_dim", "dtype")
 _BLOCK = 4096  # entities exported at a time
 _LONGEST_LINE = 1 << 29  # bytes of a record as JSON
 

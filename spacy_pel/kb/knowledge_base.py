@@ -24,7 +24,7 @@ from .name_finder import NameFinder, name_table
 from .names_by_words import stems_of
 from .names_file import names_files, store_names, stored_names
 from .records.entity import Entity
-from .records.names import american, likeness, name_hash, normalised, words
+from .records.names import american, name_hash, name_similarity, normalised, words
 from .records.semantic_types import SemanticType, types_meant
 from .row_sum import noted_sum, row_sum
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
@@ -362,7 +362,7 @@ class KnowledgeBase:
             numbers = np.union1d(numbers, self._selected(_HOLDING, matched, _COMPARED))
 
         def rank(entity: Entity) -> tuple[float, Entity]:
-            return -max(likeness(text, name) for name in entity.names), entity
+            return -max(name_similarity(text, name) for name in entity.names), entity
 
         return sorted(self._store.entities(numbers), key=rank)[:limit]
 
@@ -525,9 +525,9 @@ class KnowledgeBase:
         return self.vectors.settings["stored_dim"]
 
     @property
-    def row_kind(self) -> str:
+    def index_unit(self) -> str:
         """What one row stands for, for example "entity" or "name" (see ``text.entity_texts``)."""
-        return self.vectors.settings["row_kind"]
+        return self.vectors.settings["index_unit"]
 
     @property
     def fingerprint(self) -> str:

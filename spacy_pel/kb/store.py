@@ -186,7 +186,7 @@ class Store:
             check_plain(folder)
         rows = self.read("SELECT value FROM setting WHERE name = 'kb'")
         try:
-            settings = json.loads(rows[0][0], parse_int=_natural)
+            settings = _renamed(json.loads(rows[0][0], parse_int=_natural))
         except (IndexError, TypeError, ValueError, RecursionError):
             settings = None
         again = f"build it again: {build}"
@@ -342,6 +342,14 @@ def _natural(text: str) -> int:
     return int(text)
 
 
+def _renamed(settings: Any) -> Any:
+    """Translate old names of settings, UNTIL PACKAGE 0.8: the KB of package 0.7 has ``row_kind``."""
+    if isinstance(settings, dict) and isinstance(vectors := settings.get("vectors"), dict):
+        if "row_kind" in vectors:
+            vectors["index_unit"] = vectors.pop("row_kind")
+    return settings
+
+
 def _is_known(settings: dict[str, Any]) -> bool:
     """Whether settings have the form in which this release writes them."""
     # fmt: off
@@ -351,7 +359,7 @@ def _is_known(settings: dict[str, Any]) -> bool:
             "change": int(), "next_number": int(), "in_order": int(), "checksum": str(),
             "vectors": None | {
                 "file": {"name": str(), "sha256": str(), "bytes": int()},
-                "dim": int(), "stored_dim": int(), "dtype": str(), "index": str(), "row_kind": str(),
+                "dim": int(), "stored_dim": int(), "dtype": str(), "index": str(), "index_unit": str(),
                 "fingerprint": str(), "stored_rows": int(), "rows": int(),
                 "found_by": None
                 | {"kind": "PQ4", "file": {"name": str(), "sha256": str(), "bytes": int()}, "oversampling": int()}

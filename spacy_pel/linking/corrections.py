@@ -16,10 +16,10 @@ from ..kb.records.names import name_hash
 from .link import Links
 
 GIVEN = "given"  # the scope of an id that a rule gave to the mention
-# The likeness from which texts are alike. Of pairs of texts that use an acronym in two senses, 0.5 % are
+# The similarity from which texts are alike. Of pairs of texts that use an acronym in two senses, 0.5 % are
 # as similar; of pairs with one sense, 18 % (docs/kb.md).
 ALIKE = 0.2
-# How specific a decision is. A text that is alike has its likeness, at most 1.
+# How specific a decision is. A text that is alike has its similarity, at most 1.
 _ALWAYS, _LABEL, _SAME_TEXT, _SAME_PLACE = 0.0, 0.1, 2.0, 3.0
 _WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|-){2,}")
 _LETTERS = 6
@@ -35,7 +35,7 @@ _EVERYWHERE = frozenset(
 )
 
 # What is known of an entity that was not among the candidates, beside its number.
-_NEW = {"scores": np.nan, "chances": np.nan, "rerank_scores": np.nan, "mention_rows": -1}
+_NEW = {"scores": np.nan, "probabilities": np.nan, "rerank_scores": np.nan, "mention_rows": -1}
 
 Ranked = tuple[float, Decision | None]
 
@@ -96,7 +96,7 @@ def _best(
             text = mention.text()
             if decision.digest == text_digest(text):
                 rank = _SAME_PLACE if decision.start == mention.start else _SAME_TEXT
-            elif (rank := _likeness(words_of, text, decision)) < ALIKE:
+            elif (rank := _text_similarity(words_of, text, decision)) < ALIKE:
                 continue
         if rank >= best[0]:
             best = rank, decision
@@ -113,7 +113,7 @@ def weighted_words(kb: KnowledgeBase, text: str) -> dict[int, float]:
     return {name_hash(w): kb.rarity(w) ** 2 for w in sorted({w[:_LETTERS] for w in words})}
 
 
-def _likeness(
+def _text_similarity(
     words_of: Callable[[str], Mapping[int, float]], text: str, decision: Decision
 ) -> float:
     """The cosine of the words of a text and of those of a decision, without those of its name."""
@@ -139,16 +139,18 @@ def with_decisions(links: Links, kb: KnowledgeBase, decisions: Sequence[Decision
     decided = np.flatnonzero(nil | (entities >= 0))
     if not len(decided):
         return links
-    chances = np.full(links.scores.shape, np.nan, np.float32)
-    columns = {"numbers": links.numbers, "scores": links.scores, "chances": chances}
-    for name in ("chances", "rerank_scores", "mention_rows"):
+    probabilities = np.full(links.scores.shape, np.nan, np.float32)
+    columns = {"numbers": links.numbers, "scores": links.scores, "probabilities": probabilities}
+    for name in ("probabilities", "rerank_scores", "mention_rows"):
         if (column := getattr(links, name)) is not None:
             columns[name] = column
     columns = {name: column.copy() for name, column in columns.items()}
-    numbers, scores, chances = (columns[name] for name in ("numbers", "scores", "chances"))
+    numbers, scores, probabilities = (
+        columns[name] for name in ("numbers", "scores", "probabilities")
+    )
     for row in decided.tolist():
-        chances[row, np.isfinite(chances[row])] = 0.0
-        chances[row, 0] = 0.0  # of a mention that is NIL
+        probabilities[row, np.isfinite(probabilities[row])] = 0.0
+        probabilities[row, 0] = 0.0  # of a mention that is NIL
         if nil[row]:
             continue
         there = np.flatnonzero(numbers[row] == entities[row])
@@ -162,10 +164,10 @@ def with_decisions(links: Links, kb: KnowledgeBase, decisions: Sequence[Decision
             scores[row, there[0]] = np.nan_to_num(own[0], neginf=0.0)
         for column in columns.values():
             column[row, : there[0] + 1] = np.roll(column[row, : there[0] + 1], 1)
-        chances[row, 0] = 1.0
-    all_nil, decisive = links.nil.copy(), links.decisive.copy()
-    all_nil[decided], decisive[decided] = nil[decided], np.where(nil[decided], -np.inf, np.inf)
+        probabilities[row, 0] = 1.0
+    all_nil, nil_score = links.nil.copy(), links.nil_score.copy()
+    all_nil[decided], nil_score[decided] = nil[decided], np.where(nil[decided], -np.inf, np.inf)
     valid: list[Decision | None] = [None] * len(decisions)
     for row in decided.tolist():
         valid[row] = decisions[row]
-    return links._replace(**columns, nil=all_nil, decisive=decisive, decisions=valid)
+    return links._replace(**columns, nil=all_nil, nil_score=nil_score, decisions=valid)

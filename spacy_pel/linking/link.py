@@ -10,8 +10,8 @@ from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.mentions import KnownMentions
 from ..kb.vectors.index import Candidates
 from ..text.mention_inputs import MentionInContext
-from .nil import Sure, is_nil
-from .ordering import Evidence, Found, Ordered, Reranking, group_means, reranked_candidates
+from .nil import NilPolicy, is_nil
+from .ordering import Evidence, Ordered, RankingInput, Reranking, group_means, reranked_candidates
 from .retriever import Retriever
 
 # The number of candidates searched for a mention, at least, where exact names count and in
@@ -22,7 +22,7 @@ _EXPLAINED = 8
 
 
 # Orders the candidates that were found.
-Ordering = Callable[[Found], Ordered]
+Ordering = Callable[[RankingInput], Ordered]
 
 
 class Links(NamedTuple):
@@ -34,13 +34,13 @@ class Links(NamedTuple):
     nil: np.ndarray  # bool [n], whether the KB lacks the mention's entity (``linking.nil``)
     # float32 [n], what the NIL threshold is compared with: the retriever's best score, or with a
     # ranking the probability that a candidate is right; -inf without a candidate.
-    decisive: np.ndarray
+    nil_score: np.ndarray
     # float32 [n, k], the logarithm of each candidate's probability among those reranked, NaN for the
     # others. None without a reranker.
     rerank_scores: np.ndarray | None = None
     # float32 [n, k], the probability that each candidate is right, NaN for those that the ranking did
     # not look at. None without a ranking.
-    chances: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
     vectors: np.ndarray | None = None  # float32 [n, d], of the mentions
     # int64 [n, k], for the first candidates the row of the learnt mention that is nearest
     # (``KnownMentions.nearest_of``), -1 for none. None if no mentions were given.
@@ -59,7 +59,7 @@ def link(
     k: int,
     *,
     nil_threshold: float | None = None,
-    sure: Sure | None = None,
+    nil_policy: NilPolicy | None = None,
     reranking: Reranking | None = None,
     ordering: Ordering | None = None,
     filters: Sequence[SearchFilter | None] | None = None,
@@ -73,9 +73,9 @@ def link(
         index: The KB, or what searches as it does, such as an index in memory.
         mentions: The n mentions.
         k: The number of candidates returned for each mention.
-        nil_threshold: A mention whose ``Links.decisive`` is below it is NIL. None: no mention is NIL
+        nil_threshold: A mention whose ``Links.nil_score`` is below it is NIL. None: no mention is NIL
             (``linking.nil``).
-        sure: What else makes a mention NIL, or keeps it from being NIL; None: nothing.
+        nil_policy: What else keeps a mention from being NIL; None: nothing.
         reranking: Orders the best candidates again. They come first, the others stay in their
             order. It looks at its ``top`` candidates even if k is smaller.
         ordering: Orders the candidates after that: a learnt ranking, or what names say. It looks at
@@ -91,21 +91,21 @@ def link(
     vectors = retriever.mention_vectors(mentions)
     depth = max(k, reranking.top if reranking else 0, SEARCH_DEPTH if ordering else 0)
     found = nearest(index, vectors, depth, filters, groups)
-    decisive = found.scores[:, 0]
-    rerank_scores = chances = rows = evidence = None
+    nil_score = found.scores[:, 0]
+    rerank_scores = probabilities = rows = evidence = None
     if reranking is not None:
         found, rerank_scores = reranked_candidates(found, mentions, reranking, groups)
     if ordering is not None:
-        looked_at = Found(mentions, found, rerank_scores, groups, vectors)
-        order, chances, in_kb, evidence = ordering(looked_at)
+        looked_at = RankingInput(mentions, found, rerank_scores, groups, vectors)
+        order, probabilities, in_kb, evidence = ordering(looked_at)
         found = Candidates(*(np.take_along_axis(column, order, axis=1) for column in found))
         if rerank_scores is not None:
             rerank_scores = np.take_along_axis(rerank_scores, order, axis=1)
         if in_kb is not None:
-            decisive = np.where(np.isfinite(decisive), in_kb, decisive)
-    nil = is_nil(decisive, nil_threshold)
-    if sure is not None:
-        nil = sure.decided(nil, mentions, found.numbers[:, 0], chances)
+            nil_score = np.where(np.isfinite(nil_score), in_kb, nil_score)
+    nil = is_nil(nil_score, nil_threshold)
+    if nil_policy is not None:
+        nil = nil_policy.decided(nil, mentions, found.numbers[:, 0], probabilities)
     numbers = found.numbers[:, :k]
     if known:
         rows = np.full(numbers.shape, -1, dtype=np.int64)
@@ -114,9 +114,9 @@ def link(
         numbers,
         found.scores[:, :k],
         nil,
-        decisive,
+        nil_score,
         None if rerank_scores is None else rerank_scores[:, :k],
-        None if chances is None else chances[:, :k],
+        None if probabilities is None else probabilities[:, :k],
         vectors,
         rows,
         evidence,

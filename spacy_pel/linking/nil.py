@@ -11,41 +11,37 @@ import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..text.mention_inputs import MentionInContext
-from .ordering import sole_owners
+from .ordering import unambiguous_owners
 
 
-class Sure(NamedTuple):
+class NilPolicy(NamedTuple):
     """What decides about NIL beside the threshold."""
 
     kb: KnowledgeBase  # where names are looked up
     # A mention is not NIL if its first candidate alone has it as a name, or is right with this
     # probability at least. So NIL never contradicts the probability that is shown. None: the threshold
     # decides.
-    enough: float | None
-    # A mention is NIL if its first candidate is right with a lower probability; None: none is for that.
-    least: float | None = None
+    sure_probability: float | None
 
     def decided(
         self,
         nil: np.ndarray,
         mentions: Sequence[MentionInContext],
         first: np.ndarray,
-        chances: np.ndarray | None,
+        probabilities: np.ndarray | None,
     ) -> np.ndarray:
         """Tell which of n mentions are NIL, bool [n], where ``nil`` is what the threshold says.
 
-        ``first``, int64 [n], are the numbers of their first candidates, -1 for none; ``chances`` are
+        ``first``, int64 [n], are the numbers of their first candidates, -1 for none; ``probabilities`` are
         those of ``Links``.
         """
         nil = nil.copy()
-        if self.enough is not None and nil.any():
+        if self.sure_probability is not None and nil.any():
             doubtful = np.flatnonzero(nil)  # names are looked up for these alone: they are few
             asked = [mentions[i] for i in doubtful]
-            nil[doubtful] = ~sole_owners(self.kb, asked, first[doubtful, None])[:, 0]
-        if chances is not None and self.enough is not None:
-            nil &= ~((first >= 0) & (chances[:, 0] >= self.enough))
-        if chances is not None and self.least is not None:
-            nil |= chances[:, 0] < self.least
+            nil[doubtful] = ~unambiguous_owners(self.kb, asked, first[doubtful, None])[:, 0]
+        if probabilities is not None and self.sure_probability is not None:
+            nil &= ~((first >= 0) & (probabilities[:, 0] >= self.sure_probability))
         return nil
 
 
@@ -60,7 +56,7 @@ def is_nil(best_scores: Sequence[float] | np.ndarray, threshold: float | None) -
     best of them is. With a ranking it is the probability that a candidate is right.
 
     Args:
-        best_scores: Float [n], as ``Links.decisive``: -inf for a mention without a candidate, inf for
+        best_scores: Float [n], as ``Links.nil_score``: -inf for a mention without a candidate, inf for
             one that must not be NIL.
         threshold: The NIL threshold of the linker, or None.
     """

@@ -29,7 +29,7 @@ class Reranking(NamedTuple):
     top: int  # the number of candidates of each mention that are reranked, from the best
 
 
-class Found(NamedTuple):
+class RankingInput(NamedTuple):
     """What an ordering looks at."""
 
     mentions: Sequence[MentionInContext]
@@ -47,7 +47,7 @@ class Evidence(NamedTuple):
     names: Sequence[
         Sequence[str]
     ]  # the name that is most similar to the mention; "" for no candidate
-    likeness: (
+    similarity: (
         np.ndarray
     )  # float, Dice's coefficient of the trigrams of that name and the mention, 0 to 1
     exact: np.ndarray  # bool, whether the mention is a name of the candidate
@@ -68,25 +68,25 @@ class Ordered(NamedTuple):
     order: np.ndarray  # int64 [n, k], the places of the candidates in their new order
     # float32 [n, k], the probability of each candidate, in the new order; NaN for one that was not
     # looked at. None if nothing was fitted.
-    chances: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
     # float32 [n], the probability that a candidate is right, which decides about NIL. None: the
     # retriever's score decides.
     in_kb: np.ndarray | None = None
     evidence: Evidence | None = None  # of the candidates that were looked at, in the new order
 
 
-def sole_owners_first(kb: KnowledgeBase, found: Found) -> Ordered:
+def unambiguous_names_first(kb: KnowledgeBase, found: RankingInput) -> Ordered:
     """The entity that alone has the mention as a name first, then the others as they were.
 
     It orders candidates where nothing was fitted. Of mentions in abstracts that a knowledge base calls
     by one name alone, 97 to 98 % mean its owner. Of acronyms fewer do, so for these the context
     decides, as for names with several owners.
     """
-    owns = sole_owners(kb, found.mentions, found.candidates.numbers)
+    owns = unambiguous_owners(kb, found.mentions, found.candidates.numbers)
     return Ordered(np.argsort(~owns, kind="stable"))
 
 
-def sole_owners(
+def unambiguous_owners(
     kb: KnowledgeBase, mentions: Sequence[MentionInContext], numbers: np.ndarray
 ) -> np.ndarray:
     """Tell which candidates of n mentions alone have the mention as a name, bool [n, k].
@@ -94,13 +94,13 @@ def sole_owners(
     ``numbers``, int64 [n, k], are those of the candidates in the KB; -1 for no candidate. Each name
     is looked up once.
     """
-    owners = {surface: sole_owner(kb, surface) for surface in {m.surface for m in mentions}}
+    owners = {surface: unambiguous_owner(kb, surface) for surface in {m.surface for m in mentions}}
     # No number equals None.
     matches = [row == owners[mention.surface] for mention, row in zip(mentions, numbers)]
     return np.array(matches, dtype=bool).reshape(numbers.shape)
 
 
-def sole_owner(kb: KnowledgeBase, name: str) -> int | None:
+def unambiguous_owner(kb: KnowledgeBase, name: str) -> int | None:
     """The number of the one entity that has a name; None if none has it, or several have.
 
     An acronym has no sole owner: that the knowledge base knows one meaning does not make it right.

@@ -12,8 +12,8 @@ import numpy as np
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.names import american, normalised
 from ..text.mention_inputs import MentionInContext
-from .ordering import Evidence, Found, Ordered, group_means, is_acronym
-from .similarity import trigram_likeness, word_likeness
+from .ordering import Evidence, Ordered, RankingInput, group_means, is_acronym
+from .similarity import trigram_similarity, word_similarity
 
 if TYPE_CHECKING:
     from ..models.ranker import Ranker
@@ -37,7 +37,7 @@ class Ranking(NamedTuple):
     reranked: int = 0
     by_words: bool = True  # whether it looks at them; it does not if an older version fitted it
 
-    def ordered(self, kb: KnowledgeBase, labels: Sequence[str], found: Found) -> Ordered:
+    def ordered(self, kb: KnowledgeBase, labels: Sequence[str], found: RankingInput) -> Ordered:
         """The best candidates by their probabilities; equal ones, and the others, stay in order.
 
         ``kb`` has their names and types. ``labels`` are those of the mentions.
@@ -46,12 +46,12 @@ class Ranking(NamedTuple):
         given = self.probabilities(features)
         if found.groups is not None:
             given = group_means(given, found.groups)
-        chances = np.full(found.candidates.scores.shape, np.nan, dtype=np.float32)
-        chances[:, : given.shape[1] - 1] = given[:, :-1]
-        order = np.argsort(-np.nan_to_num(chances, nan=-1.0), kind="stable", axis=1)
+        probabilities = np.full(found.candidates.scores.shape, np.nan, dtype=np.float32)
+        probabilities[:, : given.shape[1] - 1] = given[:, :-1]
+        order = np.argsort(-np.nan_to_num(probabilities, nan=-1.0), kind="stable", axis=1)
         evidence = evidence.in_order(order[:, : given.shape[1] - 1])
         return Ordered(
-            order, np.take_along_axis(chances, order, axis=1), 1 - given[:, -1], evidence
+            order, np.take_along_axis(probabilities, order, axis=1), 1 - given[:, -1], evidence
         )
 
     def probabilities(self, features: Features) -> np.ndarray:
@@ -164,14 +164,14 @@ def learnt_priors(
 
 
 def features_of(
-    kb: KnowledgeBase, labels: Sequence[str], found: Found, by_words: bool = True
+    kb: KnowledgeBase, labels: Sequence[str], found: RankingInput, by_words: bool = True
 ) -> Features:
     """What a ranking looks at (``looked_at``)."""
     return looked_at(kb, labels, found, by_words)[0]
 
 
 def looked_at(
-    kb: KnowledgeBase, labels: Sequence[str], found: Found, by_words: bool = True
+    kb: KnowledgeBase, labels: Sequence[str], found: RankingInput, by_words: bool = True
 ) -> tuple[Features, Evidence]:
     """Look at the best candidates of mentions: what a ranking compares, and the same for people.
 
@@ -180,7 +180,7 @@ def looked_at(
     and how many entities share that name; whether other mentions of the document mean it; how many
     names it has, and whether it has a type; the reranker's score; how often texts define the mention as
     it; its score by its canonical name alone, with how far that is behind the best; and with ``by_words``
-    how many words its names share with the mention (``likeness.word_likeness``). Of a mention:
+    how many words its names share with the mention (``similarity.word_similarity``). Of a mention:
     what is best among its candidates, what the mention looks like, and how many texts define it.
 
     Of the candidates that were found, two at least, the first 8 are looked at. Mentions of a document
@@ -202,8 +202,8 @@ def looked_at(
     ]  # np.isin is slow on few
     exact = [[number in own for number in row] for own, row in zip(owning, numbers.tolist())]
     exact = np.array(exact, dtype=bool).reshape(numbers.shape) & there
-    like, like_first, nearest = trigram_likeness(spelled, numbers, entities)
-    words = word_likeness(kb, spelled, numbers, entities) if by_words else []
+    like, like_first, nearest = trigram_similarity(spelled, numbers, entities)
+    words = word_similarity(kb, spelled, numbers, entities) if by_words else []
     elsewhere = _told_elsewhere(mentions, surfaces, numbers, exact & is_sole[:, None])
     of_entities = {n: (log(len(e.names)), float(bool(e.types))) for n, e in entities.items()}
     of_record = [of_entities.get(n, (0.0, 0.0)) for n in numbers.ravel().tolist()]

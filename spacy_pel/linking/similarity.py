@@ -27,7 +27,7 @@ _BLANKS = bytes.maketrans(_MARKS, b" " * len(_MARKS))
 Tokens = tuple[np.ndarray, np.ndarray]  # those of texts as numbers, and where each text begins
 
 
-def trigram_likeness(
+def trigram_similarity(
     surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Dice's coefficient of each mention and the most similar name of a candidate, and its first name.
@@ -53,12 +53,12 @@ def trigram_likeness(
     return pairs.filled(best), pairs.filled(dice[pairs.starts]), pairs.filled(first).astype(int)
 
 
-def word_likeness(
+def word_similarity(
     kb: KnowledgeBase, surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
 ) -> list[np.ndarray]:
     """How much of each mention's words, of which rare ones count more, names of a candidate have.
 
-    Arguments are those of ``trigram_likeness``, and ``kb`` says how rare words are.
+    Arguments are those of ``trigram_similarity``, and ``kb`` says how rare words are.
 
     Returns:
         Four arrays [n, k], from 0 to 1: the share of the mention that is in a name, Dice's coefficient, and

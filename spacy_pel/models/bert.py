@@ -314,7 +314,7 @@ def with_layers(transformer: Any, n: int, *, spread: bool) -> nn.Module:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_torch_thread() -> Iterator[None]:
     """Compute with one thread of torch within the block.
 
     The kernels of small models are short, and threads that share them mostly wait. With two threads a

@@ -12,7 +12,6 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.checkpoint import checkpoint
 
 from ..errors import PelError
 from .bert import Bert, BertLayer, architecture, has_fast_bfloat16, last_hidden_states, own_bert
@@ -33,8 +32,6 @@ class BertEncoder(nn.Module):
         transformer: The BERT; set by ``load``.
         tokenizer: Its tokenizer; set by ``load``.
         n_outputs: The number of values per input; set by ``load``.
-        gradient_caching: Keep only the inputs of each batch in training, and compute the batch again
-            when its gradient arrives.
         computed_by: Computes the hidden states in place of torch in inference
             (``onnx_states.OnnxStates``). It is set for the duration of a call.
     """
@@ -46,7 +43,6 @@ class BertEncoder(nn.Module):
     def __init__(self, *, mixed_precision: bool):
         super().__init__()
         self.mixed_precision = mixed_precision
-        self.gradient_caching = False
         self.computed_by: Callable[..., Tensor] | None = None
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
@@ -90,20 +86,6 @@ class BertEncoder(nn.Module):
         """
         if self.computed_by is not None and not self.training:
             return self.computed_by(ids, mask, segments, wanted, perturbation)
-        inputs = ids, mask, perturbation, segments, wanted
-        if self.training and self.gradient_caching:
-            states: Tensor = checkpoint(self._computed_by_torch, *inputs, use_reentrant=False)
-            return states
-        return self._computed_by_torch(*inputs)
-
-    def _computed_by_torch(
-        self,
-        ids: Tensor,
-        mask: Tensor,
-        perturbation: Tensor,
-        segments: Tensor | None,
-        wanted: Tensor | None,
-    ) -> Tensor:
         device = ids.device.type
         in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)
         # Torch's default attention is the fastest except in training with short inputs on a CPU, where

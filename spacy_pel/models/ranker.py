@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .bert import one_thread
+from .bert import one_torch_thread
 
 _HIDDEN = 32
 _BATCH = 256  # mentions
@@ -71,7 +71,7 @@ class Ranker(nn.Module):
     ) -> np.ndarray:
         """Return probabilities, float32 [n, k + 1], for the arguments of ``forward`` as arrays."""
         inputs = map(torch.from_numpy, (candidates, mentions, there))
-        with one_thread():
+        with one_torch_thread():
             log_p: Tensor = self(*inputs)
             return log_p.exp().numpy()
 
@@ -100,7 +100,7 @@ def fitted_ranker(
         candidates, mentions, there: Those of ``Ranker.forward``.
         correct: bool [n, k], whether a candidate is correct. A mention may have no correct candidate.
     """
-    with torch.random.fork_rng(devices=[]), one_thread():
+    with torch.random.fork_rng(devices=[]), one_torch_thread():
         torch.manual_seed(0)
         ranker = Ranker(candidates.shape[2], mentions.shape[1])
         ranker.candidate_mean, ranker.candidate_spread = _scale(candidates[there])

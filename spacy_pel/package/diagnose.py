@@ -124,9 +124,9 @@ def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
             return
     else:
         yield Finding(OK, "fit", f"the vectors of the KB are of this encoder ({fingerprint})")
-        wanted = linker.cfg["row_kind"]
-        if kb.row_kind != wanted:
-            found = f'the KB has a row for each {kb.row_kind}, the pipeline is set to "{wanted}"'
+        wanted = linker.cfg["index_unit"]
+        if kb.index_unit != wanted:
+            found = f'the KB has a row for each {kb.index_unit}, the pipeline is set to "{wanted}"'
             remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
             yield Finding(NOTE, "fit", found, remedy)
     threshold, ranking = linker.nil_threshold, linker.ranking

@@ -23,7 +23,7 @@ _SINGLE = (
     "kb_attributes",
 )
 # What is written on a mention: the values of attributes of its span, by their names.
-Answer = dict[str, Any]
+Prediction = dict[str, Any]
 
 
 def install_extensions() -> None:
@@ -55,7 +55,7 @@ def _set_candidates(span: Span, candidates: list[dict[str, Any]]) -> None:
     span._.kb_candidate_columns = {name: [c[name] for c in candidates] for name in names}
 
 
-def answers(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[Answer]:
+def predictions(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[Prediction]:
     """What is written on each of the mentions that were linked to a KB, in their order.
 
     ``kb_candidate_columns`` has the candidates, best first, even if the mention is NIL: a list of
@@ -73,7 +73,10 @@ def answers(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[
     ids, names = (labels[:, i][places].reshape(links.numbers.shape).tolist() for i in (0, 1))
     # Of each fact about candidates a list of k values a mention.
     columns = {"id": ids, "name": names, "score": links.scores.tolist()}
-    for name, values in (("rerank_score", links.rerank_scores), ("probability", links.chances)):
+    for name, values in (
+        ("rerank_score", links.rerank_scores),
+        ("probability", links.probabilities),
+    ):
         if values is not None:
             columns[name] = [[None if isnan(x) else x for x in row] for row in values.tolist()]
     if links.mention_rows is not None:
@@ -100,7 +103,7 @@ def answers(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[
     lines = zip(
         (links.numbers >= 0).sum(axis=1).tolist(),  # the candidates come first of k places
         links.nil.tolist(),
-        repeat(nan) if links.chances is None else links.chances[:, 0].tolist(),
+        repeat(nan) if links.probabilities is None else links.probabilities[:, 0].tolist(),
         offered(links, kb, linker),
         zip(*columns.values()),
         best.tolist(),
@@ -110,7 +113,7 @@ def answers(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[
         own = {name: value[:n] for name, value in zip(columns, values)}
         own_ids, scores = own["id"] or [""], own["score"] or [None]
         entity = entities.get(number)
-        answer = {
+        prediction = {
             "kb_id": NIL if nil else own_ids[0],
             "kb_score": scores[0],
             "kb_probability": None if not n or isnan(probability) else probability,
@@ -119,10 +122,12 @@ def answers(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[
             "kb_types": list(entity.types) if entity else [],
         }
         if vocabularies:
-            answer["kb_xrefs"] = {v: list(entity.codes(v)) if entity else [] for v in vocabularies}
+            prediction["kb_xrefs"] = {
+                v: list(entity.codes(v)) if entity else [] for v in vocabularies
+            }
         if vector is not None:
-            answer["kb_vector"] = vector
-        yield answer
+            prediction["kb_vector"] = vector
+        yield prediction
 
 
 def _reasons(evidence: Evidence, scores: Sequence[Sequence[float]]) -> list[list[str]]:
@@ -192,14 +197,14 @@ def _quote(mention: KnownMention) -> str:
     return " ".join(f"{before}[{text[start:stop]}]{after} ({where})".split())
 
 
-def write_answers(
+def write_predictions(
     docs: Iterable[Doc],
     spans: Iterable[Sequence[Span]],
-    answers: Iterator[Answer],
+    predictions: Iterator[Prediction],
     spans_key: str | None,
     overwrite: bool,
 ) -> None:
-    """Write the answers on the mentions of docs, in their order.
+    """Write the predictions on the mentions of docs, in their order.
 
     With ``spans_key`` the mentions are those of ``doc.spans[spans_key]``. Unless it is to ``overwrite``,
     a mention that has an id keeps it, and gets nothing else either.
@@ -207,13 +212,13 @@ def write_answers(
     for doc, own in zip(docs, spans):
         ids = []
         for span in own:
-            answer = next(answers)
+            prediction = next(predictions)
             if span.kb_id_ and not overwrite:
-                kept = {name: value for name, value in answer.items() if name == "kb_vector"}
-                answer = {"kb_id": span.kb_id_, **kept}
-            for name, value in answer.items():
+                kept = {name: value for name, value in prediction.items() if name == "kb_vector"}
+                prediction = {"kb_id": span.kb_id_, **kept}
+            for name, value in prediction.items():
                 setattr(span._, name, value)
-            ids.append(answer["kb_id"])
+            ids.append(prediction["kb_id"])
         if not spans_key:
             # doc.ents makes new spans from the tokens at each call: an id set on such a span would
             # be lost.

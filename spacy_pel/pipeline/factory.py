@@ -1,8 +1,17 @@
 """The factory of ``proxy_linker`` and its default config."""
 
-from spacy.language import Language
-from thinc.api import Config
+from collections.abc import Callable
+from typing import Any
 
+from spacy.language import Language
+from thinc.api import Config, Model
+
+from ..errors import PelError
+from ..models.adversarial import FGSM
+from ..models.losses import MentionPairLoss, ScoreLoss
+from ..training.arborescence import Arborescence
+from ..training.mention_views import MaskAndReplace
+from ..training.negatives import Sampler
 from .annotations import install_extensions
 from .proxy_linker import ProxyLinker
 
@@ -31,9 +40,9 @@ label_types = null
 # true: an entity that alone has the mention as a name comes first, whatever the scores, but not for
 # acronyms, with a reranker, or once "pel calibrate" has fitted a ranking. false:
 # the scores alone decide the order, as in the paper.
-sole_owners_first = true
+unambiguous_names_first = true
 # true: mentions in a document with the same text, ignoring case, get one answer, by mean scores.
-agree = false
+one_entity_per_name = false
 # The number of candidates of a mention. A candidate is an entity with a score.
 candidates = 64
 # A mention is NIL, which means that the KB lacks its entity, if its best score is below this
@@ -44,9 +53,6 @@ nil_threshold = null
 # A mention is not NIL, whatever its score, if its first candidate alone has it as a name, or is right
 # with this probability at least (which "pel calibrate" fits). null: the score alone decides.
 sure_probability = 0.5
-# A mention is NIL if its first candidate is right with a lower probability. 0.9: link only what is 90 %
-# sure. It needs "pel calibrate". null: such a mention keeps its id.
-least_probability = null
 # These four settings of scispaCy choose the candidates in span._.kb_ents (docs/migration.md): the
 # score that a candidate has to exceed, null for any;
 threshold = null
@@ -61,7 +67,7 @@ k = null
 # What gets a row (a vector) in the index that is searched. "title": each entity, by its canonical
 # name, types and definition, as in the paper. "entity": the same with its aliases. "name": each name
 # of an entity. "described-name": each name, together with the definition.
-row_kind = "name"
+index_unit = "name"
 # The number of candidates that the reranker, if there is one, orders again. 0: none.
 rerank = 16
 # A cross-encoder, which reads a mention and a candidate together: @architectures =
@@ -80,9 +86,6 @@ name_dropout = 0.1
 # stay right. A step costs less than half. The model needs two towers (shared = false), started from
 # the encoder that embedded the KB.
 freeze_entities = false
-# true: training computes the passes of the encoders twice and does not keep them. A step takes 11 to
-# 20 % more time, in memory that does not grow with the batch and its negatives.
-gradient_caching = false
 # Trains mentions also against the other training mentions of their entity, and of other entities:
 # @misc = "spacy-pel.Arborescence.v1", see project/configs/arborescence.cfg. null: against entities alone.
 coreference = null
@@ -159,9 +162,38 @@ in_batch = true
 
 DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
 
-make_proxy_linker = Language.factory(
+# UNTIL PACKAGE 0.8 replaces 0.7: the old names of settings, and the new ones; None: there is none.
+OLD_NAMES = {
+    "row_kind": "index_unit",
+    "sole_owners_first": "unambiguous_names_first",
+    "agree": "one_entity_per_name",
+    "least_probability": None,
+    "gradient_caching": None,
+}
+
+
+def translate_old_names(settings: dict[str, Any]) -> None:
+    """Replace old names of settings by the new ones, in place, UNTIL PACKAGE 0.8.
+
+    A config that spaCy filled in, such as that of package 0.7, has all of them. A config with some of
+    them was written by hand.
+
+    Raises:
+        PelError: The settings have some of the old names.
+    """
+    old = {name: settings.pop(name, None) for name in OLD_NAMES}
+    given = [name for name, value in old.items() if value is not None]
+    if not given:
+        return
+    if not {"row_kind", "sole_owners_first", "agree", "gradient_caching"}.issubset(given):
+        new = OLD_NAMES[given[0]]
+        remedy = f'write "{new}"' if new else "leave it out"
+        raise PelError(f'proxy_linker has no setting "{given[0]}" any more', remedy)
+    settings |= {new: old[name] for name, new in OLD_NAMES.items() if new}
+
+
+@Language.factory(
     "proxy_linker",
-    func=ProxyLinker,
     assigns=[
         "token.ent_kb_id",
         "span._.kb_id",
@@ -185,3 +217,53 @@ make_proxy_linker = Language.factory(
         "nel_micro_p": None,
     },
 )
+def make_proxy_linker(
+    nlp: Language,
+    name: str,
+    *,
+    kb: str | None,
+    path: str | None,
+    spans_key: str | None,
+    resolve_abbreviations: bool,
+    types: list[str] | None,
+    sources: list[str] | None,
+    label_types: dict[str, list[str]] | None,
+    unambiguous_names_first: bool,
+    one_entity_per_name: bool,
+    candidates: int,
+    nil_threshold: float | None,
+    sure_probability: float | None,
+    threshold: float | None,
+    no_definition_threshold: float,
+    filter_for_definitions: bool,
+    max_entities_per_mention: int,
+    linker_name: str | int | None,
+    k: str | int | None,
+    index_unit: str,
+    rerank: int,
+    reranker: Model | None,
+    runtime: str,
+    name_dropout: float,
+    freeze_entities: bool,
+    coreference: Arborescence | None,
+    pair_loss: MentionPairLoss | None,
+    views: MaskAndReplace | None,
+    overwrite: bool,
+    xrefs: list[str] | None,
+    vectors: bool,
+    model: Model,
+    loss: ScoreLoss | None,
+    regularizer: FGSM | None,
+    negatives: Sampler,
+    scorer: Callable | None,
+    row_kind: str | None = None,
+    sole_owners_first: bool | None = None,
+    agree: bool | None = None,
+    least_probability: float | None = None,
+    gradient_caching: bool | None = None,
+) -> ProxyLinker:
+    """Make a linker of its settings, which ``DEFAULT_CONFIG`` explains."""
+    settings = dict(locals())
+    del settings["nlp"], settings["name"]
+    translate_old_names(settings)
+    return ProxyLinker(nlp, name, **settings)

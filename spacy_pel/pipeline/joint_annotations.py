@@ -8,7 +8,7 @@ from spacy.tokens import Doc, Span
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..spans import NIL, mention_spans
-from .annotations import Answer, write_answers
+from .annotations import Prediction, write_predictions
 
 # What is written on the mentions that have their entity through another one: these facts of it.
 VIA = ("document", "start", "end", "text")
@@ -73,19 +73,21 @@ def write_joint_links(
     """
     spans = mention_spans(doc, spans_key)
     if any(link.via is not None for link in links):  # who has its entity by itself keeps all
-        said = (_answer(span, link, kb, vocabularies) for span, link in zip(spans, links))
-        write_answers([doc], [spans], said, spans_key, overwrite=True)
+        said = (_prediction(span, link, kb, vocabularies) for span, link in zip(spans, links))
+        write_predictions([doc], [spans], said, spans_key, overwrite=True)
 
 
-def _answer(span: Span, link: JointLink, kb: KnowledgeBase, vocabularies: Sequence[str]) -> Answer:
+def _prediction(
+    span: Span, link: JointLink, kb: KnowledgeBase, vocabularies: Sequence[str]
+) -> Prediction:
     """What changes on a mention."""
-    answer: Answer = {"kb_id": span.kb_id_}
+    prediction: Prediction = {"kb_id": span.kb_id_}
     if any(span._.kb_candidate_columns.get("correction", ())[:1]):
-        return answer  # a person decided
+        return prediction  # a person decided
     if link.via is not None:
-        answer["kb_via"] = {name: getattr(link.via, name) for name in VIA}
+        prediction["kb_via"] = {name: getattr(link.via, name) for name in VIA}
     if link.id in ("", span.kb_id_):
-        return answer
+        return prediction
     entity, others = kb[link.id], span._.kb_candidates
     first = next((each for each in others if each["id"] == link.id), None)
     if first is None:
@@ -95,7 +97,7 @@ def _answer(span: Span, link: JointLink, kb: KnowledgeBase, vocabularies: Sequen
         first = {**dict.fromkeys(span._.kb_candidate_columns), **named}
     candidates = [first, *(each for each in others if each["id"] != link.id)]
     ents = [(link.id, first["score"]), *(pair for pair in span._.kb_ents if pair[0] != link.id)]
-    answer |= {
+    prediction |= {
         "kb_id": link.id,
         "kb_score": first["score"],
         "kb_probability": None,
@@ -104,5 +106,5 @@ def _answer(span: Span, link: JointLink, kb: KnowledgeBase, vocabularies: Sequen
         "kb_types": list(entity.types),
     }
     if vocabularies:
-        answer["kb_xrefs"] = {v: list(entity.codes(v)) for v in vocabularies}
-    return answer
+        prediction["kb_xrefs"] = {v: list(entity.codes(v)) for v in vocabularies}
+    return prediction

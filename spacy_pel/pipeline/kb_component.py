@@ -86,7 +86,7 @@ class KBComponent:
         self.configured_kb = configured
         self.kb_path = str(Path(configured).absolute()) if configured else None
         self._opened_kb: KnowledgeBase | None = None
-        self._made_of_kb: tuple[object, Any] = (None, None)
+        self._cached_for_kb: tuple[object, Any] = (None, None)
         self._building = BuildLock()
 
     @property
@@ -131,15 +131,15 @@ class KBComponent:
                 if kb.settings is settings:
                     return found
 
-    def made_of_kb(self, make: Callable[[KnowledgeBase], T]) -> T:
+    def cached_for_kb(self, make: Callable[[KnowledgeBase], T]) -> T:
         """Return what is made of the KB: at the first call, and when it is another KB or was refreshed.
 
         One thread makes it, and the others wait.
         """
         with self._building:
-            if self._made_of_kb[0] is not self.kb.settings:
-                self._made_of_kb = self.read_kb(lambda kb: (kb.settings, make(kb)))
-            made: T = self._made_of_kb[1]
+            if self._cached_for_kb[0] is not self.kb.settings:
+                self._cached_for_kb = self.read_kb(lambda kb: (kb.settings, make(kb)))
+            made: T = self._cached_for_kb[1]
             return made
 
     def saved_files(self) -> dict[str, SavedFile]:

@@ -14,7 +14,7 @@ from ..kb.name_finder import NameFinder
 from ..kb.pieces import Pieces
 from ..kb.records.entity import Entity
 from ..kb.records.plain_text import PlainText
-from ..linking.ordering import sole_owner
+from ..linking.ordering import unambiguous_owner
 from ..spans import add_ents
 from .doc_mentions import NameTest, span_of, with_parts
 from .kb_component import KBComponent
@@ -28,7 +28,7 @@ class KBMatcher(KBComponent, Pipe):
     """Marks the names of a KB's entities as mentions, for pipelines without a trained "ner".
 
     It says where a name is, and ``proxy_linker`` says which entity is meant: "MS" is marked once. A
-    name that only one entity has gets its id at once (``linking.ordering.sole_owner``). A name
+    name that only one entity has gets its id at once (``linking.ordering.unambiguous_owner``). A name
     begins and ends at the edge of a token. Of "palmar and plantar pits" both names are marked
     (``text.coordination``). If names overlap, only one is marked; see
     ``kb.name_finder.NameFinder``, which also says what a name is. It is its own factory, and opens
@@ -100,7 +100,7 @@ class KBMatcher(KBComponent, Pipe):
             finder = kb.name_finder(progress, entities=entities, **choice)
             return finder, NameTest(kb, is_wanted), {}
 
-        return self.made_of_kb(make)
+        return self.cached_for_kb(make)
 
     def __call__(self, doc: Doc) -> Doc:
         """Mark the names in a doc, with the ids of entities that alone have them.
@@ -159,7 +159,7 @@ class KBMatcher(KBComponent, Pipe):
         except KeyError:  # asked so, because another thread may clear them
             if len(owners) >= _REMEMBERED:
                 owners.clear()
-            number = sole_owner(kb, words)
+            number = unambiguous_owner(kb, words)
             owners[words] = owner = None if number is None else kb.entities([number])[0]
         label = self.label or (owner.types[0] if owner and owner.types else ANY)
         id = owner.concept_id if owner else ""

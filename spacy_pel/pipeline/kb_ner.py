@@ -185,7 +185,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
     ) -> tuple[list[np.ndarray], list[list[Tagged]], np.ndarray, np.ndarray]:
         """The words of texts and their sure names (``_read``); the scores and states of all words."""
         words, inputs, sure = self._read([text.text for text in texts])
-        with self.runtime.computes([self.model]):
+        with self.runtime.use([self.model]):
             outputs = self.model.predict(inputs)
         return words, sure, *np.split(outputs, [encoder_of(self.model).n_tags], axis=1)
 
@@ -197,7 +197,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         marked one by one, and ``read_as`` all their words.
         """
         docs = list(docs)
-        *_, names = self.made_of_kb(self._tools)
+        *_, names = self.cached_for_kb(self._tools)
         for doc, text, mentions in zip(docs, found.texts, found.mentions):
             spans = [
                 span_of(doc, text, start, end, self.labels[label]) for start, end, label in mentions
@@ -244,7 +244,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         texts = (example.reference.text for example in get_examples())
         self.model.attrs["n_hints"] = len(self.hints)
         self.model.initialize(X=texts, Y=labels)
-        self._made_of_kb = None, None  # the labels are others
+        self._cached_for_kb = None, None  # the labels are others
 
     def update(
         self,
@@ -319,7 +319,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
 
     def _load_model(self, saved: Saved) -> None:
         self.model = unpack_model(saved, WordTagger)
-        self._made_of_kb = None, None  # the labels are others
+        self._cached_for_kb = None, None  # the labels are others
 
     def _allowed(self, example: Example, text: PlainText, words: np.ndarray) -> np.ndarray:
         """The tags that may be right for the words of an example, whose plain text is given."""
@@ -341,7 +341,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
             The words of each text, what the model reads, and the names in each text that one entity
             alone has, if this belongs to one label.
         """
-        finder, entity_groups, reader, _ = self.made_of_kb(self._tools)
+        finder, entity_groups, reader, _ = self.cached_for_kb(self._tools)
         pieces = Pieces(texts)
         names = with_definitions(texts, pieces, finder.found_in(pieces))
         if hidden:

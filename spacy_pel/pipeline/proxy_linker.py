@@ -19,8 +19,8 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.corrections import DecidedMention, decisions_about, with_decisions
 from ..linking.link import Links, link
-from ..linking.nil import Sure
-from ..linking.ordering import Reranking, sole_owners_first
+from ..linking.nil import NilPolicy
+from ..linking.ordering import Reranking, unambiguous_names_first
 from ..linking.reranker import Reranker
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
@@ -33,14 +33,13 @@ from ..models.architectures import (
     pack_retriever,
     pipeline_folder,
     set_dropout,
-    set_gradient_caching,
     unpack_model,
     unpack_retriever,
 )
 from ..models.architectures.crossencoder import CrossEncoder
 from ..models.losses import MentionPairLoss, ScoreLoss
 from ..spans import mention_spans
-from ..text.entity_texts import ROW_KINDS
+from ..text.entity_texts import INDEX_UNITS
 from ..text.mention_inputs import DocumentContext
 from ..training.arborescence import Arborescence
 from ..training.mention_views import MaskAndReplace
@@ -50,7 +49,7 @@ from ..training.pool import NegativePool
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from . import training_session as learning
-from .annotations import Answer, answers, write_answers
+from .annotations import Prediction, predictions, write_predictions
 from .doc_mentions import RECOGNISER, mentions_in_context, read_documents, search_filters
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
@@ -76,7 +75,7 @@ class Linked(NamedTuple):
 
     spans: list[list[Span]]  # the mentions of each
     links: Links  # of all mentions
-    answers: list[Answer]  # what is to be written on each mention
+    predictions: list[Prediction]  # what is to be written on each mention
 
 
 class ProxyLinker(KBComponent, TrainablePipe):
@@ -86,11 +85,11 @@ class ProxyLinker(KBComponent, TrainablePipe):
     entities, that are nearest to it. If it has a reranker, that reads the best candidates again,
     each together with the mention. See PEL (Wiatrak et al. 2022), sections 4 and 5, appendix B.
 
-    It is its own factory: ``factory.DEFAULT_CONFIG`` explains the arguments. Most are attributes,
+    ``factory.DEFAULT_CONFIG`` explains the arguments. Most are attributes,
     which may be changed between texts: ``linker.threshold = 0.1``.
 
     Raises:
-        PelError: There is no such row kind or runtime, ``rerank`` is negative, ``candidates`` is not
+        PelError: There is no such index unit or runtime, ``rerank`` is negative, ``candidates`` is not
             from 1 to MOST_CANDIDATES, a setting has a
             meaning in scispaCy alone, or the linker at ``path`` cannot be opened.
 
@@ -102,7 +101,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         reader: Reads docs for a retriever that listens, where the pipeline has no component to
             listen to: the copy of a "kb_ner".
         trainer: Trains the retriever or the reranker; None outside a training session.
-        cfg: What belongs to the weights and is saved with them, as plain data: the ``row_kind``,
+        cfg: What belongs to the weights and is saved with them, as plain data: the ``index_unit``,
             the ids of the ``trained_entities``, and the state of the loss.
     """
 
@@ -120,25 +119,23 @@ class ProxyLinker(KBComponent, TrainablePipe):
         types: list[str] | None,
         sources: list[str] | None,
         label_types: dict[str, list[str]] | None,
-        sole_owners_first: bool,
-        agree: bool,
+        unambiguous_names_first: bool,
+        one_entity_per_name: bool,
         candidates: int,
         nil_threshold: float | None,
         sure_probability: float | None,
-        least_probability: float | None,
         threshold: float | None,
         no_definition_threshold: float,
         filter_for_definitions: bool,
         max_entities_per_mention: int,
         linker_name: str | int | None,
         k: str | int | None,
-        row_kind: str,
+        index_unit: str,
         rerank: int,
         reranker: Model | None,
         runtime: str,
         name_dropout: float,
         freeze_entities: bool,
-        gradient_caching: bool,
         coreference: Arborescence | None,
         pair_loss: MentionPairLoss | None,
         views: MaskAndReplace | None,
@@ -160,7 +157,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         if not 1 <= candidates <= MOST_CANDIDATES:
             remedy = f"choose 1 to {MOST_CANDIDATES:,}"
             raise PelError(f'"candidates" of "{name}" is {candidates}', remedy)
-        check_choice("row_kind", row_kind, *ROW_KINDS)
+        check_choice("index_unit", index_unit, *INDEX_UNITS)
         self.vocab = nlp.vocab
         self.name = name
         self.scorer = scorer
@@ -172,9 +169,8 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.sources = sources
         self.label_types = label_types
         self.sure_probability = sure_probability
-        self.least_probability = least_probability
-        self.sole_owners_first = sole_owners_first
-        self.agree = agree
+        self.unambiguous_names_first = unambiguous_names_first
+        self.one_entity_per_name = one_entity_per_name
         self.candidates = candidates
         self.rerank = rerank
         # What is written on a mention.
@@ -185,10 +181,9 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.overwrite = overwrite
         self.xrefs = xrefs
         self.vectors = vectors
-        # How it is trained. A reranker uses ``regularizer``, ``views`` and ``gradient_caching`` alone.
+        # How it is trained. A reranker uses ``regularizer`` and ``views`` alone.
         self.name_dropout = name_dropout
         self.freeze_entities = freeze_entities
-        self.gradient_caching = gradient_caching
         self.loss = loss
         self.regularizer = regularizer
         self.negatives = negatives
@@ -199,7 +194,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.model = model
         self.reranker_model = self._configured_reranker = reranker
         self.cfg: dict[str, Any] = {
-            "row_kind": row_kind,
+            "index_unit": index_unit,
             "trained_entities": [],
             # What the loss took from the first batch: the bias of the proxy-based loss.
             "loss": {},
@@ -272,7 +267,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         def linked(kb: KnowledgeBase) -> Linked:
             self._check_choices(kb)
             links = self._links(docs, spans, documents, kb)
-            return Linked(spans, links, list(answers(links, kb, self)))
+            return Linked(spans, links, list(predictions(links, kb, self)))
 
         return self.read_kb(linked)
 
@@ -323,8 +318,8 @@ class ProxyLinker(KBComponent, TrainablePipe):
         labels = [span.label_ for own in spans for span in own]
         filters = search_filters(mentions, labels, self.types, self.sources, self.label_types)
         more: dict[str, Any] = {"filters": filters}
-        if self.agree:
-            # One answer for those of a doc with the same words, ignoring case, and the same filter.
+        if self.one_entity_per_name:
+            # One prediction for those of a doc with the same words, ignoring case, and the same filter.
             owners = (number for number, own in enumerate(spans) for _ in own)
             words = (mention.surface.casefold() for mention in mentions)
             groups: dict[tuple, int] = {}
@@ -337,15 +332,15 @@ class ProxyLinker(KBComponent, TrainablePipe):
         # the encoder has learnt, not what names know.
         if self.trainer is None:
             towers = self.towers
-            more["sure"] = Sure(kb, self.sure_probability, self.least_probability)
+            more["nil_policy"] = NilPolicy(kb, self.sure_probability)
             more["known"] = kb.mentions if kb.settings["mentions"] else None
             # What was fitted goes before the default. A reranker decides by itself.
             if ranking := self.fitting(self.ranking):
                 more["ordering"] = partial(ranking.ordered, kb, labels)
-            elif self.sole_owners_first and not self.reranked:
-                more["ordering"] = partial(sole_owners_first, kb)
+            elif self.unambiguous_names_first and not self.reranked:
+                more["ordering"] = partial(unambiguous_names_first, kb)
         more["nil_threshold"] = self.fitted.nil_threshold
-        with self.runtime.computes(towers):
+        with self.runtime.use(towers):
             links = link(self.retriever, self._index(kb), mentions, self.candidates, **more)
         if self.trainer is None:
             links = self._corrected(links, docs, spans, more.get("groups"), kb)
@@ -393,7 +388,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
                     "pel calibrate PIPELINE DEV",
                     *(self.name, ranking.fitted_on, ", ".join(repr(label) for _, label in new)),
                 )
-        write_answers(docs, spans, iter(linked.answers), self.spans_key, self.overwrite)
+        write_predictions(docs, spans, iter(linked.predictions), self.spans_key, self.overwrite)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """What the scorer says of linked docs (``scorer.linking_scores``); nothing without one."""
@@ -442,7 +437,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         mined_entities: int | None = 20000,
         searched_entities: int | None = 20000,
         searched_corpus: Callable[[Language], Iterable[Example]] | None = None,
-        searched_row_kind: str | None = None,
+        searched_index_unit: str | None = None,
     ) -> None:
         """Fetch or build the encoder, and get ready for training.
 
@@ -467,7 +462,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 KB. It changes no weights.
             searched_corpus: Gives examples whose entities evaluations search as well, usually dev.
                 It changes no weights.
-            searched_row_kind: What a row that evaluations search stands for; None: ``row_kind``. With
+            searched_index_unit: What a row that evaluations search stands for; None: ``index_unit``. With
                 "title", aliases of a dev corpus are not found by being rows themselves. The training
                 entities are then searched only if they are drawn.
 
@@ -476,7 +471,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 the KB has no vectors of it.
         """
         evaluated = searched_corpus and (lambda: searched_corpus(nlp))
-        sizes = mined_entities, searched_entities, searched_row_kind
+        sizes = mined_entities, searched_entities, searched_index_unit
         learning.begin(self, get_examples, evaluated, *sizes)
 
     def prepare_training(self, examples: Iterable[Example]) -> None:
@@ -512,7 +507,6 @@ class ProxyLinker(KBComponent, TrainablePipe):
                 self.prepare_training(examples)
             learning.note_trained(self, {n for mention in mentions for n in mention.golds})
             set_dropout(self.learner, drop)
-            set_gradient_caching(self.learner, self.gradient_caching)
             losses[self.name] += sum(self.trainer.step(mentions))
             if self.loss is not None and self.reranker_model is None:
                 self.cfg["loss"] = self.loss.state()
@@ -599,6 +593,8 @@ class ProxyLinker(KBComponent, TrainablePipe):
     def _load_settings(self, saved: Saved) -> None:
         data = json.loads(content(saved))
         self.fitted = Fitted.of(data, self.fitted.configured_nil_threshold)
+        if "row_kind" in data:  # UNTIL PACKAGE 0.8: that of package 0.7
+            data["index_unit"] = data.pop("row_kind")
         self.cfg = {name: data.get(name, value) for name, value in self.cfg.items()}
 
     def _dump_retriever(self, _: object) -> bytes:

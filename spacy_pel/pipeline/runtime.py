@@ -52,10 +52,10 @@ class Runtime:
         return 1 if self.name == "exact" else given
 
     @contextmanager
-    def computes(self, towers: Iterable[Tower]) -> Iterator[None]:
+    def use(self, towers: Iterable[Tower]) -> Iterator[None]:
         """Within the block, this runtime computes the states of those towers that have a BERT."""
         if multiprocessing.parent_process() is not None:
-            _use_one_thread()
+            _limit_to_one_thread()
         encoders = [e for e in map(encoder_of, towers) if isinstance(e, BertEncoder)]
         if self.name in ("torch", "exact") or not encoders:
             yield
@@ -84,7 +84,7 @@ class Runtime:
         self._made = {k: states for k, states in self._made.items() if k[0] != os.getpid()}
 
 
-def _use_one_thread() -> None:
+def _limit_to_one_thread() -> None:
     """Set torch and FAISS to one thread, in a worker process.
 
     A forked process inherits the thread pools of torch, FAISS and tokenizers without their threads,

@@ -71,8 +71,8 @@ def linking_scores(
     scores["nel_recall_at_64"] = scores["recall@64"]["in_kb"]
     scores["nel_mrr"] = scores["mrr"]["in_kb"]
     said_nil = [mention.said_nil for mention in mentions]
-    decisive, decided = [mention.score for mention in mentions], nil_threshold is not None
-    scores["nil"] = nil_metrics(decisive, said_nil, ranks, in_kb, decided=decided)
+    nil_score, decided = [mention.score for mention in mentions], nil_threshold is not None
+    scores["nil"] = nil_metrics(nil_score, said_nil, ranks, in_kb, decided=decided)
     scores["nel_nil_f"] = scores["nil"]["f1"] or 0.0
     scores["nel_accuracy"] = scores["nil"]["recall@1"] or 0.0
     scores["concepts"] = concept_scores(_concepts(e, kb, spans_key) for e in examples)
@@ -93,7 +93,7 @@ class ScoredMention(NamedTuple):
     # Concept ids, any of which is right; none if the KB has none of the mention's gold ids.
     golds: tuple[str, ...]
     candidates: list[str]  # concept ids, best first; none for a mention that the pipeline missed
-    # What decides whether the mention is NIL (``linking.link.Links.decisive``); -inf if there is no
+    # What decides whether the mention is NIL (``linking.link.Links.nil_score``); -inf if there is no
     # candidate, inf if the linker did not see the mention.
     score: float
     said_nil: bool  # whether the answer was NIL

@@ -15,7 +15,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..models import architectures
 from ..spans import mention_spans
 from ..text.mention_inputs import DocumentContext, GoldMention
-from ..training.pool import GoldMentions, NegativePool, StoredRows, entity_index
+from ..training.pool import GoldMentionIndex, NegativePool, StoredRows, entity_index
 from ..training.reranker_trainer import RerankerTrainer
 from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
@@ -174,21 +174,21 @@ def _pool_of_encoded(
     evaluated: set[int],
     n_mined: int | None,
     n_searched: int | None,
-    searched_row_kind: str | None,
+    searched_index_unit: str | None,
 ) -> NegativePool:
     """Entities that are encoded again while the retriever learns.
 
     ``mentions`` are all training mentions, if they are known. ``trained`` and ``evaluated`` are the
     numbers of the gold entities. PelError: ``coreference`` needs mentions that are not known.
     """
-    kb, retriever, row_kind = linker.kb, linker.retriever, linker.cfg["row_kind"]
+    kb, retriever, index_unit = linker.kb, linker.retriever, linker.cfg["index_unit"]
     if linker.coreference is not None and mentions is None:
         raise PelError(
             "training goes on from a saved pipeline, and the gold clusters of its mentions are "
             "not known",
             "start from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
         )
-    known = GoldMentions(mentions, retriever) if linker.coreference is not None else None
+    known = GoldMentionIndex(mentions, retriever) if linker.coreference is not None else None
     # Drawn by a generator of its own, so that the steps draw the same whatever is indexed. Both
     # indexes take what is drawn in one order, so that most entities are in both.
     numbers = kb.numbers()
@@ -201,17 +201,17 @@ def _pool_of_encoded(
         return np.sort(np.concatenate([list(wanted), others])).astype(int)
 
     mined = filled_up(trained, n_mined)
-    searched = filled_up(evaluated if searched_row_kind else trained | evaluated, n_searched)
-    of_mined = of_searched = entity_index(kb, retriever, row_kind, mined)
-    searched_row_kind = searched_row_kind or row_kind
-    if searched_row_kind != row_kind or not np.array_equal(mined, searched):
-        of_searched = entity_index(kb, retriever, searched_row_kind, searched)
-    return NegativePool(kb, row_kind, linker.name_dropout, of_mined, of_searched, known)
+    searched = filled_up(evaluated if searched_index_unit else trained | evaluated, n_searched)
+    of_mined = of_searched = entity_index(kb, retriever, index_unit, mined)
+    searched_index_unit = searched_index_unit or index_unit
+    if searched_index_unit != index_unit or not np.array_equal(mined, searched):
+        of_searched = entity_index(kb, retriever, searched_index_unit, searched)
+    return NegativePool(kb, index_unit, linker.name_dropout, of_mined, of_searched, known)
 
 
 def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
     """Entities by the vectors that the KB has; PelError if the mention tower cannot learn alone."""
-    kb, retriever, row_kind = linker.kb, linker.retriever, linker.cfg["row_kind"]
+    kb, retriever, index_unit = linker.kb, linker.retriever, linker.cfg["index_unit"]
     freezes, its = f'"{linker.name}" freezes its entities', f"{kb.path}: its vectors"
     if len(retriever.model.layers) == 1:
         raise PelError(f"{freezes}, but its towers are one", 'set "shared" of its model to false')
@@ -228,9 +228,9 @@ def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
             "start from the pipeline that made them (@misc = spacy-pel.TrainedEncoder.v1)"
             ", with its similarity, entity_length and pooling of entities",
         )
-    if kb.row_kind != row_kind:
+    if kb.index_unit != index_unit:
         raise PelError(
-            f'{its} are of the row kind "{kb.row_kind}", and "{linker.name}" is set to "{row_kind}"',
-            f'set its "row_kind" to "{kb.row_kind}"',
+            f'{its} are of the index unit "{kb.index_unit}", and "{linker.name}" is set to "{index_unit}"',
+            f'set its "index_unit" to "{kb.index_unit}"',
         )
-    return NegativePool(kb, row_kind, linker.name_dropout, StoredRows(kb))
+    return NegativePool(kb, index_unit, linker.name_dropout, StoredRows(kb))

@@ -2,7 +2,7 @@
 
 entity:   [CLS] title [SEP] types [SEP] description [SEP]      (PEL, appendix A)
 
-Several rows of the index may stand for one entity. Search keeps the best of them. The row kind says
+Several rows of the index may stand for one entity. Search keeps the best of them. The index unit says
 which rows an entity has:
 
 - "title": one row, ``[CLS] canonical name [SEP] types [SEP] definition [SEP]`` (PEL, appendix A).
@@ -27,7 +27,7 @@ from ..kb.records.entity import Entity
 from ..kb.records.plain_text import plain
 from .token_inputs import TokenIds, WordPieces
 
-ROW_KINDS = ("entity", "title", "name", "described-name")
+INDEX_UNITS = ("entity", "title", "name", "described-name")
 # The row kinds of which an entity has one row; of the others it has a row for each of its names.
 SINGLE_ROWS = ("entity", "title")
 
@@ -40,7 +40,7 @@ class EntityText(NamedTuple):
 
     title: str  # A name of the entity
     types: str = ""  # its semantic types, in words
-    # What else the row kind puts in: other names or the canonical name, and the definition.
+    # What else the index unit puts in: other names or the canonical name, and the definition.
     description: str = ""
 
 
@@ -73,13 +73,13 @@ class EntityReader:
         return inputs
 
 
-def proxy_texts(entity: Entity, row_kind: str) -> list[EntityText]:
+def proxy_texts(entity: Entity, index_unit: str) -> list[EntityText]:
     """The texts of the rows of an entity, at least one."""
     types, canonical = ", ".join(entity.types), entity.canonical_name
-    if row_kind in SINGLE_ROWS:
-        aliases = "; ".join(entity.names[1:]) if row_kind == "entity" else None
+    if index_unit in SINGLE_ROWS:
+        aliases = "; ".join(entity.names[1:]) if index_unit == "entity" else None
         return [EntityText(canonical, types, _sentences(aliases, entity.definition))]
-    definition = entity.definition if row_kind == "described-name" else None
+    definition = entity.definition if index_unit == "described-name" else None
     return [
         EntityText(name, types, _sentences(canonical if name != canonical else None, definition))
         for name in entity.names
@@ -91,19 +91,19 @@ def _sentences(*parts: str | None) -> str:
 
 
 def entity_rows(
-    entities: Sequence[Entity], row_kind: str, encode: EncodeEntities
+    entities: Sequence[Entity], index_unit: str, encode: EncodeEntities
 ) -> tuple[np.ndarray, np.ndarray]:
     """The vectors of the rows of entities, float32 [b, d], and the place of each row's entity, int64 [b]."""
-    texts = [proxy_texts(entity, row_kind) for entity in entities]
+    texts = [proxy_texts(entity, index_unit) for entity in entities]
     owners = np.repeat(np.arange(len(texts)), [len(rows) for rows in texts])
     return encode([text for rows in texts for text in rows]), owners
 
 
 def encode_rows(
-    kb: KnowledgeBase, numbers: Sequence[int], row_kind: str, encode: EncodeEntities
+    kb: KnowledgeBase, numbers: Sequence[int], index_unit: str, encode: EncodeEntities
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """As ``entity_rows``, of the entities of a KB with these numbers, which are given, chunk by chunk."""
     for first in range(0, len(numbers), CHUNK):
         chunk = np.asarray(numbers[first : first + CHUNK], dtype=np.int64)
-        vectors, owners = entity_rows(kb.entities(chunk), row_kind, encode)
+        vectors, owners = entity_rows(kb.entities(chunk), index_unit, encode)
         yield vectors, chunk[owners]

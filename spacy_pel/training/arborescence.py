@@ -9,7 +9,7 @@ import numpy as np
 
 from ..models.losses import Targets
 from .negatives import check_minimum
-from .pool import EncodedIndex, GoldMentions, NegativePool, Row
+from .pool import EncodedIndex, GoldMentionIndex, NegativePool, Row
 
 # The entity of a cluster, where numbers stand for mentions.
 ENTITY = -1
@@ -91,7 +91,7 @@ class Arborescence:
         self,
         numbers: Sequence[int],
         pool: NegativePool,
-        mentions: GoldMentions,
+        mentions: GoldMentionIndex,
         rng: np.random.Generator,
     ) -> list[int]:
         """Return the source of the edge into each mention: a mention, or ENTITY."""
@@ -111,7 +111,7 @@ class Arborescence:
         return sources
 
     def _members(
-        self, number: int, entity: int, mentions: GoldMentions, rng: np.random.Generator
+        self, number: int, entity: int, mentions: GoldMentionIndex, rng: np.random.Generator
     ) -> np.ndarray:
         """Return the mentions of the arborescence of an entity's cluster, ascending."""
         cluster, vectors = mentions.clusters[entity], mentions.vectors

@@ -114,14 +114,14 @@ class EncodedIndex:
 
 
 def entity_index(
-    kb: KnowledgeBase, retriever: Retriever, row_kind: str, numbers: np.ndarray
+    kb: KnowledgeBase, retriever: Retriever, index_unit: str, numbers: np.ndarray
 ) -> EncodedIndex:
     """Return an index of the rows of some entities, int64, ascending, encoded by a retriever."""
-    encode = partial(encode_rows, kb, row_kind=row_kind, encode=retriever.entity_vectors)
-    return EncodedIndex(numbers, encode, f"of the KB's {len(kb)} entities ({row_kind})")
+    encode = partial(encode_rows, kb, index_unit=index_unit, encode=retriever.entity_vectors)
+    return EncodedIndex(numbers, encode, f"of the KB's {len(kb)} entities ({index_unit})")
 
 
-class GoldMentions(EncodedIndex):
+class GoldMentionIndex(EncodedIndex):
     """All training mentions, each with one row, and the gold cluster of each entity.
 
     Repetitions of a name in a document count as one mention. Mentions are numbered from 0 in the order of
@@ -233,7 +233,7 @@ class NegativePool:
 
     Args:
         kb: The knowledge base.
-        row_kind: What a row stands for; see ``text.entity_texts``.
+        index_unit: What a row stands for; see ``text.entity_texts``.
         name_dropout: The probability of hiding an alias when a positive is chosen or a text is made. It
             keeps the encoder from learning string matching alone.
         mined: The rows of hard negatives.
@@ -244,14 +244,14 @@ class NegativePool:
     def __init__(
         self,
         kb: KnowledgeBase,
-        row_kind: str,
+        index_unit: str,
         name_dropout: float,
         mined: EncodedIndex | StoredRows,
         searched: EncodedIndex | None = None,
-        mentions: GoldMentions | None = None,
+        mentions: GoldMentionIndex | None = None,
     ):
         self.kb = kb
-        self.row_kind = row_kind
+        self.index_unit = index_unit
         self.name_dropout = name_dropout
         self.mined = mined
         self.searched = searched
@@ -294,7 +294,7 @@ class NegativePool:
         """Draw n rows: an entity uniformly from the whole KB, then one of its rows."""
         entities = self._entities[rng.integers(len(self._entities), size=n)].tolist()
         counts = [1] * n
-        if self.row_kind not in SINGLE_ROWS:
+        if self.index_unit not in SINGLE_ROWS:
             counts = [len(self._record(entity).names) for entity in entities]
         return [Row(entity, int(rng.integers(count))) for entity, count in zip(entities, counts)]
 
@@ -305,7 +305,7 @@ class NegativePool:
 
         Some aliases are hidden, canonical names never.
         """
-        if self.row_kind in SINGLE_ROWS:
+        if self.index_unit in SINGLE_ROWS:
             return [Row(entity, 0) for entity in entities]
         rows = []
         for number, surface in zip(entities, surfaces):
@@ -324,10 +324,10 @@ class NegativePool:
         texts = []
         for row in rows:
             entity = self._record(row.entity)
-            if self.row_kind == "entity" and self.name_dropout:
+            if self.index_unit == "entity" and self.name_dropout:
                 shown = rng.random(len(entity.aliases)) >= self.name_dropout
                 entity = entity._replace(aliases=tuple(np.array(entity.aliases)[shown]))
-            texts.append(proxy_texts(entity, self.row_kind)[row.name])
+            texts.append(proxy_texts(entity, self.index_unit)[row.name])
         return texts
 
 

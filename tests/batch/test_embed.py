@@ -30,7 +30,7 @@ def assert_rows_of(kb: KnowledgeBase, entities: list[Entity], linker) -> None:
     """A KB has a row for each name of these entities, by the retriever."""
     numbers = kb.numbers_by_id()
     vectors, places = kb.rows(numbers)
-    assert kb.row_kind == "name"
+    assert kb.index_unit == "name"
     ids = [entity.concept_id for entity in entities for _ in entity.names]
     assert [id for id, _ in kb.labels(numbers[places])] == ids
     texts = [text for entity in entities for text in entity_texts.proxy_texts(entity, "name")]
@@ -133,6 +133,6 @@ def test_what_is_refused(linker, bare_kb: KnowledgeBase, tmp_path: Path) -> None
     with pytest.raises(PelError, match="has no vectors that could be re-used"):
         embed_kb(bare_kb.path, linker, reuse=bare_kb.path)
     old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker)
-    linker.cfg["row_kind"] = "entity"
-    with pytest.raises(PelError, match="those of another encoder or row kind"):
+    linker.cfg["index_unit"] = "entity"
+    with pytest.raises(PelError, match="those of another encoder or index unit"):
         embed_kb(bare_kb.path, linker, reuse=old.path)

@@ -22,7 +22,9 @@ SYLLABLES = ["ba", "ko", "mi", "ru", "te", "zu", "lo", "na"]
 def linking_to(entities: list[Entity], folder: Path) -> Language:
     build_kb(entities, folder)
     nlp = spacy.blank("xx")
-    linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(folder), "row_kind": "name"})
+    linker = nlp.add_pipe(
+        "proxy_linker", config={**CONFIG, "kb": str(folder), "index_unit": "name"}
+    )
     fix_random_seed(0)
     nlp.initialize()
     embed_kb(folder, linker)

@@ -28,7 +28,7 @@ def test_info_of_a_kb_without_vectors(run, tmp_path: Path) -> None:
     assert types == ["Anatomy", "Chemical", "Disease", "Procedure"]
     files = (path for path in folder.iterdir() if path.suffix != ".json")
     assert size == sum(path.stat().st_size for path in files)
-    of_vectors = ("rows", "row_kind", "dim", "stored_dim", "dtype", "index", "codes", "recall")
+    of_vectors = ("rows", "index_unit", "dim", "stored_dim", "dtype", "index", "codes", "recall")
     assert set(info(run, folder, *of_vectors)) == {None}
     change_entities(folder, "add", [Entity("C08", "gout")])
     remove_entities(folder, ["C01", "C08"])
@@ -38,7 +38,7 @@ def test_info_of_a_kb_without_vectors(run, tmp_path: Path) -> None:
 
 
 def test_info_of_a_kb_with_vectors(run, tiny_kb: Path) -> None:
-    facts = ("rows", "row_kind", "dim", "dtype", "index", "recall")
+    facts = ("rows", "index_unit", "dim", "dtype", "index", "recall")
     assert info(run, tiny_kb, *facts) == (17, "name", 32, "float32", "exact", None)
     assert info(run, tiny_kb, "fingerprint")[0] in run("kb", "info", tiny_kb)
 

@@ -59,8 +59,8 @@ class NameRows:
 
     dim = 8
 
-    def __init__(self, fingerprint: str = "names", row_kind: str = "name") -> None:
-        self.fingerprint, self.row_kind = fingerprint, row_kind
+    def __init__(self, fingerprint: str = "names", index_unit: str = "name") -> None:
+        self.fingerprint, self.index_unit = fingerprint, index_unit
         self.encoded: list[str] = []  # the ids of all entities it was given
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
@@ -83,7 +83,7 @@ def rows_of(folder: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def embed(folder: Path, batches: Iterable | None = None, **settings) -> KnowledgeBase:
     """Gives a KB its vectors."""
-    settings = {"dim": 8, "fingerprint": "names", "row_kind": "name", **settings}
+    settings = {"dim": 8, "fingerprint": "names", "index_unit": "name", **settings}
     return write_vectors(folder, batches or rows_of(folder), **settings)
 
 

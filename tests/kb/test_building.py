@@ -69,7 +69,7 @@ batches = [(vectors, np.arange(4000) // 1000)]
 people = [Entity(f"C{i}", "name " * 20) for i in range(1000)]
 for write in (
     lambda: build_kb(people, folder),
-    lambda: write_vectors(folder, batches, dim=4, fingerprint="new", row_kind="name"),
+    lambda: write_vectors(folder, batches, dim=4, fingerprint="new", index_unit="name"),
     lambda: build_kb(people, first),
 ):
     try:

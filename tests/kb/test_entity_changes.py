@@ -72,7 +72,7 @@ def test_sources_types_and_mapped_ids_come_along(folder: Path) -> None:
         ("remove", ["C1", "C2", "C3", "C10"], None, "nothing would be left"),
         ("add", NEW, None, "give the pipeline that made them"),
         ("add", NEW, NameRows("z"), "made by another encoder"),
-        ("add", NEW, NameRows(row_kind="entity"), "one vector for each name"),
+        ("add", NEW, NameRows(index_unit="entity"), "one vector for each name"),
     ],
 )
 def test_a_refused_change_changes_nothing(

@@ -28,7 +28,7 @@ def kb(tmp_path: Path) -> KnowledgeBase:
 
 def embedded(kb: KnowledgeBase) -> KnowledgeBase:
     batches = [(VECTORS[:3], np.arange(3)), (VECTORS[3:], np.array([3]))]
-    return write_vectors(kb.path, batches, dim=4, fingerprint="abc", row_kind="entity")
+    return write_vectors(kb.path, batches, dim=4, fingerprint="abc", index_unit="entity")
 
 
 def test_entities_near_a_name_share_its_rarest_words(tmp_path: Path, monkeypatch) -> None:
@@ -64,7 +64,7 @@ def test_with_and_without_vectors(kb: KnowledgeBase) -> None:
         with pytest.raises(PelError, match=remedy):
             attempt()
     kb = embedded(kb)
-    assert (kb.dim, kb.row_kind) == (4, "entity")
+    assert (kb.dim, kb.index_unit) == (4, "entity")
     found = kb.search(np.array([[0, 0, 2, 1]]), 9)
     assert found.numbers.tolist() == [[2, 3, 0, 1, -1, -1, -1, -1, -1]]
     with pytest.raises(PelError, match=r"another encoder \(abc, not xyz\); run: .* kb embed"):

@@ -30,7 +30,7 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
     build_kb(entities, folder, types=TYPES)
     angles = np.linspace(0, np.pi / 2, N)
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    about = {"dim": 2, "fingerprint": "f", "row_kind": "entity"}
+    about = {"dim": 2, "fingerprint": "f", "index_unit": "entity"}
     return write_vectors(folder, [(vectors, np.arange(N))], **about)
 
 

@@ -12,8 +12,8 @@ from spacy_pel.kb import SearchFilter
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.linking.link import link
-from spacy_pel.linking.nil import Sure, is_nil
-from spacy_pel.linking.ordering import Ordered, Reranking, is_acronym, sole_owners_first
+from spacy_pel.linking.nil import NilPolicy, is_nil
+from spacy_pel.linking.ordering import Ordered, Reranking, is_acronym, unambiguous_names_first
 from spacy_pel.text.mention_inputs import MentionInContext
 
 from ..conftest import ENTITIES
@@ -96,7 +96,7 @@ tables = st.lists(
 def test_a_sole_owner_comes_first_and_all_else_stays(whole_kb, scores, k) -> None:
     links = link(
         Encoder(), index(scores), MENTIONS, k,
-        nil_threshold=0.3, ordering=partial(sole_owners_first, whole_kb),
+        nil_threshold=0.3, ordering=partial(unambiguous_names_first, whole_kb),
     )  # fmt: skip
     for i, (surface, row) in enumerate(zip(SURFACES, scores)):
         owners = [n for n in range(7) if is_named(n, surface)]
@@ -115,9 +115,9 @@ def backwards(chance: float):
         numbers = found.candidates.numbers
         order = np.argsort(numbers < 0, kind="stable")
         order[:, :7] = order[:, 6::-1]
-        chances = np.full(numbers.shape, np.nan, np.float32)
-        chances[:, 0] = chance
-        return Ordered(order, chances, np.full(len(order), np.float32(0.5)))
+        probabilities = np.full(numbers.shape, np.nan, np.float32)
+        probabilities[:, 0] = chance
+        return Ordered(order, probabilities, np.full(len(order), np.float32(0.5)))
 
     return ordered
 
@@ -131,24 +131,23 @@ def test_an_ordering_decides_on_order_probability_and_nil(scores) -> None:
         )
         assert links.numbers.tolist() == plain.numbers[:, :-3:-1].tolist()
         assert links.scores.tolist() == plain.scores[:, :-3:-1].tolist()
-        assert links.chances[:, 0].tolist() == [np.float32(0.3)] * 5
+        assert links.probabilities[:, 0].tolist() == [np.float32(0.3)] * 5
         assert links.nil.tolist() == [threshold > 0.5] * 5
 
 
-@given(tables, st.sampled_from([None, 0.3, 0.7, 0.8]), st.sampled_from([None, 0.75]))
-def test_what_is_sure_is_never_nil_and_what_is_not_always(whole_kb, scores, chance, least) -> None:
-    ordering = partial(sole_owners_first, whole_kb) if chance is None else backwards(chance)
+@given(tables, st.sampled_from([None, 0.3, 0.7, 0.8]))
+def test_what_is_sure_is_never_nil(whole_kb, scores, chance) -> None:
+    ordering = partial(unambiguous_names_first, whole_kb) if chance is None else backwards(chance)
     links = link(
         Encoder(), index(scores), MENTIONS, 3,
-        nil_threshold=0.6, sure=Sure(whole_kb, 0.69, least), ordering=ordering,
+        nil_threshold=0.6, nil_policy=NilPolicy(whole_kb, 0.69), ordering=ordering,
     )  # fmt: skip
     for i, surface in enumerate(SURFACES):
         owners = [n for n in range(7) if is_named(n, surface)]
         sure = owners == [links.numbers[i, 0]] and not is_acronym(surface)
         sure |= chance is not None and chance >= 0.69
         below = chance is not None or max(scores[i]) < 0.6
-        unsure = chance is not None and least is not None and chance < least
-        assert links.nil[i] == ((below and not sure) or unsure)
+        assert links.nil[i] == (below and not sure)
 
 
 class Asked:
@@ -268,9 +267,9 @@ def test_a_group_is_ranked_by_the_means_of_its_scores(problem, k, reranked) -> N
     )
     for mention in range(4):
         scores = by_mean(mentions @ entities.T, groups, mention)
-        decisive = by_mean(table, groups, mention) if reranked else scores
+        nil_score = by_mean(table, groups, mention) if reranked else scores
         found = sorted(range(N_ENTITIES), key=lambda j: (-scores[j], j))
-        order = sorted(found, key=lambda j: (-decisive[j], j))[:k]
+        order = sorted(found, key=lambda j: (-nil_score[j], j))[:k]
         assert links.numbers[mention].tolist() == order
         assert links.scores[mention].tolist() == [scores[j] for j in order]
         assert links.nil[mention] == (max(scores) < 0.25)

@@ -11,7 +11,7 @@ from spacy_pel.curation.learn_names import learn_acronyms
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.kb.vectors.writing import write_vectors
-from spacy_pel.linking.ordering import Found
+from spacy_pel.linking.ordering import RankingInput
 from spacy_pel.linking.ranking import Features, Ranking, features_of, learnt_priors
 from spacy_pel.models.ranker import fitted_ranker
 from spacy_pel.text.mention_inputs import DocumentContext, MentionInContext
@@ -47,7 +47,7 @@ def dice(a: str, b: str) -> float:
 
 def test_features_against_plain_python(whole_kb: KnowledgeBase) -> None:
     candidates = found()
-    looked = features_of(whole_kb, LABELS, Found(mentions_in(DocumentContext()), candidates))
+    looked = features_of(whole_kb, LABELS, RankingInput(mentions_in(DocumentContext()), candidates))
     assert looked.candidates.shape == (5, N, N_CANDIDATE - 1)
     assert looked.mentions.shape == (5, N_MENTION - 1) and looked.there.all()
     for i, surface in enumerate(SURFACES):
@@ -69,10 +69,10 @@ def test_senses_are_told_by_counts_and_by_canonical_names(
     texts.write_text("mass spectrometry (MS)\nmass spectrometry (MS)\n", "utf8")
     learn_acronyms(bare_kb.path, [str(texts)])
     rows, owners = np.random.default_rng(0).normal(size=(14, 4)), np.repeat(np.arange(N), 2)
-    about = {"dim": 4, "fingerprint": "f", "row_kind": "name"}
+    about = {"dim": 4, "fingerprint": "f", "index_unit": "name"}
     kb = write_vectors(bare_kb.path, [(rows, owners)], **about)
     candidates, vectors = found(), rows[[5, 4, 3, 2, 1]].astype(np.float32)
-    looked = features_of(kb, LABELS, Found(mentions_in(None), candidates, vectors=vectors))
+    looked = features_of(kb, LABELS, RankingInput(mentions_in(None), candidates, vectors=vectors))
     for i, surface in enumerate(SURFACES):
         by_first = rows[::2][candidates.numbers[i]] @ vectors[i]
         prior, first, behind = looked.candidates[i, :, 16:19].T
@@ -89,7 +89,9 @@ def test_what_others_of_the_document_mean_counts(whole_kb: KnowledgeBase) -> Non
     one, other = DocumentContext(), DocumentContext()
     surfaces = [("x", one), ("y", one), ("x", other)]
     mentions = [MentionInContext(text, 0, 1, document) for text, document in surfaces]
-    elsewhere = features_of(whole_kb, "AAA", Found(mentions, candidates)).candidates[..., 10:12]
+    elsewhere = features_of(whole_kb, "AAA", RankingInput(mentions, candidates)).candidates[
+        ..., 10:12
+    ]
     assert elsewhere[:, :, 0].tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 0]]
 
 
@@ -97,7 +99,7 @@ def test_missing_candidates_have_no_chance(whole_kb: KnowledgeBase) -> None:
     numbers, scores = np.full((2, 20), -1), np.full((2, 20), -np.inf, np.float32)
     numbers[0, 0], scores[0, 0] = 3, 0.5
     given = Candidates(numbers, scores)
-    found = Found(mentions_in(None)[:2], given)
+    found = RankingInput(mentions_in(None)[:2], given)
     order, chances, in_kb, _ = ranking_by_score(4.0, 2.0).ordered(whole_kb, "AA", found)
     assert order[0, 0] == 0 and np.nansum(chances[1]) == 0
     assert in_kb.tolist() == pytest.approx([0.5, 0.0])  # 4 * 0.5 against 2
@@ -145,14 +147,14 @@ def test_a_ranking_is_plain_data(whole_kb: KnowledgeBase) -> None:
     assert again.as_data() == ranking.as_data() and again.by_words
     older = {key: own for key, own in ranking.as_data().items() if key != "by_words"}
     assert not Ranking.of(older).by_words
-    found_by = Found(mentions_in(None), found())
+    found_by = RankingInput(mentions_in(None), found())
     widths = [features_of(whole_kb, LABELS, found_by, w).candidates.shape[2] for w in (False, True)]
     assert widths == [N_CANDIDATE - 9, N_CANDIDATE - 1]
 
 
 def test_what_a_decision_rests_on_is_what_the_ranking_compares(whole_kb: KnowledgeBase) -> None:
     """The evidence of each candidate, also in its new order, against plain Python."""
-    given = Found(mentions_in(DocumentContext()), found())
+    given = RankingInput(mentions_in(DocumentContext()), found())
     ordered = ranking_by_score(-4.0, 2.0).ordered(whole_kb, LABELS, given)  # the worst score first
     order = ordered.order[:, :N]
     assert not np.array_equal(order, np.sort(order))
@@ -162,9 +164,9 @@ def test_what_a_decision_rests_on_is_what_the_ranking_compares(whole_kb: Knowled
         owners = sum(surface in map(str.lower, entity.names) for entity in ENTITIES)
         for j, number in enumerate(numbers[i].tolist()):
             names = ENTITIES[number].names
-            likeness = [dice(surface, name) for name in names]
-            assert evidence.names[i][j] == names[int(np.argmax(likeness))]
-            assert evidence.likeness[i, j] == pytest.approx(max(likeness), abs=1e-6)
+            similarity = [dice(surface, name) for name in names]
+            assert evidence.names[i][j] == names[int(np.argmax(similarity))]
+            assert evidence.similarity[i, j] == pytest.approx(max(similarity), abs=1e-6)
             if surface in ("ms", "ra", "nothing"):
                 assert evidence.exact[i, j] == (surface in map(str.lower, names))
                 assert evidence.owners[i, j] == owners

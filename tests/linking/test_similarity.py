@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.linking.similarity import word_likeness
+from spacy_pel.linking.similarity import word_similarity
 
 NAMES = [["renal cell cancer", "kidney tumor of the cells"], ["lung cancers"], ["-"], ["stroke"]]
 WORDS = "cancer cancers lung kidney kidneys cell stroke of the abc foo_bar \u00e9t\u00e9".split()
@@ -19,7 +19,7 @@ OWNERS = {"cancer": 2, "lung": 1, "kidney": 1, "cell": 1, "stroke": 1, "renal": 
 
 @pytest.fixture(scope="module")
 def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
-    folder: Path = tmp_path_factory.mktemp("likeness") / "kb"
+    folder: Path = tmp_path_factory.mktemp("similarity") / "kb"
     entities = [Entity(str(n), first, tuple(rest)) for n, (first, *rest) in enumerate(NAMES)]
     return build_kb(entities, folder)
 
@@ -38,7 +38,7 @@ def test_words_of_candidates_against_plain_python(kb, surfaces: list[str], data)
     numbers = np.array([data.draw(row) for _ in surfaces], np.int64).reshape(len(surfaces), 3)
     distinct = np.unique(numbers[numbers >= 0])
     entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
-    found = word_likeness(kb, surfaces, numbers, entities)
+    found = word_similarity(kb, surfaces, numbers, entities)
     for place, number in np.ndenumerate(numbers):
         own, expected = weights_of(surfaces[place[0]]), [0.0, 0.0, 0.0, 0.0]
         mine, shared = sum(own.values()), set()
@@ -52,5 +52,5 @@ def test_words_of_candidates_against_plain_python(kb, surfaces: list[str], data)
         assert [values[place] for values in found] == pytest.approx(expected, abs=1e-6)
     for line, surface in enumerate(surfaces):  # the same bits alone
         own = {n: e for n, e in entities.items() if n in numbers[line]}
-        alone = word_likeness(kb, [surface], numbers[[line]], own)
+        alone = word_similarity(kb, [surface], numbers[[line]], own)
         assert np.array_equal(np.array(alone)[:, 0], np.array(found)[:, line])

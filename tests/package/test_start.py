@@ -28,7 +28,7 @@ def links(pipeline: Path) -> list[tuple[str, str]]:
 
 def test_it_links(obo: Path, bert: Path, tmp_path: Path) -> None:
     made = start([obo], tmp_path / "out", encoder=str(bert))
-    assert len(made) == 2 and made.row_kind == "name"
+    assert len(made) == 2 and made.index_unit == "name"
     moved = (tmp_path / "out").rename(tmp_path / "moved")
     obo.unlink()
     assert links(moved) == [("multiple sclerosis", "T:1"), ("MS", "T:1"), ("cephalgia", "T:2")]

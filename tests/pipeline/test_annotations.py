@@ -15,7 +15,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking.link import Links
 from spacy_pel.linking.ordering import Evidence
-from spacy_pel.pipeline.annotations import answers, install_extensions, offered
+from spacy_pel.pipeline.annotations import install_extensions, offered, predictions
 from spacy_pel.pipeline.factory import DEFAULTS
 
 from ..conftest import run_python
@@ -38,8 +38,8 @@ def test_types_and_codes_are_those_of_the_entity_that_is_named(tmp_path: Path) -
     numbers = np.array([[0, 1], [1, 0], [0, 1], [-1, -1], [0, 1]])
     nil = np.array([False, False, True, False, False])
     links = Links(numbers, np.where(numbers < 0, -np.inf, 0.5), nil, None)
-    given = list(answers(links, kb, asked(xrefs=["ICD10CM", "SNOMED"])))
-    given[-1]["kb_types"].clear()  # no two answers share a list
+    given = list(predictions(links, kb, asked(xrefs=["ICD10CM", "SNOMED"])))
+    given[-1]["kb_types"].clear()  # no two predictions share a list
     said = [(a["kb_id"], a["kb_types"], *a["kb_xrefs"].values()) for a in given[:4]]
     assert said == [
         ("C1", ["Disease", "T047"], ["G35", "G36"], []),
@@ -62,8 +62,8 @@ def test_why_says_what_the_ranking_compares(tmp_path: Path) -> None:
         np.array([[0, 1], [2, 0]]),
     )
     nil = np.zeros(2, dtype=bool)
-    links = Links(numbers, scores, nil, None, chances=scores, evidence=evidence)
-    columns = [answer["kb_candidate_columns"] for answer in answers(links, kb, asked())]
+    links = Links(numbers, scores, nil, None, probabilities=scores, evidence=evidence)
+    columns = [prediction["kb_candidate_columns"] for prediction in predictions(links, kb, asked())]
     assert [each["matched_name"] for each in columns] == [
         ["name 1", "name 0", None],
         ["name 2", "name 0"],

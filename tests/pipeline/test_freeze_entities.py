@@ -82,7 +82,7 @@ def test_the_mention_tower_learns_and_the_kb_stays_as_it_is(
         ({"encoder": SCRATCH}, {}, "another encoder .* start from the pipeline"),
         ({}, {"regularizer": {"@misc": "spacy-pel.FGSM.v1"}}, 'set its "regularizer" to null'),
         ({}, {"coreference": {"@misc": "spacy-pel.Arborescence.v1"}}, 'or its "coreference"'),
-        ({}, {"row_kind": "entity"}, 'row kind "name", .* set its "row_kind" to "name"'),
+        ({}, {"index_unit": "entity"}, 'index unit "name", .* set its "index_unit" to "name"'),
     ],
 )
 def test_settings_that_do_not_fit(

@@ -88,7 +88,7 @@ def test_a_kb_of_other_types_shows_its_names(nlp: Language, tmp_path: Path) -> N
     recogniser = nlp.get_pipe("kb_ner")
     before = recogniser.kb.path
     recogniser.set_kb(other.path)
-    _, entity_labels, *_ = recogniser.made_of_kb(recogniser._tools)
+    _, entity_labels, *_ = recogniser.cached_for_kb(recogniser._tools)
     assert not entity_labels.any()
     found(nlp, "A patient with zebra fever")
     recogniser.set_kb(before)
@@ -96,7 +96,7 @@ def test_a_kb_of_other_types_shows_its_names(nlp: Language, tmp_path: Path) -> N
 
 def test_an_acronym_counts_as_its_text_defines_it(nlp: Language) -> None:
     text = "Chronic head pain (CHP) and more studies (MS): CHP, MS. Brief MS pain (BMSP)."
-    finder, *_ = nlp.get_pipe("kb_ner").made_of_kb(nlp.get_pipe("kb_ner")._tools)
+    finder, *_ = nlp.get_pipe("kb_ner").cached_for_kb(nlp.get_pipe("kb_ner")._tools)
     pieces = Pieces([text, "MS"])
     names = finder.found_in(pieces)
     told = with_definitions([text, "MS"], pieces, names)

@@ -58,8 +58,6 @@ def test_a_score_below_the_threshold_is_nil(decided: Language) -> None:
         found = [candidate["probability"] for candidate in best]
         assert found == pytest.approx(expected[:-1].tolist(), abs=1e-5)
         assert ent._.kb_probability == found[0] and type(found[0]) is float
-    linker.least_probability = 1.0
-    assert [ent.kb_id_ for ent in decided(two(decided)).ents] == ["NIL", "NIL"]
 
 
 def test_what_is_sure_is_not_nil_whatever_its_score(decided: Language) -> None:

@@ -11,7 +11,7 @@ from spacy.tokens import Doc, DocBin, Span, SpanGroup
 
 from spacy_pel.batch.embed import embed_kb
 from spacy_pel.errors import PelError
-from spacy_pel.pipeline.factory import DEFAULTS
+from spacy_pel.pipeline.factory import DEFAULTS, OLD_NAMES
 
 from .conftest import TEST, TRAIN, Trained, brute_force, mentions_of, results, with_mentions
 
@@ -24,7 +24,8 @@ def linker(trained: Trained):
 def test_the_config_of_a_pipeline_is_complete() -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("proxy_linker")
-    assert set(DEFAULTS) | {"factory"} == set(nlp.config["components"]["proxy_linker"])
+    config = nlp.config["components"]["proxy_linker"]
+    assert set(DEFAULTS) | {"factory"} == set(config) - set(OLD_NAMES)
     again = spacy.util.load_model_from_config(nlp.config, auto_fill=False)
     linker = again.get_pipe("proxy_linker")
     assert (linker.candidates, linker.loss.alpha) == (DEFAULTS["candidates"], 32)
@@ -36,7 +37,7 @@ CHANGED = {
     "types": ["T047"],
     "label_types": {"D": ["T047"]},
     "sure_probability": None,
-    "agree": True,
+    "one_entity_per_name": True,
     "candidates": 7,
     "threshold": 0.5,
     "regularizer": None,
@@ -52,7 +53,29 @@ def test_a_setting_of_the_config_is_an_attribute_and_is_saved(tmp_path) -> None:
         assert {name: getattr(linker, name) for name in CHANGED} == CHANGED
 
 
-@pytest.mark.parametrize("config", [{"candidates": "many"}, {"candidate": 3}, {"row_kind": "word"}])
+OLD = {"row_kind": "entity", "sole_owners_first": False, "agree": True}
+OLD |= {"least_probability": None, "gradient_caching": False}
+
+
+def test_old_names_of_a_complete_config_are_read_and_others_are_named(tmp_path) -> None:
+    """Until package 0.8 replaces 0.7, whose config has them."""
+    nlp = spacy.blank("en")
+    linker = nlp.add_pipe("proxy_linker", config=OLD)
+    nlp.to_disk(tmp_path / "saved")
+    for linker in (linker, spacy.load(tmp_path / "saved").get_pipe("proxy_linker")):
+        assert linker.cfg["index_unit"] == "entity"
+        assert not linker.unambiguous_names_first and linker.one_entity_per_name
+    for config, told in (
+        ({"agree": False}, 'no setting "agree".*write "one_entity_per_name"'),
+        ({"gradient_caching": True}, 'no setting "gradient_caching".*leave it out'),
+    ):
+        with pytest.raises(PelError, match=told):
+            nlp.add_pipe("proxy_linker", "other", config=config)
+
+
+@pytest.mark.parametrize(
+    "config", [{"candidates": "many"}, {"candidate": 3}, {"index_unit": "word"}]
+)
 def test_a_wrong_type_or_an_unknown_key_or_choice_is_refused(config) -> None:
     with pytest.raises((ConfigValidationError, PelError)):
         spacy.blank("en").add_pipe("proxy_linker", config=config)

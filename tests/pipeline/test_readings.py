@@ -100,7 +100,7 @@ def test_mentions_of_the_same_words_agree_if_that_is_asked(nlp: Language) -> Non
     linker = nlp.get_pipe("proxy_linker")
     linker.candidates = len(linker.kb)
     apart = [ent._.kb_candidates for ent in nlp(same_words(nlp)).ents]
-    linker.agree = True
+    linker.one_entity_per_name = True
     other = with_mentions(nlp, "The patient has MS.", {"MS": ""})
     first, second = nlp.pipe([same_words(nlp), other])
     one, two, three, cyst = (ent._.kb_candidates for ent in first.ents)
@@ -125,8 +125,8 @@ def test_a_sole_owner_comes_first_unless_something_was_fitted(nlp: Language) -> 
         return [candidates(nlp, doc.copy())[0]["id"] for doc in docs]
 
     assert first() == list(sole.values())
-    linker.sole_owners_first = False
+    linker.unambiguous_names_first = False
     by_scores = first()
     assert by_scores != list(sole.values())
-    linker.sole_owners_first, linker.ranking = True, ranking_by_score()
+    linker.unambiguous_names_first, linker.ranking = True, ranking_by_score()
     assert first() == by_scores

@@ -49,7 +49,7 @@ def test_table_6(project: Path, name: str) -> None:
         return
     model, negatives = linker["model"], linker["negatives"]
     assert model["mention_length"] == model["entity_length"] == length
-    assert (model["shared"], model["pooling"], linker["row_kind"]) == (False, "mean", "title")
+    assert (model["shared"], model["pooling"], linker["index_unit"]) == (False, "mean", "title")
     assert (linker["loss"]["alpha"], linker["loss"]["delta"]) == (32, 0)
     assert (negatives["n"], negatives["p"]) == (32, 0.5)
 

@@ -39,18 +39,18 @@ CLUSTERED = [GoldMention(mention(TEXTS[t], name), (n,), TEXTS[t]) for t, name, n
 
 
 def embedded_kb(
-    folder: Path, linker: Retriever, row_kind: str = "name", without: Container[str] = ()
+    folder: Path, linker: Retriever, index_unit: str = "name", without: Container[str] = ()
 ) -> KnowledgeBase:
     """A KB of ENTITIES with the retriever's vectors, but for the ids that go without."""
     with build_kb(ENTITIES, folder) as kb:
         numbers = [n for n in kb.numbers().tolist() if kb.labels([n])[0][0] not in without]
-        rows = list(encode_rows(kb, numbers, row_kind, linker.entity_vectors))
+        rows = list(encode_rows(kb, numbers, index_unit, linker.entity_vectors))
     return write_vectors(
         folder,
         rows,
         dim=linker.width,
         fingerprint=linker.entity_fingerprint(),
-        row_kind=row_kind,
+        index_unit=index_unit,
         dtype="float32",
     )
 
@@ -58,17 +58,17 @@ def embedded_kb(
 def encoded_pool(
     kb: KnowledgeBase,
     linker: Retriever,
-    row_kind: str = "name",
+    index_unit: str = "name",
     searched: np.ndarray = EVERYTHING,
     mined: np.ndarray | None = None,
     name_dropout: float = 0.0,
     mentions=None,
 ) -> NegativePool:
     """A pool of rows that the retriever encodes, and counts (``encoded``); what is mined is what is searched if not given."""
-    of_searched = of_mined = entity_index(kb, linker, row_kind, searched)
+    of_searched = of_mined = entity_index(kb, linker, index_unit, searched)
     if mined is not None:
-        of_mined = entity_index(kb, linker, row_kind, mined)
-    pool = NegativePool(kb, row_kind, name_dropout, of_mined, of_searched, mentions)
+        of_mined = entity_index(kb, linker, index_unit, mined)
+    pool = NegativePool(kb, index_unit, name_dropout, of_mined, of_searched, mentions)
     pool.encoded = 0
     for index in {of_mined, of_searched}:
         index._encode = partial(counted, index._encode, pool)
@@ -83,12 +83,12 @@ def counted(encode: Encode, pool: NegativePool, numbers: np.ndarray):
 
 
 def ranking(
-    linker: Retriever, row_kind: str, vector: np.ndarray, numbers: Sequence[int] = EVERYTHING
+    linker: Retriever, index_unit: str, vector: np.ndarray, numbers: Sequence[int] = EVERYTHING
 ) -> list[tuple[float, Row]]:
     """Brute force: the best row of each of the entities, best entity first."""
     best = []
     for number in map(int, numbers):
-        texts = proxy_texts(ENTITIES[number], row_kind)
+        texts = proxy_texts(ENTITIES[number], index_unit)
         scores = [float(linker.entity_vectors([text])[0] @ vector) for text in texts]
         name = int(np.argmax(scores))
         best.append((scores[name], Row(number, name)))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spacy_pel.errors import PelError
 from spacy_pel.text.mention_inputs import GoldMention, MentionInContext
 from spacy_pel.training.arborescence import ENTITY, Arborescence, gold_tree
-from spacy_pel.training.pool import GoldMentions
+from spacy_pel.training.pool import GoldMentionIndex
 
 from ..towers import TEXTS, mention, retriever
 
@@ -75,7 +75,7 @@ def others_of(number: int, vectors: np.ndarray) -> list[int]:
 
 def test_clusters_have_each_name_of_a_document_once() -> None:
     again = GoldMention(MentionInContext(TEXTS[0].lower(), 20, 22), (0,), TEXTS[0])
-    known = GoldMentions([*MENTIONS, again, MENTIONS[4]], retriever())
+    known = GoldMentionIndex([*MENTIONS, again, MENTIONS[4]], retriever())
     assert known.mentions == MENTIONS
     assert known.numbers_of([again, MENTIONS[4], MENTIONS[2]]) == [0, 4, 2]
     assert {entity: known.clusters[entity].tolist() for entity in range(4)} == CLUSTERS
@@ -85,8 +85,8 @@ def test_clusters_have_each_name_of_a_document_once() -> None:
         known.numbers_of([MENTIONS[0], MENTIONS[5]._replace(golds=(2,))])
 
 
-def encoded(mentions: list[GoldMention]) -> GoldMentions:
-    known = GoldMentions(mentions, retriever())
+def encoded(mentions: list[GoldMention]) -> GoldMentionIndex:
+    known = GoldMentionIndex(mentions, retriever())
     known.refresh(1)
     return known
 
@@ -104,7 +104,7 @@ class FixedPool:
     """The mentions with fixed vectors, and rows of two entities."""
 
     def __init__(self) -> None:
-        self.mentions = GoldMentions(MENTIONS, retriever())
+        self.mentions = GoldMentionIndex(MENTIONS, retriever())
         self.mentions.vectors = np.random.default_rng(3).normal(size=(6, 3))
         self.mined = self
         self.ages: list[int] = []

@@ -27,22 +27,24 @@ def linker() -> Retriever:
 GOLDS = [frozenset({0}), frozenset({1, 0, 3}), frozenset({2}), frozenset({99})]
 
 
-@pytest.mark.parametrize("row_kind", ["entity", "name"])
+@pytest.mark.parametrize("index_unit", ["entity", "name"])
 @pytest.mark.parametrize("stored", [True, False])
 def test_hard_rows_are_the_highest_ranked_that_are_not_gold(
-    kb: KnowledgeBase, linker: Retriever, row_kind: str, stored: bool, tmp_path: Path
+    kb: KnowledgeBase, linker: Retriever, index_unit: str, stored: bool, tmp_path: Path
 ) -> None:
     if stored:
-        kb = embedded_kb(tmp_path / "kb", linker, row_kind)
-        pool = NegativePool(kb, row_kind, 0.0, StoredRows(kb))
+        kb = embedded_kb(tmp_path / "kb", linker, index_unit)
+        pool = NegativePool(kb, index_unit, 0.0, StoredRows(kb))
     else:
-        pool = encoded_pool(kb, linker, row_kind)
+        pool = encoded_pool(kb, linker, index_unit)
     pool.refresh_every(1)
     vectors = linker.mention_vectors(MENTIONS)
     for n in (1, 2, 5, 9):
         found = pool.mined.best_rows(vectors, GOLDS, n)
         for vector, gold, rows in zip(vectors, GOLDS, found, strict=True):
-            ranked = [row for _, row in ranking(linker, row_kind, vector) if row.entity not in gold]
+            ranked = [
+                row for _, row in ranking(linker, index_unit, vector) if row.entity not in gold
+            ]
             assert rows == ranked[:n]
             assert all(type(number) is int for row in rows for number in row)
 
@@ -60,14 +62,14 @@ def test_stored_vectors_are_those_of_the_rows_texts(linker: Retriever, tmp_path:
     assert all({row.entity for row in rows} == {0, 1, 2, 4, 5} for rows in hard)
 
 
-@pytest.mark.parametrize("row_kind", ["entity", "name"])
-def test_what_is_mined_and_what_is_searched(kb, linker: Retriever, row_kind: str) -> None:
+@pytest.mark.parametrize("index_unit", ["entity", "name"])
+def test_what_is_mined_and_what_is_searched(kb, linker: Retriever, index_unit: str) -> None:
     """Searches are brute force under the present weights, and what both hold is encoded once."""
     mined, searched = np.array([0, 3, 4]), np.array([0, 1, 4, 5])
-    n_rows = np.array([len(proxy_texts(entity, row_kind)) for entity in ENTITIES])
+    n_rows = np.array([len(proxy_texts(entity, index_unit)) for entity in ENTITIES])
     vectors = linker.mention_vectors(MENTIONS)
     golds = [frozenset({number}) for number in range(4)]
-    pool = encoded_pool(kb, linker, row_kind, searched=searched, mined=mined)
+    pool = encoded_pool(kb, linker, index_unit, searched=searched, mined=mined)
     pool.search(vectors, 4)  # nothing was mined yet, so nothing is encoded for it
     expected = n_rows[searched].sum()
     assert pool.encoded == expected
@@ -79,7 +81,7 @@ def test_what_is_mined_and_what_is_searched(kb, linker: Retriever, row_kind: str
             assert {row.entity for row in rows} == {0, 3, 4} - gold
         found = pool.search(vectors, 4)
         for vector, numbers, scores in zip(vectors, found.numbers, found.scores, strict=True):
-            best = ranking(linker, row_kind, vector, searched)
+            best = ranking(linker, index_unit, vector, searched)
             assert numbers.tolist() == [row.entity for _, row in best]
             np.testing.assert_allclose(scores, [score for score, _ in best], atol=1e-5)
         expected += n_rows[np.union1d(mined, searched)].sum()
@@ -105,14 +107,14 @@ def test_rows_are_encoded_when_they_are_old_enough(kb: KnowledgeBase, linker: Re
         assert pool.encoded == 4 * sum(N_ROWS)
 
 
-def naive_positive_row(row_kind: str, dropout: float, surface: str, number: int, rng) -> Row:
+def naive_positive_row(index_unit: str, dropout: float, surface: str, number: int, rng) -> Row:
     """The name that is most like the mention by its trigrams; the canonical name is never hidden."""
 
     def trigrams(name: str) -> set[str]:
         padded = "  " + name.lower() + " "
         return set(map("".join, zip(padded, padded[1:], padded[2:])))
 
-    if row_kind in SINGLE_ROWS:
+    if index_unit in SINGLE_ROWS:
         return Row(number, 0)
     names = ENTITIES[number].names
     shown = rng.random(len(names)) >= dropout
@@ -125,33 +127,33 @@ def naive_positive_row(row_kind: str, dropout: float, surface: str, number: int,
     return Row(number, likeness.index(max(likeness)))
 
 
-def naive_text(row_kind: str, dropout: float, row: Row, rng) -> EntityText:
+def naive_text(index_unit: str, dropout: float, row: Row, rng) -> EntityText:
     """Where an entity has one row of all its names, some aliases are hidden."""
     entity = ENTITIES[row.entity]
-    if row_kind == "entity":
+    if index_unit == "entity":
         shown = rng.random(len(entity.aliases)) >= dropout
         entity = entity._replace(
             aliases=tuple(a for a, is_shown in zip(entity.aliases, shown) if is_shown)
         )
-    return proxy_texts(entity, row_kind)[row.name]
+    return proxy_texts(entity, index_unit)[row.name]
 
 
-@pytest.mark.parametrize("row_kind", ["entity", "title", "name", "described-name"])
-def test_a_batch_has_the_rows_that_are_drawn_one_by_one(kb, linker, row_kind: str) -> None:
+@pytest.mark.parametrize("index_unit", ["entity", "title", "name", "described-name"])
+def test_a_batch_has_the_rows_that_are_drawn_one_by_one(kb, linker, index_unit: str) -> None:
     """Entities are drawn uniformly, then one of their rows."""
-    pool = encoded_pool(kb, linker, row_kind, name_dropout=0.4)
+    pool = encoded_pool(kb, linker, index_unit, name_dropout=0.4)
     surfaces = ["MS", "nerve disease", "sample", "spectra", "aspirin", "zzz", "ms of ion"] * 6
     for seed, n in enumerate((0, 1, 7, 40)):
         ours, naive = np.random.default_rng(seed), np.random.default_rng(seed)
         numbers = np.random.default_rng(n).integers(len(ENTITIES), size=n).tolist()
         assert pool.positive_rows(surfaces[:n], numbers, ours) == [
-            naive_positive_row(row_kind, 0.4, surface, number, naive)
+            naive_positive_row(index_unit, 0.4, surface, number, naive)
             for surface, number in zip(surfaces, numbers)
         ]
         drawn = naive.integers(len(ENTITIES), size=n).tolist()
-        counts = [len(proxy_texts(ENTITIES[number], row_kind)) for number in drawn]
+        counts = [len(proxy_texts(ENTITIES[number], index_unit)) for number in drawn]
         expected = [Row(e, int(naive.integers(count))) for e, count in zip(drawn, counts)]
         assert pool.random_rows(n, ours) == expected
-        texts = [naive_text(row_kind, 0.4, row, naive) for row in expected]
+        texts = [naive_text(index_unit, 0.4, row, naive) for row in expected]
         assert pool.texts(expected, ours) == texts
         assert ours.bit_generator.state == naive.bit_generator.state

@@ -19,7 +19,7 @@ from spacy_pel.text.mention_inputs import GoldMention
 from spacy_pel.training import trainer as trainers
 from spacy_pel.training.arborescence import ENTITY, Arborescence
 from spacy_pel.training.negatives import Batch, MixedNegatives, Row
-from spacy_pel.training.pool import GoldMentions, NegativePool, StoredRows
+from spacy_pel.training.pool import GoldMentionIndex, NegativePool, StoredRows
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 from spacy_pel.training.trainer import StepLoss
 
@@ -185,7 +185,7 @@ def test_a_step_on_edges_equals_pure_torch(shared: bool, loss, naive, tmp_path: 
     ours = retriever(shared=shared, layers=2)
     reference = Retriever(copy.deepcopy(ours.model))
     kb = build_kb(kbs.ENTITIES, tmp_path / "kb")
-    pool = kbs.encoded_pool(kb, ours, "entity", mentions=GoldMentions(CLUSTERED, ours))
+    pool = kbs.encoded_pool(kb, ours, "entity", mentions=GoldMentionIndex(CLUSTERED, ours))
     sampler, edges = MixedNegatives(2, p=1, refresh=3), Arborescence(negatives=2, refresh=3)
     rng = np.random.default_rng(0)
     value = RetrieverTrainer(ours, pool, loss, sampler, rng, coreference=edges).step(BATCH)

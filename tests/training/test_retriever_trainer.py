@@ -21,7 +21,7 @@ from spacy_pel.training.arborescence import Arborescence
 from spacy_pel.training.mention_views import MaskAndReplace
 from spacy_pel.training.negatives import MixedNegatives, in_batch_negatives, random_negatives
 from spacy_pel.training.optimizer import apply_gradients
-from spacy_pel.training.pool import GoldMentions
+from spacy_pel.training.pool import GoldMentionIndex
 from spacy_pel.training.retriever_trainer import RetrieverTrainer
 
 from ..towers import MENTIONS, TEXTS, mention, retriever
@@ -38,7 +38,7 @@ def make_trainer(
     **more,
 ) -> RetrieverTrainer:
     linker = linker or retriever(shared=False)
-    pool = encoded_pool(kb, linker, mentions=coreference and GoldMentions(CLUSTERED, linker))
+    pool = encoded_pool(kb, linker, mentions=coreference and GoldMentionIndex(CLUSTERED, linker))
     rng = np.random.default_rng(seed)
     return RetrieverTrainer(linker, pool, loss, negatives, rng, coreference=coreference, **more)
 

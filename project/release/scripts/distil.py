@@ -65,7 +65,7 @@ def main(
 
     nlp = spacy.blank("en")
     encoder = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": small}
-    config = {"kb": str(kb), "model": {**MODEL, "encoder": encoder}, "row_kind": "name"}
+    config = {"kb": str(kb), "model": {**MODEL, "encoder": encoder}, "index_unit": "name"}
     linker = nlp.add_pipe("proxy_linker", config=config)
     nlp.initialize()
     set_dropout(linker.model, 0.0)

@@ -62,7 +62,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(normalised(text))
 
 
-def likeness(query: str, name: str) -> float:
+def name_similarity(query: str, name: str) -> float:
     """Dice's coefficient of the words of two texts; 1 only if the normalised texts are the same."""
     wanted, found = words(query), words(name)
     shared = len(set(wanted) & set(found))

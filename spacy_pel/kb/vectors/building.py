@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .index import FAST_SCAN_KIND, Candidates, RowFinder, VectorIndex, imported_faiss, one_thread
+from .index import (
+    FAST_SCAN_KIND,
+    Candidates,
+    RowFinder,
+    VectorIndex,
+    imported_faiss,
+    one_faiss_thread,
+)
 from .matrix import VectorMatrix
 
 SCANNED_ROWS = 2_000_000  # up to this many rows a fast scan of all codes; above, an inverted file
@@ -56,7 +63,7 @@ def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> An
     codes.pq.cp.seed = _SEED
     codes.pq.cp.min_points_per_centroid = 1  # no warning
     sample = matrix.take(_drawn(len(matrix), _TRAINED))
-    with one_thread():  # on a busy machine several took minutes, not 1 s
+    with one_faiss_thread():  # on a busy machine several took minutes, not 1 s
         codes.train(np.resize(sample, (max(len(sample), 16), dim)))
     if coded is None:
         for _, block in matrix.blocks():

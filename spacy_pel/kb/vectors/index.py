@@ -47,7 +47,7 @@ def imported_faiss() -> ModuleType:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_faiss_thread() -> Iterator[None]:
     """Within the block FAISS computes with one thread: in short steps threads wait for each other."""
     faiss = imported_faiss()
     n_threads = faiss.omp_get_max_threads()
@@ -143,7 +143,7 @@ class RowFinder:
             parts = np.split(queries, range(_LISTS_TOGETHER, len(queries), _LISTS_TOGETHER))
             found = [self._index.search(part, depth, params=how)[1] for part in parts]
             return np.concatenate(found)
-        with one_thread() if len(queries) <= _FEW_QUERIES else nullcontext():
+        with one_faiss_thread() if len(queries) <= _FEW_QUERIES else nullcontext():
             _, rows = self._index.search(queries, selection.reach(depth) if selection else depth)
         if selection is None:
             return rows
@@ -162,7 +162,7 @@ class Candidates(NamedTuple):
 
 
 def no_candidates(n: int, k: int) -> Candidates:
-    """k empty places for each of n queries."""
+    """K empty places for each of n queries."""
     return Candidates(np.full((n, k), -1), np.full((n, k), -np.inf, dtype=np.float32))
 
 
@@ -202,8 +202,7 @@ class VectorIndex:
         projection: Projection | None = None,
         numbers: np.ndarray | None = None,
     ) -> None:
-        """
-        ``row_entities`` are the entity, or its rank, of each row: integers [n_rows], ascending.
+        """``row_entities`` are the entity, or its rank, of each row: integers [n_rows], ascending.
         ``finder`` finds rows near a query approximately; without it every row is looked at.
         ``projection`` made the rows shorter than queries. ``numbers`` are those of ranks, or None.
         """

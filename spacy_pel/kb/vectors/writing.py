@@ -31,7 +31,7 @@ class Encoder(Protocol):
     """Encodes entities as the KB's others were encoded, and mentions as a linker reads them."""
 
     fingerprint: str  # of what encodes entities, as the KB has it
-    row_kind: str  # as the KB has it
+    index_unit: str  # as the KB has it
     mention_fingerprint: str  # of all that decides the vectors of mentions
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
@@ -47,7 +47,7 @@ def write_vectors(
     *,
     dim: int,
     fingerprint: str,
-    row_kind: str,
+    index_unit: str,
     dtype: str = "auto",
     index: str = "auto",
     stored_dim: int | None = None,
@@ -61,7 +61,7 @@ def write_vectors(
             order of ``KnowledgeBase.numbers_by_id``. Give vectors of length 1 to search by cosine.
         dim: The length of the vectors.
         fingerprint: Their encoder.
-        row_kind: What a row stands for.
+        index_unit: What a row stands for.
         dtype: The type of the stored vectors: "float32", "float16", "int8" or "auto", which is
             float16 for many rows and for an "approximate" index, and float32 otherwise.
         index: How they are searched: "exact", "approximate" or "auto", which is approximate for
@@ -89,7 +89,7 @@ def write_vectors(
         if change.settings["mentions"] and mentions is None:
             problem = f"{change.folder}: has learnt mentions, which need new vectors too"
             raise PelError(problem, "run kb embed with a pipeline, or kb forget")
-        about = {"dim": dim, "row_kind": row_kind, "fingerprint": fingerprint, "alike": alike}
+        about = {"dim": dim, "index_unit": index_unit, "fingerprint": fingerprint, "alike": alike}
         about |= {"dtype": dtype, "index": index, "stored_dim": stored_dim or dim}
         _file(change, batches, about, mentions)
     return KnowledgeBase.open(path)

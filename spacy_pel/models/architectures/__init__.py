@@ -27,7 +27,6 @@ from .towers import (
     load_encoder,
     pack_model,
     set_dropout,
-    set_gradient_caching,
     towers_of,
     unpack_model,
 )

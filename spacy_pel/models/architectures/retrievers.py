@@ -28,7 +28,7 @@ from ...text.mention_inputs import (
     SharedStatesReader,
     WindowReader,
 )
-from ..bert import one_thread
+from ..bert import one_torch_thread
 from ..encoders import BertEncoder, SpanEncoder, TextEncoder
 from ..packed_weights import Packed
 from .towers import (
@@ -403,7 +403,7 @@ def _pooled_states(
         torch.as_tensor(array, device=device) for array in (states, spans, np.diff(firsts))
     )
     set_training(encoder, is_train)
-    with torch.inference_mode(not is_train), nullcontext() if is_train else one_thread():
+    with torch.inference_mode(not is_train), nullcontext() if is_train else one_torch_thread():
         vectors = encoder(given.requires_grad_(is_train), *others)
     outputs = np.empty(vectors.shape, dtype=np.float32)
     outputs[order] = vectors.detach().cpu().numpy()

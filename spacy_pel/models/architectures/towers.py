@@ -20,7 +20,7 @@ from torch import nn
 
 from ...errors import PelError
 from ...text.token_inputs import PAD, EncoderInputs
-from ..bert import MIN_ROWS, one_thread, with_layers
+from ..bert import MIN_ROWS, one_torch_thread, with_layers
 from ..packed_weights import Packable, Packed, pack, unpack
 
 # The maximum number of tokens per pass, padding included: enough to keep a GPU busy. On a CPU, more than
@@ -158,12 +158,6 @@ def set_dropout(model: AnyModel, rate: float) -> None:
                 module.p = rate
 
 
-def set_gradient_caching(model: AnyModel, cached: bool) -> None:
-    """Set ``gradient_caching`` of all encoders (``BertEncoder``)."""
-    for tower in towers_of(model):
-        encoder_of(tower).gradient_caching = cached
-
-
 def check_choice(setting: str, value: str, *choices: str) -> None:
     """Raise PelError if the value of a setting is none of its choices."""
     if value not in choices:
@@ -210,7 +204,7 @@ def _tower_forward(
             passes.append((group, places, found, arguments["perturbation"]))
 
     set_training(encoder, is_train)
-    with one_thread() if n_threads > 1 else nullcontext():
+    with one_torch_thread() if n_threads > 1 else nullcontext():
         if n_threads == 1 or len(groups) < 2:
             for group in groups:
                 encode(group)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.records.entity import cleaned
-from spacy_pel.kb.records.names import american, likeness, name_hash, normalised, words
+from spacy_pel.kb.records.names import american, name_hash, name_similarity, normalised, words
 
 from ...growth import assert_linear
 
@@ -43,13 +43,13 @@ def test_words() -> None:
 @given(st.text(), st.text())
 def test_only_the_same_name_is_wholly_alike(query: str, name: str) -> None:
     same = normalised(query) == normalised(name)
-    assert 0 <= likeness(query, name) <= 1
-    assert (likeness(query, name) == 1) == same
+    assert 0 <= name_similarity(query, name) <= 1
+    assert (name_similarity(query, name) == 1) == same
 
 
-def test_likeness_prefers_few_other_words_and_the_same_order() -> None:
+def test_name_similarity_prefers_few_other_words_and_the_same_order() -> None:
     names = ["lung cancer", "cancer, lung", "small cell lung cancer", "lung", "heart"]
-    assert sorted(names, key=lambda name: -likeness("Lung Cancer", name)) == names
+    assert sorted(names, key=lambda name: -name_similarity("Lung Cancer", name)) == names
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def write(folder: Path, batches: Any = None, step: int = 128, **settings: Any) -> KnowledgeBase:
     places = [slice(start, start + step) for start in range(0, N, step)]
     batches = batches or [(ROWS[some], ROW_ENTITIES[some]) for some in places]
-    settings = {"dim": DIM, "fingerprint": "abc", "row_kind": "name", **settings}
+    settings = {"dim": DIM, "fingerprint": "abc", "index_unit": "name", **settings}
     return write_vectors(folder, batches, **settings)
 
 
@@ -43,7 +43,7 @@ def test_what_is_written_is_found(
         monkeypatch.setattr(building, "SCANNED_ROWS", 0)
     index = kind if kind == "exact" else "approximate"
     kb = write(folder, dtype=dtype, index=index)
-    about = {"dim": DIM, "dtype": dtype, "index": index, "row_kind": "name", "fingerprint": "abc"}
+    about = {"dim": DIM, "dtype": dtype, "index": index, "index_unit": "name", "fingerprint": "abc"}
     vectors = kb.settings["vectors"]
     assert vectors.items() >= {**about, "rows": N, "stored_dim": DIM}.items()
     assert {path.name for path in folder.iterdir()} == names_of(kb)

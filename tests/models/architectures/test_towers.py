@@ -1,4 +1,4 @@
-"""The towers: batches and threads change no vector, and caching no gradient."""
+"""The towers: batches and threads change no vector."""
 
 import numpy as np
 import pytest
@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.linking.retriever import Retriever
-from spacy_pel.models.architectures import encoder_of, set_dropout, set_gradient_caching, towers
+from spacy_pel.models.architectures import encoder_of, set_dropout, towers
 from spacy_pel.text import token_inputs as reading
 from spacy_pel.text.entity_texts import EntityText
 from spacy_pel.text.token_inputs import text_inputs
 
-from ...towers import ENTITIES, TEXTS, bert_vector, biencoder
+from ...towers import TEXTS, bert_vector, biencoder
 
 
 def test_order_is_kept_and_a_batch_changes_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,25 +66,3 @@ def test_threads_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(1)
-
-
-def test_gradient_caching_changes_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(towers, "CPU_TOKENS", 30)  # many groups
-    gradients, passes = [], []
-    for cached in (False, True):
-        model = biencoder()
-        set_dropout(model, 0.3)  # drops the same when it is computed again
-        set_gradient_caching(model, cached)
-        transformer, count = encoder_of(model.get_ref("entity")).transformer, []
-        transformer.embeddings.register_forward_pre_hook(lambda *_: count.append(1))
-        torch.manual_seed(0)
-        tokens = Retriever(model).entity_tokens(ENTITIES)
-        zeros = [np.zeros((len(t.ids), 32), np.float32) for t in tokens]
-        output, backprop = model.get_ref("entity").begin_update(text_inputs(tokens, zeros))
-        d_perturbations = backprop(np.random.default_rng(0).normal(size=output.shape))
-        grads = [p.grad for p in transformer.parameters() if p.grad is not None]
-        gradients.append([output, *d_perturbations, *(g.numpy() for g in grads)])
-        passes.append(len(count))
-    for kept, again in zip(*gradients, strict=True):
-        np.testing.assert_allclose(again, kept, atol=1e-6)
-    assert passes[0] > 1 and passes[1] == 2 * passes[0]

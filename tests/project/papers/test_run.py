@@ -37,12 +37,15 @@ def test_each_variant_makes_a_valid_config(table: dict[str, Any], project: Path)
 
 def test_axes_are_crossed_and_settings_are_laid_over() -> None:
     table = {
-        "axes": {"loss": {"A": {"loss": 1}, "B": {"loss": 2}}, "rows": {"r": {"row_kind": "name"}}},
+        "axes": {
+            "loss": {"A": {"loss": 1}, "B": {"loss": 2}},
+            "rows": {"r": {"index_unit": "name"}},
+        },
         "variants": {"C": {"trained": False}},
     }
     found = run.variants_of(table)
     assert [variant.name for variant in found] == ["A; r", "B; r", "C"]
-    assert found[1].settings == {"loss": 2, "row_kind": "name"}
+    assert found[1].settings == {"loss": 2, "index_unit": "name"}
     assert found[2].options == {"trained": False}
     base, other = run.read_table("claim-mesh"), run.read_table("claim-medmentions")
     assert other["steps"] == base["steps"] and other["hidden"] == 0 != base["hidden"]
