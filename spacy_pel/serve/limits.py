@@ -30,7 +30,7 @@ class InFlight:
 
     @contextmanager
     def admit(self, client: str) -> Iterator[None]:
-        """Count a request within the block; HTTPException if its client (429) or the server (503) has too many."""
+        """Count a request within the block; HTTPException if too many (429, 503)."""
         retry, later = "try again in a few seconds", {"retry-after": "2"}
         if self.counts[client] >= self._limits.per_client:
             raise HTTPException(429, f"you have too many requests in flight; {retry}", later)
