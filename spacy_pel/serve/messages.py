@@ -102,6 +102,8 @@ class CorrectionRequest(BaseModel):
                 mention_at(text, start, end)
                 if given.scope == "label" and not given.label:
                     raise PelError("no label is given", 'give one, or the scope "always"')
+                if any("\ud800" <= character <= "\udfff" for character in text):
+                    raise PelError("the text has a lone surrogate", "write the whole character")
                 if given.id != NIL and given.id not in kb:
                     raise PelError("the knowledge base has no such id", "search for the entity")
             except PelError as error:
