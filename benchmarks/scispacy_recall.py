@@ -26,7 +26,7 @@ from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.evaluation.evaluate import evaluate
 from spacy_pel.metrics.linking import markdown_table
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
-from spacy_pel.text.abbreviations import defined_acronyms, expanded
+from spacy_pel.text.abbreviations import defined_abbreviations, expanded
 
 KS = (1, 5, 16, 64)
 CHUNK = 200
@@ -60,7 +60,7 @@ def _rows_of(pipeline: Path, kb: Path, corpus: Path) -> Iterator[list[str]]:
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, kb=kb)
     for depth in dict.fromkeys((0, linker.reranked)):
-        linker.rerank = depth
+        linker.search.rerank = depth
         found = evaluate(nlp, [corpus])
         figures = [found[f"recall@{k}"]["in_kb"] for k in KS]
         figures += [found["recall@1"][which] for which in ("seen", "unseen")]
@@ -101,7 +101,7 @@ def gold_mentions(kb: KnowledgeBase, path: Path) -> Iterator[tuple[str, str, set
     """For each mention in the KB its words, the same with long forms, and its gold entities."""
     for document in open_corpus(path).documents():
         offsets = [(mention.start, mention.end) for mention in document.mentions]
-        read = expanded(document.text, offsets, defined_acronyms(document.text))
+        read = expanded(document.text, offsets, defined_abbreviations(document.text))
         for mention, context in zip(document.mentions, read):
             golds = {n for n in map(kb.number, mention.ids) if n is not None}
             if golds:

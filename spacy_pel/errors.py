@@ -1,4 +1,4 @@
-"""The one error class of the package."""
+"""The error class of the package, and helpers that raise it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 class PelError(ValueError):
-    """Something the user can put right.
+    """An error that the user can correct.
 
-    The command line prints it as one line and exits with 1; any other error that escapes is a bug
-    of ours.
+    The command line prints it in one line and exits with status 1. Any other exception that escapes
+    is a bug.
 
     Args:
         problem: What is wrong, and where.
-        remedy: What to do about it.
+        remedy: How to correct it.
     """
 
     def __init__(self, problem: str, remedy: str):
@@ -22,7 +22,7 @@ class PelError(ValueError):
         self.remedy = remedy
 
     def at(self, place: str) -> "PelError":
-        """The same error, with the place where it was met before the problem."""
+        """Return the same error, with its place before the problem."""
         return PelError(f"{place}: {self.problem}", self.remedy)
 
     def __str__(self) -> str:
@@ -30,7 +30,7 @@ class PelError(ValueError):
 
 
 def damaged(path: Path, fault: str) -> PelError:
-    """The error for a file of a KB folder that does not hold what its writer wrote."""
+    """Return the error for a file of a KB folder whose content was not written by this package."""
     return PelError(
         f"{path}: {fault}",
         "open the KB again if it was changed meanwhile; otherwise look for damage: "
@@ -40,7 +40,7 @@ def damaged(path: Path, fault: str) -> PelError:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn an OSError within the block into a PelError that names its file, or else this path."""
+    """Turn an OSError within the block into a PelError that names the file, or else this path."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Mentions as spans of a spaCy Doc: where they stand, and what their gold ids are."""
+"""The mentions of a spaCy Doc as spans, and their gold ids."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ NIL = "NIL"
 
 
 def mention_spans(doc: Doc, spans_key: str | None = None) -> list[Span]:
-    """The mentions of a doc: ``doc.spans[spans_key]``; with None: ``doc.ents``."""
+    """Return the mentions of a doc: ``doc.spans[spans_key]``, or ``doc.ents`` if the key is None."""
     return list(doc.spans.get(spans_key, ()) if spans_key else doc.ents)
 
 
 def add_ents(doc: Doc, spans: Iterable[Span]) -> None:
-    """Add spans to ``doc.ents``, except for those that overlap with an entity there."""
+    """Add spans to ``doc.ents``, except those that overlap an entity there."""
     taken = {token.i for ent in doc.ents for token in ent}
     new = [span for span in spans if taken.isdisjoint(range(span.start, span.end))]
     doc.ents = [*doc.ents, *new]
 
 
 def gold_ids(span: Span) -> tuple[str, ...]:
-    """The entity ids of a gold mention, any of which is right; none for NIL."""
+    """Return the ids of a gold mention. Each of them is correct; NIL has none."""
     return ids_in(span.kb_id_)
 
 
 def ids_in(kb_id: str) -> tuple[str, ...]:
-    """The ids that are joined by "|" in a ``kb_id_``; "" and "NIL" mean none."""
+    """Return the ids in a ``kb_id_``, which joins them by "|"; "" and "NIL" have none."""
     return () if kb_id in ("", NIL) else tuple(kb_id.split("|"))
 
 
 def split_tokens(doc: Doc, offsets: Iterable[int]) -> tuple[Doc, int]:
-    """A doc whose tokens have none of the character offsets inside, and the number that were split.
+    """Split the tokens of a doc at character offsets.
 
-    It is made anew where tokens have to be split: spaCy's retokenizer moves all later tokens for
-    each of them.
+    Returns:
+        The doc, and the number of tokens that were split. If there are any, the doc is a new one:
+        spaCy's retokenizer moves all later tokens for each split.
     """
     from spacy.tokens import Doc
 
@@ -56,7 +57,7 @@ def split_tokens(doc: Doc, offsets: Iterable[int]) -> tuple[Doc, int]:
         return doc, 0
     words: list[str] = []
     spaces: list[bool] = []
-    norms: dict[int, str] = {}  # those that the tokenizer gave, as to "n't"
+    norms: dict[int, str] = {}  # set by the tokenizer, as for "n't"
     for token in doc:
         edges = (0, *cuts.get(token.i, ()), len(token))
         if len(edges) == 2 and token.norm != token.lex.norm:

@@ -30,7 +30,7 @@ def measured(
     "discovery", which needs a ``folder``.
     """
     linker = linker_of(nlp)
-    linker.candidates = CANDIDATES
+    linker.search.candidates = CANDIDATES
     limit, also = table.get("documents", 0), table.get("also", ())
     sets = {name: gold_examples(nlp, linker, [path], limit) for name, path in dev.items()}
     if table.get("mentions"):

@@ -81,7 +81,7 @@ def discover(
     joint_settings(linker)  # the error comes before the work
     keep = partial(write_corpus_part, linker)
     write = partial(_write_proposals, linking)
-    with with_settings(linker, overwrite=linker.overwrite and not linking.keep_ids):
+    with with_settings(linker.output, overwrite=linker.output.overwrite and not linking.keep_ids):
         job = link_job(linking, keep, progress)
         settings = {**linking_settings(linking), "way": "discovery"}
         linked = job.to_file(source, target, settings, block_size(), write)
@@ -153,9 +153,9 @@ def _record(
     first = mentions[0]  # which makes the id the same at each run over a corpus
     place = f"{first.document}\n{first.start}\n{first.end}\n{first.text}"
     ((label, _),) = Counter(mention.label for mention in mentions).most_common(1)
-    types = [type for type in (linker.label_types or {}).get(label, ()) if type]
+    types = [type for type in (linker.search.label_types or {}).get(label, ()) if type]
     mean = corpus.vectors.take(np.array(own.members)).mean(axis=0, keepdims=True)
-    near = linker.index.search(mean, _NEAREST)
+    near = linker.kb.search(mean, _NEAREST)
     there = near.numbers[0] >= 0
     labels, scores = linker.kb.labels(near.numbers[0][there]), near.scores[0][there].tolist()
     return {

@@ -45,8 +45,8 @@ def joint_settings(linker: ProxyLinker) -> JointSettings:
 
 
 @contextmanager
-def with_settings(linker: ProxyLinker, **settings: Any) -> Iterator[None]:
-    """Within the block, a linker has these settings."""
+def with_settings(linker: object, **settings: Any) -> Iterator[None]:
+    """Within the block, a linker, or a group of its settings, has these settings."""
     before = {name: getattr(linker, name) for name in settings}
     for name, value in settings.items():
         setattr(linker, name, value)
@@ -97,7 +97,7 @@ def write_corpus_part(
     """
     kept, numbers, mentions = DocBin(store_user_data=True), [], []
     vectors = [np.empty((0, linker.retriever.width), np.float32)]
-    with with_settings(linker, vectors=True):
+    with with_settings(linker.output, vectors=True):
         for number, doc in docs:
             own, of_own = take_mentions(doc, document_id(number, doc), spans_key)
             kept.add(doc)
@@ -141,7 +141,7 @@ def write_jointly(
     def linked(docs: Iterable[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
         for number, doc in docs:
             own = [next(links) for _ in mention_spans(doc, key)]
-            write_joint_links(doc, own, linker.kb, key, linker.xrefs or ())
+            write_joint_links(doc, own, linker.kb, key, linker.output.xrefs or ())
             yield number, doc
 
     done = [path.with_name(f"{number}.joint") for number in range(len(parts))]

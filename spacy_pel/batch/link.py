@@ -103,7 +103,7 @@ def link_files(
             f"{output if is_file else 'stdout'}: the format to write is not known",
             f"end the name in one of {suffixes('output')}, or name the format with --to",
         )
-    written = format.output_with(linking.linker.xrefs or (), linking.attributes)
+    written = format.output_with(linking.linker.output.xrefs or (), linking.attributes)
     source = open_documents(str(input), input_format)
     is_folder = isinstance(output, str) and output.endswith(("/", os.sep))
     if engine == "ray" and not (isinstance(linking.pipeline, str) and is_folder):
@@ -164,7 +164,7 @@ def _node_worker(
         for tower in linking.linker.towers:
             encoder_of(tower).to(device)
     format = format_named(settings["format"])
-    output = format.output_with(linking.linker.xrefs or (), linking.attributes)
+    output = format.output_with(linking.linker.output.xrefs or (), linking.attributes)
     write_part = partial(_write_alone, output)
     return keeper(Blocks(folder, format.suffixes[0]), partial(_write, linking, write_part))
 
@@ -211,8 +211,8 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
         "pipeline": pipeline_fingerprint(linking.nlp),
         "component": linking.component,
         "spans key": linking.linker.spans_key,
-        "number of candidates": linking.linker.candidates,
-        "list of vocabularies": linking.linker.xrefs,
+        "number of candidates": linking.linker.search.candidates,
+        "list of vocabularies": linking.linker.output.xrefs,
         "list of attributes": linking.attributes,
         "file of code": linking.code and hashlib.sha256(linking.code.read_bytes()).hexdigest(),
         "batch size": linking.batch_size,

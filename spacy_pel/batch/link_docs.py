@@ -93,12 +93,12 @@ class Linking:
         nlp = given if isinstance(given, Language) else load_pipeline(given)
         read_matcher_names(nlp, self.reading)
         linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)
-        linker.index  # refuses a KB that does not fit
+        linker.check_kb()
         if self.candidates is not None:
-            linker.candidates = self.candidates
+            linker.search.candidates = self.candidates
         if self.xrefs:
             linker.kb.check_vocabularies(self.xrefs)
-            linker.xrefs = list(self.xrefs)
+            linker.output.xrefs = list(self.xrefs)
         _check_attributes(self.attributes)
         return nlp
 

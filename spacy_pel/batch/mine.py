@@ -115,7 +115,7 @@ class MentionSearch(NamedTuple):
         number of its entity: int64 [6, n].
         """
         pieces = Pieces(list(documents.values()))
-        first, last, names = self.names.found_in(pieces)
+        first, last, names = self.names.find_in(pieces)
         firsts = self.names.bounds[names]
         is_kept = self.names.bounds[names + 1] - firsts == 1
         is_kept &= pieces.ends[last] - pieces.starts[first] >= _SHORTEST

@@ -64,7 +64,7 @@ def fit_joint(
 
     The examples (``gold_examples``) are linked in place.
     """
-    with with_settings(linker, vectors=True):
+    with with_settings(linker.output, vectors=True):
         link_examples(nlp, linker, examples, progress)
     report = fitted_joint(gold_mentions(linker, examples), linker.reranked)
     linker.joint = report.settings
@@ -83,7 +83,7 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     from sklearn.metrics import adjusted_rand_score  # here: it takes a second
 
     from ..coreference.joint import (
-        MOST_NEIGHBOURS,
+        MAX_NEIGHBOURS,
         JointSettings,
         Neighbourhood,
         joint_clusters,
@@ -91,7 +91,7 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     )
     from ..kb.vectors.matrix import VectorMatrix
 
-    neighbours = mention_neighbours(VectorMatrix(gold.vectors), MOST_NEIGHBOURS)
+    neighbours = mention_neighbours(VectorMatrix(gold.vectors), MAX_NEIGHBOURS)
     none = Neighbourhood(0, 1.0, True)
     settings = JointSettings(*_same_meaning(neighbours, gold.golds), none, none, reranked)
     ids, said = numbered_ids([mention.id for mention in gold.mentions])

@@ -552,7 +552,7 @@ def info_cli(
             say(f"{key:<{width}}   {_readable(value)}")
         return
     with KnowledgeBase.open(folder) as opened:
-        entities = opened.found(name, limit)
+        entities = opened.search_names(name, limit)
     if as_json:
         records = [entity._asdict() for entity in entities]
         say(json.dumps(records, indent=2, ensure_ascii=False))

@@ -448,7 +448,7 @@ def evaluate_cli(
         nlp = load_pipeline(pipeline)
         linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
         if rerank is not None:
-            linker.rerank = rerank
+            linker.search.rerank = rerank
         if rerank:
             _ = linker.reranker  # raises PelError if there is none
         metrics = evaluate(nlp, corpus, component=component, limit=limit, progress=_bars)

@@ -1,9 +1,9 @@
-"""Joint linking: what the mentions of a corpus say of each other decides with what the KB says.
+"""Joint linking: the mentions of a corpus are linked together, by clustering them (ArboEL).
 
-An edge's score is a log-odds: that the mention's best candidate is right (the linker's calibrated
-probability), or that two mentions mean the same (a sigmoid of the cosine of their vectors). ArboEL
-compares the inner products themselves. Those of mentions with each other and those of mentions with
-entities are on one scale only if the encoder was trained on both.
+The score of an edge is a log-odds: that the mention's best candidate is correct (the linker's
+calibrated probability), or that two mentions have the same entity (a sigmoid of the cosine of their
+vectors). ArboEL compares inner products directly. But those between mentions and those with entities
+are on one scale only if the encoder was trained on both.
 """
 
 from typing import NamedTuple
@@ -15,62 +15,59 @@ from ..kb.vectors.index import Candidates, RowFinder, VectorIndex
 from ..kb.vectors.matrix import VectorMatrix
 from .clusters import Clusters, MentionGraph, directed_clusters, undirected_clusters
 
-# The most neighbours of a mention that count.
-MOST_NEIGHBOURS = 8
-# Up to this many mentions, each is compared with every other one. Above, an inverted file of FAISS
-# finds them: the time of comparing all grows with the square of the number.
-COMPARED = 50_000
-# The lists of the inverted file that are looked at for a mention. At one million mentions in 2,000
-# lists that is one mention in 125.
+MAX_NEIGHBOURS = 8  # of a mention
+# With more mentions than this, neighbours are searched in an inverted file of FAISS: the time of an
+# exhaustive search grows with the square of the number.
+MAX_COMPARED = 50_000
+# The lists of the inverted file that are searched for a mention. Of one million mentions in 2,000 lists
+# that is one in 125.
 _PROBES = 16
-_TOGETHER = 8_192  # mentions searched at a time
+_BATCH_SIZE = 8_192  # mentions
 
 
 class Neighbourhood(NamedTuple):
-    """Which of a mention's neighbours count."""
+    """Which neighbours of a mention are used."""
 
-    k: int  # how many of the nearest mentions count, at most; 0: none
-    # The least probability that a neighbour that counts means the same (lambda in ArboEL).
-    least: float
-    # Whether a mention is joined to its own neighbours alone (``directed_clusters``).
-    directed: bool
+    k: int  # the maximum number of nearest mentions
+    min_probability: float  # that a neighbour has the same entity (lambda in ArboEL)
+    directed: bool  # use ``directed_clusters``, not ``undirected_clusters``
 
 
 class JointSettings(NamedTuple):
-    """How the mentions of a corpus are linked together. ``pel calibrate --jointly`` fits it."""
+    """Settings of joint linking, which ``pel calibrate --jointly`` fits."""
 
-    # What the cosine of two mentions is multiplied by.
+    # The log-odds that two mentions have the same entity are slope * cosine + intercept.
     slope: float
-    intercept: float  # what is added to the product, for the log-odds that they mean the same
-    linking: Neighbourhood  # the neighbours that count when mentions are linked
-    discovery: Neighbourhood  # those that count when entities are looked for that the KB lacks
+    intercept: float
+    linking: Neighbourhood  # to link mentions
+    discovery: Neighbourhood  # to discover entities that the KB lacks
     # The number of candidates that were reranked when it was fitted, as in ``Calibration``.
     reranked: int = 0
 
 
 def log_odds_of(probabilities: np.ndarray) -> np.ndarray:
-    """The log-odds of probabilities, float32; inf for 1 and -inf for 0."""
+    """Return the log-odds of probabilities, float32; inf for 1 and -inf for 0."""
     with np.errstate(divide="ignore"):
         p = np.asarray(probabilities, dtype=np.float64)
         return (np.log(p) - np.log1p(-p)).astype(np.float32)
 
 
 def mention_neighbours(matrix: VectorMatrix, k: int) -> Candidates:
-    """The k nearest other mentions of each of n mentions, by inner products; equal ones by number."""
+    """Return the k nearest other mentions of each of n mentions, by inner product and then number."""
     n = len(matrix)
     numbers = np.full((n, k), -1, dtype=np.int64)
     scores = np.full((n, k), -np.inf, dtype=np.float32)
     if not n or not k:
         return Candidates(numbers, scores)
-    finder = RowFinder(built_inverted_file(matrix), _PROBES) if n > COMPARED else None
+    finder = RowFinder(built_inverted_file(matrix), _PROBES) if n > MAX_COMPARED else None
     index = VectorIndex(matrix, np.arange(n), finder)
-    for start in range(0, n, _TOGETHER):
-        own = np.arange(start, min(n, start + _TOGETHER))
-        found = index.search(matrix.take(own), k + 1)
-        left_out = found.numbers == own[:, None]  # the mention itself; else the last
-        left_out[~left_out.any(axis=1), -1] = True
-        numbers[own] = found.numbers[~left_out].reshape(len(own), k)
-        scores[own] = found.scores[~left_out].reshape(len(own), k)
+    for start in range(0, n, _BATCH_SIZE):
+        batch = np.arange(start, min(n, start + _BATCH_SIZE))
+        nearest = index.search(matrix.take(batch), k + 1)
+        dropped = nearest.numbers == batch[:, None]  # the mention itself, or else the last one
+        dropped[~dropped.any(axis=1), -1] = True
+        numbers[batch] = nearest.numbers[~dropped].reshape(len(batch), k)
+        scores[batch] = nearest.scores[~dropped].reshape(len(batch), k)
     return Candidates(numbers, scores)
 
 
@@ -79,21 +76,22 @@ def joint_clusters(
     entities: np.ndarray,
     probabilities: np.ndarray,
     settings: JointSettings,
-    counted: Neighbourhood,
+    neighbourhood: Neighbourhood,
 ) -> Clusters:
     """Cluster the n mentions of a corpus.
 
     Args:
         neighbours: The nearest mentions of each and their scores, [n, k] (``mention_neighbours``).
-        entities: int64 [n], the best candidate of each mention, by a number that has the order of
-            its id; -1 for NIL.
-        probabilities: Float [n], the probability that it is right; 1 for one that is certain.
-        settings: How scores are read.
-        counted: The neighbours that count.
+        entities: int64 [n], the best candidate of each mention, numbered in the order of the ids;
+            -1 for NIL.
+        probabilities: Float [n], the probability that it is correct; 1 if it is certain.
+        settings: The slope and the intercept of scores.
+        neighbourhood: Which neighbours are used.
     """
     odds = settings.slope * neighbours.scores.astype(np.float64) + settings.intercept
     graph = MentionGraph(
         neighbours.numbers, odds.astype(np.float32), entities, log_odds_of(probabilities)
     )
-    of_counted = graph.without(counted.k, float(log_odds_of(np.float64(counted.least))))
-    return (directed_clusters if counted.directed else undirected_clusters)(of_counted)
+    threshold = float(log_odds_of(np.float64(neighbourhood.min_probability)))
+    cluster = directed_clusters if neighbourhood.directed else undirected_clusters
+    return cluster(graph.pruned(neighbourhood.k, threshold))

@@ -1,4 +1,4 @@
-"""Documents in files: read to be linked or trained on, written with what linking says of them."""
+"""Documents in files: readers for linking and training, and writers of linked documents."""
 
 from .doc_conversion import make_doc
 from .document import Document, Mention, Passage

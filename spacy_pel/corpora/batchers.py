@@ -1,4 +1,4 @@
-"""Batches by their number of mentions, which is what a linker's batch size means."""
+"""Batchers that count mentions, not documents."""
 
 # Without "from __future__ import annotations": the registry reads the types of the functions below.
 
@@ -16,8 +16,8 @@ from .doc_conversion import set_mentions
 
 Batcher = Callable[[Iterable[Example]], Iterator[list[Example]]]
 
-# The number of documents whose mentions are shuffled together. They take less than half a GB.
-SHUFFLED_DOCUMENTS = 3000
+# The number of documents whose mentions are shuffled together, in less than half a GB.
+SHUFFLE_BUFFER = 3000
 
 _Document = tuple[Example, list[Span]]  # with its gold mentions
 _Mention = tuple[_Document, Span]
@@ -28,25 +28,25 @@ def make_mention_batcher(
 ) -> Batcher:
     """Make a batcher whose batches have the same number of gold mentions, for ``[training.batcher]``.
 
-    A batch has a copy of each document that has only those of its mentions that are in the batch.
-    Documents without a mention, which teach a linker nothing, are left out. The order follows from
-    the state of ``random`` when the batcher begins, which spaCy sets.
+    A batch has copies of documents with those mentions that are in the batch. Documents without
+    mentions are left out. The order follows from the state of ``random``, which spaCy sets, when the
+    batcher begins.
 
     Args:
         size: The number of mentions of a batch.
         spans_key: Where the mentions are, as in the corpus.
-        shuffle_mentions: Whether mentions are shuffled one by one, those of 3,000 documents at a
-            time. If not, a batch has the mentions of a few documents, which are alike. Shuffle them
-            if each is read in a text of its own (``spacy-pel.BiEncoder.v1``,
-            ``spacy-pel.CrossEncoder.v1``), not if a document is read once for all its mentions.
+        shuffle_mentions: Whether to shuffle mentions one by one, those of 3,000 documents at a time.
+            Otherwise a batch has the mentions of a few documents, which are similar. Shuffle them if
+            each is read in a text of its own (``spacy-pel.BiEncoder.v1``,
+            ``spacy-pel.CrossEncoder.v1``), not if a document is encoded once for all its mentions.
     """
     if size < 1:
         raise PelError(f"size of a batch by mentions is {size}", "set it to 1 or more")
 
     def all_mentions(examples: Iterator[Example]) -> Iterator[_Mention]:
         rng = _rng() if shuffle_mentions else None
-        while some := list(islice(examples, SHUFFLED_DOCUMENTS if rng else 1)):
-            mentions = _mentions(some, spans_key)
+        while buffer := list(islice(examples, SHUFFLE_BUFFER if rng else 1)):
+            mentions = _mentions(buffer, spans_key)
             if rng:
                 rng.shuffle(mentions)
             yield from mentions
@@ -64,15 +64,15 @@ def make_entity_batcher(
 ) -> Batcher:
     """Make a batcher whose batches have several mentions of each entity, for ``[training.batcher]``.
 
-    It is for losses over pairs of mentions. The mentions of an entity are shuffled, and taken in
-    groups, which are shuffled as well. What is left of an entity is a smaller group.
+    It is for losses over pairs of mentions. The mentions of an entity are shuffled and split into
+    groups, which are also shuffled. The last group of an entity may be smaller.
 
     Args:
         size: The number of mentions of a batch; 2N in KRISSBERT's Eq. 2, where it is 512.
-        per_entity: The number of mentions of an entity in a batch, as long as it has that many.
+        per_entity: The number of mentions of an entity in a batch.
         spans_key: Where the mentions are, as in the corpus.
-        documents: The number of documents that are grouped together, in memory. The mentions of an
-            entity should stand together in a larger corpus, as in what "pel mentions" writes.
+        documents: The number of documents that are grouped together, in memory. In a larger corpus
+            the mentions of an entity should be adjacent, as in the output of "pel mentions".
     """
     if not 2 <= per_entity <= size:
         problem = f"a batch of {size} mentions, with {per_entity} of an entity"
@@ -81,9 +81,9 @@ def make_entity_batcher(
     def batches(examples: Iterable[Example]) -> Iterator[list[Example]]:
         rng = _rng()
         examples = iter(examples)
-        while some := list(islice(examples, documents)):
+        while buffer := list(islice(examples, documents)):
             by_entity: defaultdict[str, list[_Mention]] = defaultdict(list)
-            for document, mention in _mentions(some, spans_key):
+            for document, mention in _mentions(buffer, spans_key):
                 by_entity[mention.kb_id_].append((document, mention))
             groups = []
             for mentions in by_entity.values():
@@ -101,23 +101,23 @@ def make_entity_batcher(
 
 
 def _rng() -> random.Random:
-    # One seed an epoch: a training that goes on restores the state of ``random`` at its beginning.
+    # One draw per epoch: a resumed training restores the state of ``random`` at the start of the epoch.
     return random.Random(random.getrandbits(64))
 
 
 def _mentions(examples: Iterable[Example], spans_key: str | None) -> list[_Mention]:
-    """The mentions of the examples, each with its document."""
+    """Return the mentions of examples, each with its document."""
     documents = ((e, mention_spans(e.reference, spans_key)) for e in examples)
     return [(document, mention) for document in documents for mention in document[1]]
 
 
 def _examples(batch: Iterable[_Mention], spans_key: str | None) -> list[Example]:
-    """The documents of mentions, each with those of its mentions that are given."""
-    found: dict[int, tuple[_Document, list[Span]]] = {}
+    """Return the documents of mentions, with these mentions only."""
+    by_document: dict[int, tuple[_Document, list[Span]]] = {}
     for document, mention in batch:
-        found.setdefault(id(document), (document, []))[1].append(mention)
+        by_document.setdefault(id(document), (document, []))[1].append(mention)
     examples = []
-    for (example, all_mentions), mentions in found.values():
+    for (example, all_mentions), mentions in by_document.values():
         if len(mentions) < len(all_mentions):
             reference = example.reference.copy()
             spans = [Span(reference, m.start, m.end, m.label, kb_id=m.kb_id) for m in mentions]

@@ -1,4 +1,4 @@
-"""Documents as spaCy Docs, and linked Docs as plain data."""
+"""Converts documents to spaCy Docs, and linked Docs to plain data."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
 DEFAULT_LABEL = "MENTION"  # spaCy takes no entity without a label
-# Characters without a blank that are read at once. Longer runs are links, codes and garbage.
-LONGEST_RUN = 500
-# The same for signs alone, and the signs that spaCy takes off a word one by one: each is a token.
-LONGEST_SIGNS = 40
-_LONG_WORD = re.compile(rf"\S{{{LONGEST_SIGNS + 1},}}")
-_SIGNS = re.compile(rf"[^\w\s]{{{LONGEST_SIGNS + 1},}}")
+# Characters without a blank that are tokenized at once. Longer runs are links, codes and garbage.
+MAX_RUN = 500
+# The same for signs only; and the signs that spaCy splits off a word one by one, each as a token.
+MAX_SIGNS = 40
+_LONG_WORD = re.compile(rf"\S{{{MAX_SIGNS + 1},}}")
+_SIGNS = re.compile(rf"[^\w\s]{{{MAX_SIGNS + 1},}}")
 _TAKEN_OFF = frozenset("()[]{}<>\"'=*+,;:!?%$#&£€¥§°«»„“”‘’…")
-# Between two tokens: behind a single blank, or before another white space.
+# Between two tokens: after a single blank, or before other white space.
 _BETWEEN_TOKENS = re.compile(r"(?<=\S )(?=\S)|(?<=\S)(?=[^\S ])")
 
 
 def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
-    """The text of a document as tokens, and how many were split at an edge of a mention.
+    """Tokenize a document, and return the Doc and the number of tokens split at edges of mentions.
 
-    PelError if the text is too long for the pipeline, or its tokenizer changes the text.
+    Raises:
+        PelError: The text is too long for the pipeline, or its tokenizer changes the text.
     """
     try:
         doc = tokens_of(nlp, document.text)
@@ -53,13 +54,15 @@ def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
 
 
 def span_of(doc: Doc, mention: Mention, kb_id: str = "") -> Span:
-    """The span of a mention in a Doc of ``tokenized``."""
+    """Return the span of a mention in a Doc of ``tokenized``."""
     label = mention.label or DEFAULT_LABEL
-    return doc.char_span(mention.start, mention.end, label=label, kb_id=kb_id)
+    span = doc.char_span(mention.start, mention.end, label=label, kb_id=kb_id)
+    assert span is not None  # ``tokenized`` splits tokens at the edges of mentions
+    return span
 
 
 def set_mentions(doc: Doc, spans: Sequence[Span], spans_key: str | None) -> None:
-    """Make spans ``doc.spans[spans_key]``, or ``doc.ents`` if the key is None."""
+    """Set ``doc.spans[spans_key]``, or ``doc.ents`` if the key is None."""
     if spans_key:
         doc.spans[spans_key] = spans
     else:
@@ -67,10 +70,12 @@ def set_mentions(doc: Doc, spans: Sequence[Span], spans_key: str | None) -> None
 
 
 def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
-    """The Doc of a document, ready to be linked: its mentions have no ids.
+    """Return the Doc of a document to link. Its mentions have no ids.
 
-    Its id, passages and infons are in ``doc.user_data``. For the spans key see ``set_mentions``.
-    PelError as of ``tokenized``, or if mentions overlap and there is no spans key.
+    The id, passages and infons are in ``doc.user_data``. For the spans key see ``set_mentions``.
+
+    Raises:
+        PelError: Mentions overlap and there is no spans key; or as in ``tokenized``.
     """
     from spacy.util import filter_spans
 
@@ -89,7 +94,7 @@ def make_doc(nlp: Language, document: Document, spans_key: str | None) -> Doc:
 
 
 def keep_ids(doc: Doc, document: Document, spans_key: str | None) -> None:
-    """Give the mentions of a Doc the ids that they have in its document; those without are NIL."""
+    """Give the mentions of a Doc their ids in the document, or NIL."""
     from spacy.tokens import Span
 
     ids = {(m.start, m.end): m.ids[0] if m.ids else NIL for m in document.mentions or ()}
@@ -102,7 +107,7 @@ def keep_ids(doc: Doc, document: Document, spans_key: str | None) -> None:
 
 
 def document_of_doc(doc: Doc, spans_key: str | None) -> Document:
-    """The document of a Doc; its mentions are the group of this key, where it has it, or ents."""
+    """Return the document of a Doc. Its mentions are the group with this key if it has one, or ents."""
     key = spans_key if gives_mentions(doc, spans_key) else None
     mentions, text = None, doc.text
     if gives_mentions(doc, key):
@@ -114,24 +119,26 @@ def document_of_doc(doc: Doc, spans_key: str | None) -> Document:
 
 
 def passages_of(doc: Doc) -> tuple[Passage, ...]:
-    """The passages of a Doc that ``make_doc`` made; the whole text is one where none are known."""
+    """Return the passages of a Doc of ``make_doc``, or else the whole text as one passage."""
     passages: list[Any] = doc.user_data.get("passages") or [[0, len(doc.text), {}]]
     return tuple(Passage(*passage) for passage in passages)
 
 
 def gives_mentions(doc: Doc, spans_key: str | None) -> bool:
-    """Whether the mentions of a document were given, even if there are none."""
+    """Return whether mentions were set, even if there are none."""
     return spans_key in doc.spans if spans_key else doc.has_annotation("ENT_IOB")
 
 
 def tokens_of(nlp: Language, text: str) -> Doc:
-    """The text as tokens: ``nlp.make_doc``, but a token also ends after LONGEST_RUN characters.
+    """Tokenize a text as ``nlp.make_doc`` does, but end a token after MAX_RUN characters.
 
-    spaCy's tokenizer reads what stands between two blanks again for each bracket at its ends: 32,000
-    of them took 65 seconds. So a run of signs is cut after LONGEST_SIGNS, before a sign that is a token
-    by itself. A text may be longer than ``nlp.max_length``, which limits what spaCy's
-    models read at once. Other tokenizers than spaCy's own know languages without blanks, and get the
-    whole text: a ValueError if it is longer than that.
+    spaCy's tokenizer reads the text between two blanks again for each bracket at its ends: 32,000
+    brackets took 65 seconds. So a run of signs is cut after MAX_SIGNS, before a sign that is a token
+    by itself. The text may be longer than ``nlp.max_length``, which limits what spaCy's models read at
+    once. Other tokenizers may support languages without blanks and get the whole text.
+
+    Raises:
+        ValueError: The text is too long for a tokenizer that is not spaCy's own.
     """
     from spacy.attrs import NORM
     from spacy.tokenizer import Tokenizer
@@ -148,38 +155,40 @@ def tokens_of(nlp: Language, text: str) -> Doc:
     if not cuts or not isinstance(nlp.tokenizer, Tokenizer):
         return nlp.make_doc(text)
     pieces = [nlp.make_doc(text[start:end]) for start, end in pairwise((0, *cuts, len(text)))]
-    # Of the attributes, a tokenizer sets the norms alone. The others are left to the pipeline.
-    return Doc.from_docs(pieces, ensure_whitespace=False, attrs=[NORM], exclude=["tensor"])
+    # The norm is the only attribute that a tokenizer sets. The pipeline sets the others.
+    return Doc.from_docs(
+        pieces,
+        ensure_whitespace=False,
+        attrs=[NORM],
+        exclude=["tensor"],  # type: ignore[call-arg]  # missing in spaCy's stub
+    )
 
 
 def _cuts_in_words(text: str) -> list[int]:
-    """Where words that are too long are cut, and the signs at the ends of a word."""
+    """Return where to cut words that are too long, and long runs of signs at the ends of words."""
     cuts: list[int] = []
     for word in _LONG_WORD.finditer(text):
-        is_longest = len(word[0]) > LONGEST_RUN
+        is_longest = len(word[0]) > MAX_RUN
         if is_longest:
-            cuts += range(word.start() + LONGEST_RUN, word.end(), LONGEST_RUN)
+            cuts += range(word.start() + MAX_RUN, word.end(), MAX_RUN)
         for signs in _SIGNS.finditer(text, *word.span()):
             if is_longest or signs.start() == word.start() or signs.end() == word.end():
                 last = signs.start()
-                for at in range(last + LONGEST_SIGNS, signs.end()):
-                    if at - last >= LONGEST_SIGNS and text[at] in _TAKEN_OFF:
+                for at in range(last + MAX_SIGNS, signs.end()):
+                    if at - last >= MAX_SIGNS and text[at] in _TAKEN_OFF:
                         cuts.append(at)
                         last = at
     return cuts
 
 
 def linked_document(doc: Doc, spans_key: str | None) -> dict[str, Any]:
-    """A Doc as {"id", "text", "mentions"}; without ``doc.user_data["id"]`` there is no "id"."""
+    """Return a Doc as {"id", "text", "mentions"}, without "id" if it has no ``doc.user_data["id"]``."""
     id = {"id": doc.user_data["id"]} if "id" in doc.user_data else {}
     return {**id, "text": doc.text, "mentions": linked_mentions(doc, spans_key)}
 
 
 def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
-    """The mentions of a Doc as plain data.
-
-    "xrefs", "attributes" and "via" are there if they were written.
-    """
+    """Return the mentions of a Doc as plain data, with "xrefs", "attributes" and "via" if they are set."""
     mentions = []
     for span in mention_spans(doc, spans_key):
         candidates, xrefs, via = span._.kb_candidates, span._.kb_xrefs, span._.kb_via
@@ -204,9 +213,9 @@ def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
 
 
 def write_attributes(doc: Doc, spans_key: str | None, names: Sequence[str]) -> None:
-    """Have ``linked_mentions`` give these extension attributes of the mentions of a Doc.
+    """Store these extension attributes of the mentions of a Doc for ``linked_mentions``.
 
-    They are kept as plain data: what JSON cannot hold becomes a text.
+    They are stored as plain data. Values that JSON cannot hold become texts.
     """
     for span in mention_spans(doc, spans_key):
         values = {name: getattr(span._, name) for name in names}
@@ -214,7 +223,7 @@ def write_attributes(doc: Doc, spans_key: str | None, names: Sequence[str]) -> N
 
 
 def plain_text(value: Any) -> str:
-    """The value of an attribute as a text: "true" for True, "" for None, other values in JSON."""
+    """Return an attribute's value as a text: "true" for True, "" for None, other values in JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""One record of a document and its mentions, whatever format they come from."""
+"""A document and its mentions, in any format."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ from ..spans import NIL
 
 T = TypeVar("T")
 OFFSETS = "correct the offsets, which count characters (not bytes), the end exclusive"
-_SHOWN = 60  # characters of the user's text quoted in an error
+MAX_SHOWN = 60  # characters of the user's text quoted in an error
 _PREFIX = re.compile(r"(?:UMLS|MESH|OMIM):", re.IGNORECASE)
 # An id that has no comma or semicolon of its own: D009369, 3043, OMIM:600807, CVCL_0031.
 _PLAIN_ID = re.compile(r"\s*(?:[A-Za-z]+[:_])?[A-Za-z]{0,2}\d+\s*")
@@ -22,11 +22,11 @@ class Mention(NamedTuple):
     end: int  # the character after its last
     text: str
     label: str = ""
-    ids: tuple[str, ...] = ()  # entity ids, any of which is right; none if it is NIL
+    ids: tuple[str, ...] = ()  # entity ids, each of them correct; NIL has none
 
 
 class Passage(NamedTuple):
-    """A part of a text, and what is known about it, for example {"type": "title"}."""
+    """A part of a text, and its properties, for example {"type": "title"}."""
 
     start: int
     end: int
@@ -34,26 +34,28 @@ class Passage(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A document and its mentions, in the order of the source. All offsets count its characters."""
+    """A document and its mentions, in the order of the source. Offsets count characters."""
 
     text: str
     id: str | int | None = None
-    mentions: tuple[Mention, ...] | None = None  # None: they are still to be found
+    mentions: tuple[Mention, ...] | None = None  # None: not recognised yet
     passages: tuple[Passage, ...] = ()  # if the format has them
-    infons: dict[str, str] = {}  # what is known about the whole document
-    faults: tuple[PelError, ...] = ()  # of mentions that are not where their offsets say: left out
+    infons: dict[str, str] = {}  # properties of the document
+    faults: tuple[
+        PelError, ...
+    ] = ()  # of mentions that do not match their offsets and are left out
 
 
 def checked_mentions(
-    make: Callable[[T], Mention], given: Iterable[T]
+    make: Callable[[T], Mention], records: Iterable[T]
 ) -> tuple[tuple[Mention, ...], tuple[PelError, ...]]:
-    """The mentions that are made of what is given, and the errors of those that cannot be made."""
+    """Return the mentions of records, and the errors of records from which none can be made."""
     mentions, faults = [], []
-    for each in given:
+    for record in records:
         try:
-            mentions.append(make(each))
+            mentions.append(make(record))
         except PelError as error:
-            faults.append(error.with_traceback(None))  # which would hold all that it was made from
+            faults.append(error.with_traceback(None))  # the traceback would keep the data alive
     return tuple(mentions), tuple(faults)
 
 
@@ -67,32 +69,33 @@ def mention_at(
     expected: str | None = None,
     remedy: str = OFFSETS,
 ) -> Mention:
-    """The mention at these characters of a text, without white space at its edges; see ``Mention``.
+    """Return the mention at these characters of a text, without white space at its edges.
 
-    PelError, with the remedy, if the offsets are not in the text, the mention is blank, or it does not
-    read as expected. White space may differ.
+    Raises:
+        PelError: The offsets are not in the text, the mention is blank, or its words are not the
+            expected ones. White space may differ.
     """
     if not 0 <= start < end <= len(text):
         problem = f"the mention {start}-{end} is not in the {len(text)} characters of text"
         raise PelError(problem, remedy)
-    found = text[start:end]
-    if expected is not None and found.split() != expected.split():
-        reads, has = expected[:_SHOWN], found[:_SHOWN]
+    words = text[start:end]
+    if expected is not None and words.split() != expected.split():
+        reads, has = expected[:MAX_SHOWN], words[:MAX_SHOWN]
         problem = f"the mention reads {reads!r} but the document has {has!r} at {start}-{end}"
         raise PelError(problem, remedy)
-    if not found.strip():
+    if not words.strip():
         raise PelError(f"the mention {start}-{end} is blank", "remove it, or correct its offsets")
-    start, end = end - len(found.lstrip()), start + len(found.rstrip())
+    start, end = end - len(words.lstrip()), start + len(words.rstrip())
     return Mention(start, end, text[start:end], label, ids)
 
 
 def curated_ids(field: str) -> tuple[str, ...]:
-    """The entity ids in a field of PubTator or BioC, each once.
+    """Return the distinct entity ids in a field of PubTator or BioC.
 
-    They are joined by "|", or by the "+" of NCBI disease (docs/corpora.md says what these mean in
-    each corpus); or by the "," of BioRED or the ";" of PubTator 3, if letters and digits are all that
-    is between. The prefixes UMLS:, MESH: and OMIM: are removed, as knowledge bases hold bare ids.
-    "-1", "-", "NIL" and nothing mean that there is no id.
+    They are separated by "|", by the "+" of NCBI disease (docs/reference.md explains their meaning in each
+    corpus), or, if all are of a simple form, by the "," of BioRED or the ";" of PubTator 3. The prefixes
+    UMLS:, MESH: and OMIM: are removed, because knowledge bases have bare ids. "-1", "-", "NIL" and ""
+    are no ids.
     """
     ids: list[str] = []
     for part in re.split(r"[|+]", field):

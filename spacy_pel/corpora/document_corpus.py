@@ -1,4 +1,4 @@
-"""Annotated documents as spaCy Examples: corpora of any format that has entity ids, by their names."""
+"""Corpora: annotated documents as spaCy Examples, in any format that has entity ids."""
 
 # Without "from __future__ import annotations": the registry reads the types of the functions below.
 
@@ -23,28 +23,29 @@ from .open_documents import RawDocument, open_documents
 
 logger = logging.getLogger(__name__)
 
-# Gives the sources of a corpus: a name, for messages, and the documents of each.
+# Returns the sources of a corpus: the name of each, for messages, and its documents.
 Sources = Callable[[], Iterator[tuple[str, Iterator[Document]]]]
 
 
 class Corpus:
     """Examples of annotated documents, read again at every call.
 
-    A mention's ``kb_id_`` is its ids joined by "|", or "NIL"; read it with ``gold_ids``. Tokens are
-    the tokenizer's, split at each edge of a mention that falls inside one. The document's id is
-    ``doc.user_data["id"]``. Documents without any text are passed over, as spaCy's own corpora do.
+    The ``kb_id_`` of a mention is its ids joined by "|", or "NIL"; read it with ``gold_ids``. Tokens
+    are split at the edges of mentions. The id of a document is ``doc.user_data["id"]``. Documents
+    without text are skipped, as in spaCy's own corpora.
 
     Args:
-        sources: Gives the sources, each of which is read when it is its turn.
-        limit: The number of documents taken from each source, for example a file; 0 takes all.
-        spans_key: Where the mentions stand: ``doc.spans[spans_key]``, or ``doc.ents`` if None. The
-            latter holds no overlaps: of overlapping mentions the longest stays, and the number left
-            out is logged as a warning.
-        gold_mentions: Whether the predicted docs carry the mentions, with labels and without ids,
-            so that linking alone is trained and scored. False leaves them to the pipeline.
-        labels: New labels of mentions, by the labels in the source. A label that is not there stays.
+        sources: Returns the sources, which are read one after the other.
+        limit: The maximum number of documents of each source, for example a file; 0: all.
+        spans_key: Where the mentions are: ``doc.spans[spans_key]``, or ``doc.ents`` if None. The
+            latter has no overlaps: the longest of overlapping mentions is kept, and the number of
+            those left out is logged as a warning.
+        gold_mentions: Whether the predicted docs have the mentions, with labels and without ids, so
+            that only linking is trained and scored. False: the pipeline predicts them.
+        labels: New labels of mentions, by the labels in the source. Other labels are kept.
 
-    PelError if the limit is negative.
+    Raises:
+        PelError: The limit is negative.
     """
 
     def __init__(
@@ -65,15 +66,17 @@ class Corpus:
         self.labels = labels or {}
 
     def documents(self) -> Iterator[Document]:
-        """The documents as annotated; raises PelError where a source breaks its format."""
+        """Yield the annotated documents; PelError if a source is malformed."""
         for _, documents in self.sources():
             yield from islice(documents, self.limit or None)
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Yield an Example a document, with the tokens of this pipeline's tokenizer.
+        """Yield an Example for each document, with the tokens of this pipeline's tokenizer.
 
-        The counts of a source are logged when it is first read to its end. PelError where a source
-        breaks its format, and as of ``tokenized``.
+        The counts of a source are logged when it is first read to its end.
+
+        Raises:
+            PelError: A source is malformed; or as in ``tokenized``.
         """
         for name, documents in self.sources():
             counts: Counter[str] = Counter()
@@ -87,8 +90,9 @@ class Corpus:
             )
             if counts["left_out"]:
                 left_out = f"{counts['left_out']:,} of {counts['mentions']:,} mentions left out"
-                why = "as they overlap a longer one and doc.ents allows no overlap"
-                _log_once(logging.WARNING, f"{name}: {left_out}, {why}; set spans_key to keep them")
+                reason = "as they overlap a longer one and doc.ents allows no overlap"
+                message = f"{name}: {left_out}, {reason}; set spans_key to keep them"
+                _log_once(logging.WARNING, message)
 
     def _example(self, nlp: Language, name: str, document: Document, counts: Counter) -> Example:
         try:
@@ -98,7 +102,7 @@ class Corpus:
         reference.user_data["source"] = name
         predicted = reference.copy()
         spans = []
-        for mention in document.mentions:
+        for mention in document.mentions or ():
             labelled = mention._replace(label=self.labels.get(mention.label, mention.label))
             spans.append(span_of(reference, labelled, "|".join(mention.ids) or NIL))
         kept = spans if self.spans_key else filter_spans(spans)
@@ -118,26 +122,27 @@ def _log_once(level: int, message: str) -> None:
 
 
 def open_corpus(name: str | Path, **settings: Any) -> Corpus:
-    """The corpus that a name stands for, of any format; see ``open_documents`` and ``Corpus``.
+    """Open a corpus in any format; see ``open_documents`` and ``Corpus``.
 
-    PelError if there is no such file, or its format has no entity ids.
+    Raises:
+        PelError: There is no such file, or its format has no entity ids.
     """
-    open_documents(name, with_ids=True)  # refuses it here and now
+    open_documents(name, with_ids=True)  # raises its errors now
     return make_document_corpus(name, **settings)
 
 
-# For a [corpora] block of a config. For what is not described here see ``Corpus``.
-
-
 def make_document_corpus(
-    path: Path | list[Path],
+    path: str | Path | list[Path],
     limit: int = 0,
     spans_key: str | None = None,
     gold_mentions: bool = True,
     labels: dict[str, str] | None = None,
     format: str | None = None,
 ) -> Corpus:
-    """Return a corpus of one or several files or folders; see ``open_documents``. Each file is a source."""
+    """Return a corpus for a ``[corpora]`` block of a config; see ``Corpus``.
+
+    Each file of ``path``, one or several files or folders, is a source; see ``open_documents``.
+    """
     if not path:
         raise PelError("a corpus without a file", "name one or more in 'path'")
     names = [path] if isinstance(path, (str, Path)) else path  # configs pass strings unconverted
@@ -155,5 +160,6 @@ def make_document_corpus(
         if raw is None:
             raise PelError(f"{source}: no documents in it", "give a corpus that has some")
 
-    kept = {"limit": limit, "spans_key": spans_key, "gold_mentions": gold_mentions}
-    return Corpus(sources, labels=labels, **kept)
+    return Corpus(
+        sources, limit=limit, spans_key=spans_key, gold_mentions=gold_mentions, labels=labels
+    )

@@ -1,23 +1,22 @@
-"""Documents from files, here or behind a URL that fsspec opens, whatever their format."""
+"""Documents of local files and of URLs that fsspec opens, in any format."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from posixpath import relpath
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from ..errors import PelError
 from .doc_conversion import document_of_doc, make_doc
 from .document import Document
 from .formats.base import (
-    MOST_MENTIONS,
+    MAX_MENTIONS,
     BoundedFile,
     DocumentFile,
     Format,
@@ -36,10 +35,10 @@ Name = str | Path
 
 
 class RawDocument(NamedTuple):
-    """A document of an input that is not checked yet."""
+    """A document that is not checked yet."""
 
-    name: str  # the file that it is from, for messages
-    place: Place  # where in the file it begins; "" for all of it
+    name: str  # of its file, for messages
+    place: Place  # where it begins in the file; "" if it is the whole file
     data: Any  # see ``Input.split``
     format: Format  # of the data
 
@@ -50,53 +49,60 @@ class RawDocument(NamedTuple):
 
     @property
     def packed(self) -> bytes:
-        """The data as bytes, and what format they are of."""
+        """The format and the data as bytes, to compare documents."""
         data = self.data
         if not isinstance(data, bytes):
             data = json.dumps(data, default=str).encode()
         return f"{self.format.name} {len(data)} ".encode() + data
 
     def document(self, spans_key: str | None = None, left_out: list[str] | None = None) -> Document:
-        """The document; PelError, in one line, if it cannot be read.
+        """Return the document.
 
         Args:
-            spans_key: Which mentions of a Doc are taken, see ``document_of_doc``.
-            left_out: Gets a message for each mention that is not where its offsets say. None: such a
-                mention is an error.
+            spans_key: The mentions of a Doc to use; see ``document_of_doc``.
+            left_out: A list to which a message is added for each mention that does not match its
+                offsets. None: such a mention raises an error.
+
+        Raises:
+            PelError: The document cannot be read.
         """
         with self._placed_errors():
             return self._read(spans_key, left_out)
 
     def doc(self, nlp: Language, spans_key: str | None, left_out: list[str] | None = None) -> Doc:
-        """The Doc of the document, to be linked; see ``make_doc`` and ``document``."""
+        """Return the Doc of the document to link; see ``make_doc`` and ``document``."""
         with self._placed_errors():
-            made = self.format.input.doc
-            if made and not isinstance(self.data, PelError):
-                return made(nlp, self.data)
+            make = self.format.reader.doc
+            if make and not isinstance(self.data, PelError):
+                return make(nlp, self.data)
             return make_doc(nlp, self._read(spans_key, left_out), spans_key)
 
     def _read(self, spans_key: str | None, left_out: list[str] | None) -> Document:
         if isinstance(self.data, PelError):
             raise self.data
-        _, read, _, made = self.format.input
-        document = document_of_doc(made(None, self.data), spans_key) if made else read(self.data)
-        if len(document.mentions or ()) + len(document.faults) > MOST_MENTIONS:
-            raise PelError(f"more than {MOST_MENTIONS:,} mentions in a document", "split it")
-        if document.faults and left_out is None:
-            raise document.faults[0]
+        reader = self.format.reader
+        if reader.doc:
+            document = document_of_doc(reader.doc(None, self.data), spans_key)
+        else:
+            assert reader.document is not None  # an ``Input`` has one of the two
+            document = reader.document(self.data)
+        if len(document.mentions or ()) + len(document.faults) > MAX_MENTIONS:
+            raise PelError(f"more than {MAX_MENTIONS:,} mentions in a document", "split it")
         for fault in document.faults:
+            if left_out is None:
+                raise fault
             left_out.append(str(self._placed(fault)))
         return document._replace(faults=())
 
     def _placed(self, error: PelError) -> PelError:
-        """The error with its file and place before it."""
-        if isinstance(error, LineError):
+        """Return the error with its file and place before the problem."""
+        if isinstance(error, LineError) and isinstance(self.place, int):
             return error.at(self._replace(place=self.place + error.line).where)
         return error.at(self.where)
 
     @contextmanager
     def _placed_errors(self) -> Iterator[None]:
-        """Errors get file and place before them."""
+        """Add the file and the place to errors."""
         try:
             yield
         except PelError as error:
@@ -106,25 +112,25 @@ class RawDocument(NamedTuple):
 
 
 class DocumentStream:
-    """The documents of files. It can be read again and again."""
+    """The documents of files, which can be read repeatedly."""
 
     def __init__(self, files: Iterable[DocumentFile]) -> None:
         self.files = list(files)
-        sizes = [file.size for file in self.files]
-        # The bytes of all files; None if that is not known.
-        self.total = None if None in sizes else sum(sizes)  # type: ignore[arg-type]
+        sizes = [file.size for file in self.files if file.size is not None]
+        # The bytes of all files; None if a size is not known.
+        self.total = sum(sizes) if len(sizes) == len(self.files) else None
         self._before = 0
         self._open: BinaryIO | None = None
 
     @property
     def position(self) -> int:
-        """The bytes that have been read."""
+        """The number of bytes that have been read."""
         return self._before + (self._open.tell() if self._open else 0)
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
-        """The name of each file, for messages, and all its documents.
+        """Yield the name of each file, for messages, and its documents.
 
-        What cannot be read, such as the rest of a damaged file, is a RawDocument with a PelError.
+        The data of a RawDocument is a PelError if it, or the rest of its file, cannot be read.
         """
         self._before = 0
         for file in self.files:
@@ -140,7 +146,7 @@ class DocumentStream:
         try:
             with self._bytes_of(source) as file:
                 bounded = BoundedFile(file, name)
-                for place, data in format.input.split(bounded):
+                for place, data in format.reader.split(bounded):
                     yield RawDocument(name, place, data, format)
                     bounded.size = 0
             return
@@ -160,8 +166,10 @@ class DocumentStream:
             return
         try:
             with _opened(source.url) as self._open:
-                zipped = source.url.lower().endswith(".gz")
-                yield gzip.GzipFile(fileobj=self._open) if zipped else self._open
+                if source.url.lower().endswith(".gz"):
+                    yield cast(BinaryIO, gzip.GzipFile(fileobj=self._open))
+                else:
+                    yield self._open
         finally:
             self._open = None
             self._before += source.size or 0
@@ -169,7 +177,7 @@ class DocumentStream:
 
 def _opened(url: str) -> BinaryIO:
     if "://" not in url:
-        return open(url, "rb")
+        return Path(url).open("rb")
     import fsspec
 
     with _one_line_errors(url):
@@ -177,17 +185,16 @@ def _opened(url: str) -> BinaryIO:
 
 
 def files_behind(url: str) -> list[tuple[str, str, int]]:
-    """The file behind a URL, or all in the folder behind it: name, URL and bytes of each, by name.
+    """Return the name, URL and bytes of the file at a URL, or of all files in the folder at a URL.
 
-    The name of a file in a folder is relative to the folder.
+    Files in a folder are sorted by name, and their names are relative to the folder.
     """
     from fsspec.core import url_to_fs
 
     with _one_line_errors(url):
         system, root = url_to_fs(url)
-        sizes = {
-            path: int(each["size"] or 0) for path, each in system.find(root, detail=True).items()
-        }
+        infos = system.find(root, detail=True)
+        sizes = {path: int(info["size"] or 0) for path, info in infos.items()}
     if not sizes:
         raise PelError(f"{url}: no such file", "check the URL")
     if list(sizes) == [root]:
@@ -197,28 +204,28 @@ def files_behind(url: str) -> list[tuple[str, str, int]]:
 
 @contextmanager
 def _one_line_errors(url: str) -> Iterator[None]:
-    """Each kind of storage has errors of its own: they become a PelError."""
+    """Turn the errors of any storage into a PelError."""
     try:
         yield
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        remedy = "check the URL and your rights, or install what opens such URLs (see fsspec)"
+        remedy = "check the URL and your rights, or install the fsspec package for such URLs"
         raise PelError(f"{url}: cannot be read ({reason})", remedy) from error
 
 
 def open_documents(
     given: Name | Sequence[Name], format_name: str | None = None, *, with_ids: bool = False
 ) -> DocumentStream:
-    """The documents of files, of all files of folders, of splits, or of standard input.
+    """Open the documents of files, of folders, or of standard input.
 
     Args:
-        given: One or several, each a path, or a URL that fsspec opens, or "-" for standard input. The
-            files of a folder are read by name; files of other kinds are passed over, and a text file
-            is one document.
-        format_name: The format of files. None: the longest suffix of a name decides, and standard
+        given: One or several of: a path, a URL that fsspec opens, or "-" for standard input. The
+            files of a folder are read by name. Files of other kinds are skipped, and a text file is
+            one document.
+        format_name: The format of the files. None: the longest suffix of a name decides, and standard
             input is text.
-        with_ids: Whether mentions must have entity ids. Formats that have none are then refused,
-            and passed over in a folder.
+        with_ids: Whether mentions must have entity ids. Formats without ids are refused, or skipped
+            in a folder.
 
     Raises:
         PelError: There is nothing to read.
@@ -228,7 +235,7 @@ def open_documents(
     kinds = f"give a file {readable}, each also .gz; a folder of such files; or - for stdin"
 
     def of_file(name: str) -> Format:
-        """The format of a file of this name; PelError if it is not to be read."""
+        """Return the format of a file with this name; PelError if it cannot be read."""
         format = named or format_of(name.lower().removesuffix(".gz"))
         if format is None:
             remedy = kinds if with_ids else f"name it with --from, or {kinds}"
@@ -237,7 +244,7 @@ def open_documents(
             raise PelError(f"{name}: {format.name} is a format that is only written", kinds)
         if with_ids and not format.input.has_ids:
             problem = f"{name}: {format.name} files have no entity ids"
-            remedy = f"give it the suffix of another format if it is in that, or {kinds}"
+            remedy = f"give it the suffix of its format if it is another one, or {kinds}"
             raise PelError(problem, remedy)
         return format
 
@@ -247,21 +254,22 @@ def open_documents(
                 raise PelError("stdin is closed", kinds)
             yield DocumentFile("stdin", None, None, of_file("stdin.txt"))
             return
+        path = Path(given)
         if "://" in given:
-            found = files_behind(given)
-        elif os.path.isfile(given):
-            found = [(given, given, os.path.getsize(given))]
-        elif os.path.isdir(given):
-            paths = [path for path in sorted(Path(given).rglob("*")) if path.is_file()]
-            found = [(p.relative_to(given).as_posix(), str(p), p.stat().st_size) for p in paths]
+            entries = files_behind(given)
+        elif path.is_file():
+            entries = [(given, given, path.stat().st_size)]
+        elif path.is_dir():
+            paths = [file for file in sorted(path.rglob("*")) if file.is_file()]
+            entries = [(p.relative_to(path).as_posix(), str(p), p.stat().st_size) for p in paths]
         else:
             raise PelError(f"{given}: no such file", kinds)
-        if [name for name, *_ in found] == [given]:
-            yield DocumentFile(*found[0], of_file(given))
+        if [name for name, *_ in entries] == [given]:
+            yield DocumentFile(*entries[0], of_file(given))
             return
         is_empty = True
-        names = {name.removesuffix(".gz") for name, *_ in found}
-        for name, url, size in found:
+        names = {name.removesuffix(".gz") for name, *_ in entries}
+        for name, url, size in entries:
             plain = name.removesuffix(".gz")
             if plain.endswith(".txt") and f"{plain.removesuffix('.txt')}{ANNOTATIONS}" in names:
                 continue  # read with its annotations
@@ -277,5 +285,5 @@ def open_documents(
         if is_empty:
             raise PelError(f"{given}: no file in it that can be read", kinds)
 
-    all_given = [given] if isinstance(given, (str, Path)) else given
-    return DocumentStream(file for each in all_given for file in files(str(each)))
+    sources = [given] if isinstance(given, (str, Path)) else given
+    return DocumentStream(file for source in sources for file in files(str(source)))

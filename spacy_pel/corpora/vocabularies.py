@@ -1,11 +1,11 @@
-"""Which vocabulary an identifier is of, by its form, and the names by which other formats know it."""
+"""The vocabulary of an identifier, told by its form, and the URIs of vocabularies in FHIR."""
 
 from __future__ import annotations
 
 import re
 
-# The canonical URIs of code systems in FHIR, by the names that vocabularies have in the UMLS, in OBO
-# and in other sources, in capitals.
+# The canonical URIs of code systems in FHIR, and the names of the vocabularies in the UMLS, in OBO and in
+# other sources, in capitals.
 _SYSTEMS = {
     "https://www.nlm.nih.gov/mesh": "MESH MSH",
     "http://terminology.hl7.org/CodeSystem/umls": "UMLS UMLS_CUI",
@@ -27,8 +27,7 @@ _SYSTEMS = {
     "http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl": "NCIT NCI",
 }
 _SYSTEM_OF = {name: uri for uri, names in _SYSTEMS.items() for name in names.split()}
-# Ids that sources give without the name of their vocabulary. A CUI has seven digits; MeSH's
-# supplementary records have six or nine.
+# Ids without the name of their vocabulary. A CUI has seven digits, a MeSH record six or nine.
 _BARE = (("UMLS", re.compile(r"C\d{7}")), ("MESH", re.compile(r"[CD]\d{6}(\d{3})?")))
 _PREFIXED = re.compile(r"([A-Za-z][\w.-]*):(\S+)")
 # Ontologies whose codes include their name, "MONDO:0005148".
@@ -36,14 +35,14 @@ _WITH_NAME = ("DOID", "MONDO", "HP", "CHEBI")
 
 
 def vocabulary_of(id: str) -> tuple[str | None, str]:
-    """The vocabulary that an id is of, and its code there; None for a bare id of no known form."""
-    if found := _PREFIXED.fullmatch(id):
-        return found[1], found[2]
+    """Return the vocabulary of an id and its code there; None for a bare id of unknown form."""
+    if match := _PREFIXED.fullmatch(id):
+        return match[1], match[2]
     return next((name for name, form in _BARE if form.fullmatch(id)), None), id
 
 
 def coding(vocabulary: str | None, code: str) -> dict[str, str]:
-    """A code as FHIR's Coding, with the URI of its system if the vocabulary is known to have one."""
+    """Return a code as FHIR's Coding, with the URI of its system if it is known."""
     name = (vocabulary or "").upper()
     code = f"{name}:{code}" if name in _WITH_NAME else code
     system = _SYSTEM_OF.get(name)

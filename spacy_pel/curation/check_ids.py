@@ -85,7 +85,7 @@ def opened(folder: str, component: str = "proxy_linker", kb: Path | None = None)
             'check the path, or make one with "kb build" or "start"',
         )
     linker = linker_of(load_pipeline(folder), component, kb=kb)
-    linker.index  # raises the error here, not at the first name
+    linker.check_kb()
     return linker
 
 
@@ -182,7 +182,7 @@ def _near(source: Source, names: Sequence[str], given: np.ndarray) -> tuple[np.n
     """The numbers of the given entity and of those near each name, and how similar: [n, 1 + k]."""
     kb = kb_of(source)
     if isinstance(source, KnowledgeBase):
-        numbers = np.column_stack([given, kb.near(names, _NEAR)])
+        numbers = np.column_stack([given, kb.fuzzy_candidates(names, _NEAR)])
         distinct = np.unique(numbers[numbers >= 0])
         entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
         return numbers, trigram_similarity(

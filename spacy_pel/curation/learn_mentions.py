@@ -79,7 +79,7 @@ def learn_mentions_of(
     """
     linker = linker_of(nlp, component) if nlp else None
     encoder = LinkerRows(linker, nlp) if linker else None
-    resolve = linker.resolve_abbreviations if linker else True
+    resolve = linker.search.resolve_abbreviations if linker else True
     sources = {"/".join(Path(name).parts[-2:]): name for name in corpora}
     if len(sources) < len(corpora):
         raise PelError("two corpora have the same name", "learn one after the other")

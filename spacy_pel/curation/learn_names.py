@@ -24,7 +24,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.records.names import normalised
 from ..pipeline.pipelines import linker_of
-from ..text.abbreviations import defined_acronyms, hidden_definitions
+from ..text.abbreviations import defined_abbreviations, hidden_definitions
 from ..text.mention_inputs import GoldMention
 from .kb_encoder import LinkerRows
 
@@ -190,7 +190,7 @@ def lesson(
 def meant_acronyms(text: str, kb: KnowledgeBase) -> dict[str, tuple[str, int]]:
     """From the acronyms that a text defines to long forms that one entity alone has, and its number."""
     owners = {
-        short: (long, kb.numbers_named(long)) for short, long in defined_acronyms(text).items()
+        short: (long, kb.numbers_named(long)) for short, long in defined_abbreviations(text).items()
     }
     return {s: (long, int(own[0])) for s, (long, own) in owners.items() if len(own) == 1}
 

@@ -1,4 +1,4 @@
-"""Reads plain and gzipped files: their bytes, their numbered lines, the JSON object of a line."""
+"""Plain and gzipped files: their bytes, their numbered lines, and the JSON object of a line."""
 
 import gzip
 import json
@@ -6,14 +6,14 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from ..errors import PelError
 
-# No record of an ontology is longer. Without a limit, one line or record could fill the memory.
-LONGEST_LINE = 64 * 2**20
-# A value of JSON is a byte in a file and up to 100 in memory.
-MOST_VALUES = 5_000_000
+# The limit of a line or record, which could fill the memory otherwise. No record of an ontology has more.
+MAX_LINE_BYTES = 64 * 2**20
+# A JSON value takes at least one byte in a file, and up to 100 in memory.
+MAX_JSON_VALUES = 5_000_000
 _BLOCK = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -21,14 +21,14 @@ _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
 @contextmanager
 def opened_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read bytes from, unpacked if its name ends in ``.gz``.
+    """Open a file to read its bytes, unpacked if its name ends in ``.gz``.
 
-    PelError if it is missing, may not be read or is damaged: here, or while it is read.
+    Raises:
+        PelError: The file is missing, may not be read or is damaged: here, or in the block.
     """
-    opener = gzip.open if is_gzip(path) else open
     try:
-        with opener(path, "rb") as file:
-            yield file
+        with gzip.open(path) if is_gzip(path) else path.open("rb") as file:
+            yield cast(IO[bytes], file)
     except _DAMAGED as error:
         raise PelError(f"{path}: damaged gzip", "fetch it again") from error
     except OSError as error:
@@ -37,14 +37,15 @@ def opened_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether a file is read as gzip: its name ends in ``.gz``."""
+    """Return whether the name of a file ends in ``.gz``."""
     return path.name.lower().endswith(".gz")
 
 
 def check_gzip(path: Path) -> None:
-    """Raise PelError for a gzip file that is missing or damaged: DuckDB ignores its checksums.
+    """Check a gzip file, whose checksums DuckDB ignores, in a second or less for 100 MB.
 
-    It takes a second or less for 100 MB. A file that is not gzip is not read.
+    Raises:
+        PelError: The file is missing or damaged. A file without the suffix ``.gz`` is not read.
     """
     if is_gzip(path):
         with opened_bytes(path) as file:
@@ -53,16 +54,19 @@ def check_gzip(path: Path) -> None:
 
 
 def record_too_long(path: Path, line: int) -> PelError:
-    """The error for a record of many lines that has more than LONGEST_LINE bytes at this line."""
-    problem = f"{path}, line {line}: a record of more than {LONGEST_LINE:,} bytes"
+    """Return the error for a record of several lines that exceeds MAX_LINE_BYTES at this line."""
+    problem = f"{path}, line {line}: a record of more than {MAX_LINE_BYTES:,} bytes"
     return PelError(problem, "split it")
 
 
-def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 file, plain or ``.gz``, without their ends, numbered from 1.
+def numbered_lines(path: Path, longest: int = MAX_LINE_BYTES) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a UTF-8 file, plain or ``.gz``, without their ends, with numbers from 1.
 
     Only a line feed ends a line, because ontologies contain stray carriage returns and Unicode
-    separators. PelError as of ``opened_bytes``, and for a line that is not UTF-8 or too long.
+    separators.
+
+    Raises:
+        PelError: A line is not UTF-8 or too long; or as in ``opened_bytes``.
     """
     number = 0
     with opened_bytes(path) as file:
@@ -83,13 +87,15 @@ def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[in
 
 
 def json_object(line: str) -> dict[str, Any]:
-    """The JSON object of a line; ValueError, which says why, if it holds none.
+    """Return the JSON object of a line.
 
-    It has at most MOST_VALUES values, and no halves of characters (lone surrogates).
+    Raises:
+        ValueError: The line is no JSON object, has more than MAX_JSON_VALUES values, or has half of a
+            character (a lone surrogate).
     """
-    # A value begins a list or an object, or follows a comma or a colon; strings may have these too.
-    if sum(map(line.count, "[{,:")) > MOST_VALUES:
-        raise ValueError(f"JSON of more than {MOST_VALUES:,} values")
+    # An upper bound: each value begins a list or an object, or follows a comma or a colon.
+    if sum(map(line.count, "[{,:")) > MAX_JSON_VALUES:
+        raise ValueError(f"JSON of more than {MAX_JSON_VALUES:,} values")
     try:
         record = json.loads(line)
         if r"\ud" in line or r"\uD" in line:

@@ -1,20 +1,19 @@
-"""Texts that are safe to print."""
+"""Text without control characters, which is safe to print."""
 
 import logging
 import re
 
-# All control characters but the tab and the line feed: with them escape sequences begin.
+# All control characters except the tab and the line feed. Escape sequences begin with one.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def printable(text: str) -> str:
-    """The text without what could control a terminal, as a name of a KB or a request may."""
+    """Replace the characters that could control a terminal, as in a name of a KB or a request."""
     return _CONTROL.sub("\ufffd", text)
 
 
 class PrintableFormatter(logging.Formatter):
-    """Writes a log, which may quote texts, with its tracebacks."""
+    """Makes log messages and tracebacks ``printable``: they may quote texts."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The message without what could control a terminal."""
         return printable(super().format(record))

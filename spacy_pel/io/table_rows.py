@@ -1,31 +1,32 @@
-"""Rows of tables in text, whose cells have commas, semicolons or tabs between them."""
+"""Rows of delimited text: cells separated by commas, semicolons or tabs."""
 
 import csv
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-_LOOKED_AHEAD = 2**20  # characters in which the end of a quoted cell is looked for
+_MAX_CELL = 2**20  # characters that are searched for the end of a quoted cell
 
-NumberedLine = tuple[int, str]  # with its end
+NumberedLine = tuple[int, str]  # with its line end
 Row = tuple[int, list[str] | csv.Error]  # the number of its first line, and its cells
 
 
 def table_rows(
     lines: Iterable[NumberedLine], delimiter: str | None, longest: int, *, quoted: bool = True
 ) -> Iterator[Row]:
-    """The rows of numbered lines, the names of the columns first. Blank lines go.
+    """Yield the rows of a table, starting with the header. Blank lines are left out.
 
-    A row that cannot be read is a csv.Error. Cells with commas or semicolons between them are quoted as
-    in RFC 4180. For tabs see ``_tab_rows``.
+    A row that cannot be read is a csv.Error. In tables with commas or semicolons cells are quoted as in
+    RFC 4180; for tabs see ``_tab_rows``.
 
     Args:
-        delimiter: What is between two cells. None: what the first line has most of. Athena's
+        lines: The lines of the table.
+        delimiter: The character between cells. None: the most frequent one of the first line. Athena's
             ``CONCEPT.csv`` has tabs, and spreadsheets in many countries write semicolons.
-        longest: The characters that a cell may have.
-        quoted: Whether cells with tabs between them may be quoted.
+        longest: The maximum number of characters of a cell.
+        quoted: Whether cells may be quoted in a table with tabs.
     """
-    csv.field_size_limit(longest)  # of the whole process, so it is set by each reader
+    csv.field_size_limit(longest)  # a setting of the whole process
     if delimiter is None:
         lines = iter(lines)
         head = list(islice(lines, 1))
@@ -58,26 +59,27 @@ def _csv_rows(lines: Iterable[NumberedLine], delimiter: str) -> Iterator[Row]:
 
 
 def _tab_rows(lines: Iterable[NumberedLine], quoted: bool) -> Iterator[Row]:
-    """The rows of a table with tabs.
+    """Yield the rows of a table with tabs.
 
-    pandas, R and spreadsheets quote cells, which may go on in the next lines. Other programs write a
-    text as it is, also if it begins with a quote. So quotes count only where all of a row is quoted as
-    it should be, and a cell goes on only in lines that are no rows by themselves.
+    pandas, R and spreadsheets quote cells, which may continue on the next lines. Other programs write
+    a text as it is, even if it begins with a quote. So quotes only count in rows that are quoted
+    correctly as a whole, and a cell only continues on lines that are not rows by themselves.
     """
     source = iter(lines)
     ahead: deque[NumberedLine] = deque()
     width = 0
 
-    def alone(line: str) -> list[str]:
-        """The cells of a line that is a row: without their quotes, or else as they are."""
+    def single_line_row(line: str) -> list[str]:
+        """Return the cells of a line: unquoted if it is quoted correctly, or else as they are."""
         cells = _unquoted([line]) if quoted and '"' in line else None
-        fits = cells and (not width or len(cells) == width)
-        return cells if cells and fits else line.rstrip("\r\n").split("\t")
+        if cells and len(cells) == (width or len(cells)):
+            return cells
+        return line.rstrip("\r\n").split("\t")
 
-    def with_next(line: str) -> list[str] | None:
-        """The cells of a row whose last line is the next one with an odd number of quotes."""
+    def multi_line_row(line: str) -> list[str] | None:
+        """Return the cells of a row that ends in the next line with an odd number of quotes."""
         lines, size = [line], len(line)
-        while size < _LOOKED_AHEAD:
+        while size < _MAX_CELL:
             if len(lines) > len(ahead):
                 ahead.extend(islice(source, 1))
             if len(lines) > len(ahead):
@@ -87,7 +89,7 @@ def _tab_rows(lines: Iterable[NumberedLine], quoted: bool) -> Iterator[Row]:
             if lines[-1].count('"') % 2:
                 cells = _unquoted(lines)
                 is_row = cells is not None and len(cells) == width
-                if not is_row or all(len(alone(each)) == width for each in lines):
+                if not is_row or all(len(single_line_row(line)) == width for line in lines):
                     return None
                 for _ in lines[1:]:
                     ahead.popleft()
@@ -99,14 +101,14 @@ def _tab_rows(lines: Iterable[NumberedLine], quoted: bool) -> Iterator[Row]:
         if not number:
             return
         if line.strip("\r\n"):
-            may_go_on = quoted and width and line.count('"') % 2 and f"\t{line}".count('\t"')
-            cells = (with_next(line) if may_go_on else None) or alone(line)
+            may_continue = quoted and width and line.count('"') % 2 and '\t"' in f"\t{line}"
+            cells = (multi_line_row(line) if may_continue else None) or single_line_row(line)
             width = width or len(cells)
             yield number, cells
 
 
 def _unquoted(lines: list[str]) -> list[str] | None:
-    """The cells of a row with tabs, without their quotes; None if it is not quoted as it should be."""
+    """Return the unquoted cells of a row with tabs; None if it is not quoted correctly."""
     try:
         rows = list(csv.reader(lines, delimiter="\t", strict=True))
     except csv.Error:

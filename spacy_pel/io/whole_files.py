@@ -1,4 +1,4 @@
-"""Files and folders that appear as a whole or not at all, and the lock of who writes to a folder."""
+"""Atomic files and folders, which appear whole or not at all, and the lock of a folder's writer."""
 
 import ctypes
 import errno
@@ -11,9 +11,9 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
@@ -22,48 +22,49 @@ from ..errors import PelError
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]  # None stands for a module that Windows lacks
 
 LOCK = ".lock"
-_NEW = ".tmp"  # the suffix of what is being written
+_NEW = ".tmp"  # the suffix of files and folders that are being written
 _UNIQUE = "[0-9a-f]" * 32
-# Of Linux: paths are those of this process (AT_FDCWD), and two names are exchanged.
-_HERE, _EXCHANGE = -100, 2
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux: paths of this process; exchange two names
 
 
 @contextmanager
-def whole_file(path: Path, mode: str = "x") -> Iterator[IO]:
-    """A file to write to ("x": UTF-8 text, "xb": bytes), put in its place when the block ends well.
+def whole_file(path: Path, mode: str = "x") -> Iterator[IO[Any]]:
+    """Open a file to write ("x": UTF-8 text, "xb": bytes) that replaces the path at the end of the block.
 
-    After an error or an interruption, the path holds what it held before. What a killed process
-    left beside it is removed by the next use of the path. A symbolic link is replaced, and what it
-    points to is left alone: for a path that a user chose, give ``pointed_to(path)``. PelError if it
-    is a folder or a device.
+    After an error or an interruption the path is as it was before. The next use of the path removes
+    what a killed process left beside it. A symbolic link is replaced itself: for a path that a user
+    chose, give ``pointed_to(path)``.
+
+    Raises:
+        PelError: The path is a folder or a device.
     """
     path = path.absolute()
     if path.exists() and not path.is_file() and not path.is_symlink():
         raise PelError(f"{path}: is a folder or a device", "give the path of a file")
-    as_text = {} if "b" in mode else {"encoding": "utf8", "newline": "\n"}
-    with _made_beside(path) as temporary, ExitStack() as held:
-        with open(temporary, mode, **as_text) as file:
-            # Until it is in place, or another writer may remove it.
-            held.enter_context(_in_work(temporary))
+    encoding, newline = (None, None) if "b" in mode else ("utf8", "\n")
+    with _made_beside(path) as temporary, ExitStack() as locks:
+        with temporary.open(mode, encoding=encoding, newline=newline) as file:
+            # Hold the lock until the file is in place, or another writer may remove it.
+            locks.enter_context(_in_work(temporary))
             yield file
             file.flush()
             os.fsync(file.fileno())  # otherwise a power failure may leave an empty file
-        os.replace(temporary, path)
+        temporary.replace(path)
         to_disk(path.parent)
 
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A new folder to fill, which is put in its place when the block ends well; see ``whole_file``.
+    """Make a folder to fill that replaces the path at the end of the block; see ``whole_file``.
 
-    Of a symbolic link, which a user chose, what it points to is replaced.
+    If the path is a symbolic link, the folder that it points to is replaced.
 
-    On Linux the path always holds the old folder or the new one, also if the process is killed. Where
-    a system cannot exchange two folders, there is none for a moment; if the process is killed then, the
-    old one is beside it, with the suffix ".old".
+    On Linux the path always is the old folder or the new one, even if the process is killed. Where the
+    system cannot exchange two folders, the path is missing for a moment. If the process is killed then,
+    the old folder is beside it, with the suffix ".old".
     """
     path = pointed_to(path)
     with _made_beside(path) as temporary:
@@ -76,43 +77,45 @@ def whole_folder(path: Path) -> Iterator[Path]:
                         to_disk(new)
             if os.path.lexists(path) and not _exchanged(temporary, path):
                 aside = temporary.with_suffix(".old")
-                os.rename(path, aside)
-                os.rename(temporary, path)
+                path.rename(aside)
+                temporary.rename(path)
                 _remove(aside)
             elif not os.path.lexists(path):
-                os.rename(temporary, path)
+                temporary.rename(path)
             to_disk(path.parent)
 
 
 def pointed_to(path: Path) -> Path:
-    """Where a path leads by symbolic links: what a user chose who gave it."""
-    return Path(os.path.realpath(path))  # of a circle of links: itself
+    """Follow the symbolic links of a path that a user chose."""
+    return Path(os.path.realpath(path))  # unlike Path.resolve, it accepts a circle of links
 
 
 @contextmanager
 def _made_beside(path: Path) -> Iterator[Path]:
-    """A new path beside a path, where something is made that is to replace what is there."""
+    """Give a new path beside a path, for a file or folder that will replace it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    left_behind = path.parent.glob(f".{glob.escape(path.name)}.{_UNIQUE}{_NEW}")
-    for left in sorted(left_behind):  # by processes that were killed
-        with _in_work(left) as is_abandoned:
+    for leftover in sorted(path.parent.glob(f".{glob.escape(path.name)}.{_UNIQUE}{_NEW}")):
+        with _in_work(leftover) as is_abandoned:  # its process was killed
             if is_abandoned:
-                _remove(left)
-    temporary = _beside(path)
+                _remove(leftover)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_NEW}")
     try:
         yield temporary
     except OSError as error:
         error.filename = error.filename or str(path)  # the error of a failed write names no file
         raise
     finally:
-        _remove(temporary)  # after an exchange it is what was at the path
+        _remove(temporary)  # after an exchange it is the old folder
 
 
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[None]:
-    """Keeps other writers out of a folder until the block ends. PelError names one that is there.
+    """Keep other writers out of a folder until the block ends.
 
-    The operating system holds the lock, so the lock ends with the process, however that ends.
+    The operating system holds the lock, so that it ends with the process.
+
+    Raises:
+        PelError: Another process, which it names, is writing to the folder.
     """
     path = folder / LOCK
     if path.is_symlink():
@@ -136,18 +139,18 @@ def writer_lock(folder: Path) -> Iterator[None]:
                 file.write(holder)
         yield
     finally:
-        with suppress(OSError):  # while it is held, so that others who opened it see it is gone
+        with suppress(OSError):  # before the release, so that those who wait for it see it is gone
             path.unlink()
         lock.release()
 
 
 def opened_itself(path: str, flags: int) -> int:
-    """Open a file as ``open`` does, but never through a link."""
+    """Open a file without following a symbolic link; an ``opener`` for ``open``."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
 
 
 def to_disk(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk, where the system can say so."""
+    """Wait until a file, or the list of a folder's files, is on the disk (POSIX only)."""
     if os.name == "posix":
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -157,9 +160,9 @@ def to_disk(path: Path) -> None:
 
 
 def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
-    """The SHA-256 of a file's content; ``progress`` gets the number of bytes of each block read."""
+    """Return the SHA-256 of a file; ``progress`` is called with the bytes of each block read."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with path.open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
             if progress:
@@ -168,29 +171,29 @@ def sha256(path: Path, progress: Callable[[int], object] | None = None) -> str:
 
 
 def lock_for_reading(descriptor: int) -> None:
-    """Keeps ``remove_unless_locked`` from deleting an open file."""
+    """Protect an open file from ``remove_unless_locked``."""
     if fcntl is not None:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_SH)
 
 
 def remove_unless_locked(path: Path) -> None:
-    """Deletes a file, unless a reader has locked it or deleting fails."""
-    # NFS gives exclusive locks only to who may write. Windows deletes nothing that is open.
-    with (
-        suppress(OSError),
-        open(path, "r+b", opener=opened_itself) if fcntl else nullcontext() as file,
-    ):
-        if fcntl is not None:
+    """Delete a file unless a reader has locked it, or it cannot be deleted."""
+    with suppress(OSError):
+        if fcntl is None:  # Windows deletes no open file
+            path.unlink()
+            return
+        # Opened to write, without which NFS gives no exclusive lock.
+        with open(path, "r+b", opener=opened_itself) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
+            path.unlink()
 
 
 @contextmanager
 def _in_work(path: Path) -> Iterator[bool]:
-    """Within the block other processes see that a file or folder is not abandoned.
+    """Lock a file or folder within the block, so that other processes do not take it for abandoned.
 
-    False if another process has its lock, or the system has no such locks.
+    The value is False if another process has the lock, or the system has no such locks.
     """
     descriptor = None
     is_held = False
@@ -212,7 +215,8 @@ def _exchanged(first: Path, second: Path) -> bool:
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if is_linux else None
     if rename is None:
         return False
-    if rename(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) == 0:
+    names = _AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second)
+    if rename(*names, _RENAME_EXCHANGE) == 0:
         return True
     code = ctypes.get_errno()
     if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
@@ -221,10 +225,9 @@ def _exchanged(first: Path, second: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder or a file, if it is there and can be removed."""
+    """Remove a folder or a file if it exists and can be removed."""
     with suppress(OSError):
-        path.unlink() if path.is_symlink() or path.is_file() else shutil.rmtree(path)
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex}{_NEW}")
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        else:
+            shutil.rmtree(path)

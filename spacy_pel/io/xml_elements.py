@@ -2,46 +2,54 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import Protocol, cast
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ..errors import PelError
-from .lines import LONGEST_LINE, opened_bytes
+from .lines import MAX_LINE_BYTES, opened_bytes
 
-_LEAST_BLOCK = 1 << 16
-MOST_ELEMENTS = 500_000  # of a record: an element of four bytes takes up to 400 in memory
-_DEEPEST = 100  # levels of nesting
+Events = Iterator[tuple[str, ElementTree.Element]]
+_MIN_BLOCK = 1 << 16
+MAX_ELEMENTS = 500_000  # of a record: an element of four bytes takes up to 400 in memory
+_MAX_DEPTH = 100  # levels of nesting
+
+
+class Readable(Protocol):
+    """A file to read bytes from."""
+
+    def read(self, n: int, /) -> bytes: ...
 
 
 def xml_elements(
-    file: IO[bytes], *, longest: int = LONGEST_LINE, longest_entity: int = 0
+    file: Readable, *, longest: int = MAX_LINE_BYTES, longest_entity: int = 0
 ) -> Iterator[ElementTree.Element]:
-    """The elements right below the root, each when it ends. It is emptied after that.
+    """Yield the children of the root as they end. Each is cleared before the next one.
 
-    PelError if the XML is bad or in an unknown encoding, an element has more than ``longest`` bytes,
-    or an entity that it declares more than ``longest_entity`` characters. Entities that consist of
-    others, or name files, are always refused, as they can grow without end.
+    Raises:
+        PelError: The XML is malformed or in an unknown encoding, an element has more than ``longest``
+            bytes, or the file declares an entity of more than ``longest_entity`` characters. Entities
+            that contain others or name files are always refused, because they can grow without end.
     """
-    parser = ElementTree.XMLPullParser(("start", "end"))
+    parser: ElementTree.XMLPullParser = ElementTree.XMLPullParser(("start", "end"))
     guard = _guard(longest_entity)
     path: list[ElementTree.Element] = []
     size = n_elements = 0
-    # Expat reads a tag or a comment again for each block that it reaches into.
-    block_size = max(_LEAST_BLOCK, longest >> 6)
+    # Expat parses a tag or a comment again for each block that it extends into.
+    block_size = max(_MIN_BLOCK, longest >> 6)
     try:
         for block in iter(lambda: file.read(block_size), b""):
             if not path:
                 guard.Parse(block)  # before the parser sees it
             parser.feed(block)
             size += len(block)
-            for event, element in parser.read_events():
+            for event, element in cast(Events, parser.read_events()):
                 if event == "start":
                     path.append(element)
                     n_elements += 1
-                    if n_elements > MOST_ELEMENTS or len(path) > _DEEPEST:
-                        most = f"{MOST_ELEMENTS:,} elements or {_DEEPEST} levels"
-                        raise PelError(f"a record of more than {most}", "split the record")
+                    if n_elements > MAX_ELEMENTS or len(path) > _MAX_DEPTH:
+                        limit = f"{MAX_ELEMENTS:,} elements or {_MAX_DEPTH} levels"
+                        raise PelError(f"a record of more than {limit}", "split the record")
                     continue
                 path.pop()
                 if len(path) == 1:
@@ -60,7 +68,7 @@ def xml_elements(
 
 
 def file_elements(path: Path, *, longest_entity: int = 0) -> Iterator[ElementTree.Element]:
-    """``xml_elements`` of a file, plain or ``.gz``, whose name errors give."""
+    """Yield the ``xml_elements`` of a file, plain or ``.gz``. Errors name the file."""
     with opened_bytes(path) as file:
         try:
             yield from xml_elements(file, longest_entity=longest_entity)
@@ -69,9 +77,9 @@ def file_elements(path: Path, *, longest_entity: int = 0) -> Iterator[ElementTre
 
 
 def _guard(longest: int) -> expat.XMLParserType:
-    """A parser that refuses what entities may do. They can only be declared before the root.
+    """Return a parser for the text before the root that refuses dangerous entity declarations.
 
-    (defusedxml does the same in a parser in Python, which takes four times as long.)
+    (defusedxml does the same with a parser in Python, which takes four times as long.)
     """
     parser = expat.ParserCreate()
 

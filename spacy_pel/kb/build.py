@@ -1,4 +1,4 @@
-"""Build a KB from entities, in one transaction."""
+"""Build a KB from entities."""
 
 import sqlite3
 import tempfile
@@ -12,10 +12,10 @@ from ..about import __version__
 from ..errors import PelError
 from .knowledge_base import KnowledgeBase
 from .lookup_tables import QUICK, VALUES, write_tables
-from .records.entity import Entity, cleaned, joined
+from .records.entity import Entity, cleaned, merged
 from .records.semantic_types import SemanticType
-from .row_sum import note_sum, row_sum
-from .store import FIELDS, KIND, SCHEMA_VERSION, entity_of, entity_row
+from .row_sum import row_sum, store_sum
+from .store import FIELDS, KIND, SCHEMA_VERSION, Settings, entity_of, entity_row
 from .transaction import folder_lock, put_in_place, temporary_path, write_settings
 
 _COUNTED = ("aliases", "alt_ids", "parents", "retired_ids", "xrefs")
@@ -29,14 +29,14 @@ def build_kb(
     sources: Sequence[str] = (),
     in_any_order: bool = False,
 ) -> KnowledgeBase:
-    """Writes entities to a KB folder, and opens the KB.
+    """Write entities to a KB folder, and open the KB.
 
-    A KB that is already in the folder is replaced at the very end, together with its vectors. After any
-    error or interruption, it stays as it was. The entities come in any order; those with the same concept id
-    are ``joined``. ``types`` are those that the sources define; they are read after the entities. Names
-    are looked up as they stand, or also ``in_any_order`` of their words (``names_by_words``).
+    An existing KB and its vectors are replaced in the last step; an error or an interruption leaves them as
+    they were. Entities come in any order. Those with the same concept id are ``merged``. ``types`` are those
+    that the sources define; they are read after the entities. ``in_any_order``: names are also found by their
+    words in any order (``names_by_words``).
 
-    PelError if the folder holds something else, an entity is unusable, there is none, or the disk is full.
+    PelError if the folder holds other files, there is no entity or an unusable one, or the disk is full.
     """
     folder = Path(path).absolute()
     with folder_lock(folder):
@@ -47,34 +47,39 @@ def build_kb(
             if not counts["entities"]:
                 source = ", ".join(sources) or folder
                 raise PelError(f"{source}: no entities", "check that it is the right source")
-            settings = {
+            settings: Settings = {
                 "kind": KIND,
                 "schema_version": SCHEMA_VERSION,
+                "created_by": f"spacy-pel {__version__}",
+                "sources": list(sources),
+                "counts": counts,
+                "checksum": digest,
+                "change": 0,
+                "next_number": counts["entities"],
+                "in_order": counts["entities"],
+                "in_any_order": in_any_order,
+                "plain_names": True,
                 "vectors": None,
                 "mentions": None,
             }
-            settings |= {"created_by": f"spacy-pel {__version__}", "sources": list(sources)}
-            settings |= {"counts": counts, "checksum": digest, "change": 0}
-            settings |= dict.fromkeys(("next_number", "in_order"), counts["entities"])
-            settings |= {"in_any_order": in_any_order, "plain_names": True}
             write_settings(database, settings)
             database.execute("INSERT INTO setting VALUES ('built', ?)", (digest,))
-            note_sum(database, row_sum(database))
+            store_sum(database, row_sum(database))
             database.execute("COMMIT")
         put_in_place(new, folder)
     return KnowledgeBase.open(folder)
 
 
 def united(entities: Iterable[Entity]) -> Iterator[Entity]:
-    """The entities, cleaned and sorted by concept id. Those with the same are ``joined``, in the order given.
+    """Yield the entities cleaned and sorted by concept id. Those with the same id are ``merged`` in order.
 
-    PelError if an entity is unusable, or there is no space to sort them in a scratch file.
+    PelError if an entity is unusable, or the scratch file for sorting does not fit on the disk.
     """
     return map(entity_of, sorted_rows(entities))
 
 
 def sorted_rows(entities: Iterable[Entity]) -> Iterator[Sequence[str | None]]:
-    """The records of ``united``, as the KB stores them."""
+    """Yield the records of ``united`` as the KB stores them."""
     try:
         with closing(sqlite3.connect("", isolation_level=None)) as scratch:
             scratch.executescript(f"{QUICK} CREATE TABLE entity ({FIELDS}); BEGIN")
@@ -84,7 +89,7 @@ def sorted_rows(entities: Iterable[Entity]) -> Iterator[Sequence[str | None]]:
             for _, group in groupby(ordered, key=itemgetter(0)):
                 first, *others = group
                 if others:
-                    first = entity_row(joined(*map(entity_of, (first, *others))))
+                    first = entity_row(merged(*map(entity_of, (first, *others))))
                 yield first
     except sqlite3.OperationalError as error:
         problem = f"the entities cannot be sorted in {tempfile.gettempdir()} ({error})"
@@ -92,9 +97,9 @@ def sorted_rows(entities: Iterable[Entity]) -> Iterator[Sequence[str | None]]:
         raise PelError(problem, remedy) from error
 
 
-def count_records(database: sqlite3.Connection, which: str, *parameters: int) -> dict[str, int]:
-    """The counts of a KB's settings, of its records for which a condition of SQL holds."""
+def count_records(database: sqlite3.Connection, condition: str, *parameters: int) -> dict[str, int]:
+    """Return the counts for a KB's settings over the records that meet an SQL condition."""
     sums = [f"ifnull(sum(json_array_length({name})), 0)" for name in _COUNTED]
-    query = f"SELECT count(*), count(definition), {', '.join(sums)} FROM entity WHERE {which}"
+    query = f"SELECT count(*), count(definition), {', '.join(sums)} FROM entity WHERE {condition}"
     counts = database.execute(query, parameters).fetchone()
     return dict(zip(("entities", "definitions", *_COUNTED), counts))

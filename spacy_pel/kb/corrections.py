@@ -1,8 +1,7 @@
-"""What people decided about names: a name, its entity or NIL, and where the decision holds.
+"""Corrections: decisions of people about names, each with its entity or NIL and its scope.
 
-Corrections are in the database of a KB as one setting. They are few, and each change writes all of them.
-A KB reads them anew when they have changed, also while it is open: they name entities by concept id, so
-they need no ``refresh``.
+A KB stores its few corrections as one setting. An open KB sees changes without ``refresh``, because
+corrections name entities by concept id.
 """
 
 import hashlib
@@ -26,15 +25,16 @@ class Decision(NamedTuple):
     """A correction as a KB stores it.
 
     Attributes:
-        number: By which it is undone.
-        name: The words of the mention.
+        number: The number to undo it by.
+        name: The text of the mention.
         concept_id: The id of the entity, or "NIL".
-        scope: ALWAYS; LABEL: for mentions with ``label``; TEXT: in the same text, and in texts alike.
+        scope: ALWAYS, LABEL (mentions with ``label``) or TEXT (the same text and similar texts).
         label: A label of mentions; "" unless the scope is LABEL.
-        quote: The mention in its text, for people; "" unless the scope is TEXT, as of the following.
-        digest: Of the text (``text_digest``).
+        quote: The mention in its text, for display; like the following only if the scope is TEXT.
+        digest: The digest of the text (``text_digest``).
         start: The first character of the mention in the text.
-        words: The words of the text as hashes, each with its weight; see ``linking.corrections.weighted_words``.
+        words: From hashes of the words of the text to their weights; see
+            ``linking.corrections.weighted_words``.
     """
 
     number: int
@@ -49,7 +49,7 @@ class Decision(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str, str, int]:
-        """What it is about. A later decision about the same replaces it."""
+        """The subject. A later decision with the same key replaces this one."""
         return name_key(self.name), self.scope, self.label, self.digest, self.start
 
     def __str__(self) -> str:
@@ -70,20 +70,20 @@ class Corrections:
         return bool(self.decisions)
 
     def about(self, *names: str) -> list[Decision]:
-        """The decisions about any of these names, the oldest first."""
+        """Return the decisions about these names, in the order of the names, oldest first."""
         keys = dict.fromkeys(map(name_key, names))
         return [decision for key in keys for decision in self._by_name.get(key, ())]
 
 
 class LiveCorrections:
-    """Reads the corrections of a KB, and reads them again when they have changed."""
+    """Read the corrections of a KB, again whenever they have changed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._read: tuple[str | None, Corrections] = (None, Corrections())
 
     def now(self) -> Corrections:
-        """The corrections that the KB has at this moment. Unchanged ones cost one look-up."""
+        """Return the current corrections. If they are unchanged, this costs one look-up."""
         state = self._setting(_STATE)
         known, corrections = self._read
         if state != known:
@@ -104,20 +104,17 @@ def change_corrections(
 ) -> list[Decision]:
     """Replace the corrections of a KB in one transaction, and return the new ones.
 
-    ``change`` gets the present ones and the lowest number that was never used, and gives what takes
-    their place. PelError if there is no KB, or another process is writing to it.
+    ``change`` receives the present corrections and the lowest unused number, and returns the new ones.
+    PelError if there is no KB, or another process is writing to it.
     """
     with writing(path) as opened:
         get = "SELECT value FROM setting WHERE name = ?"
-        found = opened.database.execute(get, (_CONTENT,)).fetchone()
-        next_number, present = 1, []
-        if found:
-            present, next_number = _parsed(found[0]), json.loads(found[0])["next"]
+        row = opened.database.execute(get, (_CONTENT,)).fetchone()
+        present = _parsed(row[0]) if row else []
+        next_number = json.loads(row[0])["next"] if row else 1
         decisions = list(change(present, next_number))
         following = max([next_number, *(decision.number + 1 for decision in decisions)])
-        content = json.dumps(
-            {"next": following, "decisions": [_as_data(each) for each in decisions]}
-        )
+        content = json.dumps({"next": following, "decisions": [_as_data(d) for d in decisions]})
         state = hashlib.sha256(content.encode()).hexdigest()
         old = opened.settings["checksum"]
         with opened.transaction():
@@ -129,32 +126,33 @@ def change_corrections(
 
 
 def undo(path: str | Path, numbers: Iterable[int] | None = None) -> list[Decision]:
-    """Take the corrections with these numbers, or all, out of a KB; returns what was taken out.
+    """Remove the corrections with these numbers, or all, from a KB; return the removed ones.
 
-    PelError if it has none of a number, or as of ``change_corrections``.
+    PelError if a number is unknown, or as of ``change_corrections``.
     """
-    gone: list[Decision] = []
+    removed: list[Decision] = []
 
     def without(present: list[Decision], _: int) -> list[Decision]:
         known = [decision.number for decision in present]
         wanted = set(known if numbers is None else numbers)
         if unknown := sorted(wanted.difference(known)):
-            has = ", ".join(map(str, known)) or "none"
-            raise PelError(f"{path}: has no correction {unknown[0]}", f"its corrections: {has}")
-        gone.extend(decision for decision in present if decision.number in wanted)
+            numbers_known = ", ".join(map(str, known)) or "none"
+            remedy = f"its corrections: {numbers_known}"
+            raise PelError(f"{path}: has no correction {unknown[0]}", remedy)
+        removed.extend(decision for decision in present if decision.number in wanted)
         return [decision for decision in present if decision.number not in wanted]
 
     change_corrections(path, without)
-    return gone
+    return removed
 
 
 def name_key(name: str) -> str:
-    """A name as corrections compare it: without case, punctuation and British spelling."""
+    """Return the form in which corrections compare names: no case, punctuation or British spelling."""
     return american(normalised(name))
 
 
 def text_digest(text: str) -> str:
-    """By what a text is known again: texts of patients are not kept."""
+    """Return a digest that identifies a text: the KB must not store texts of patients."""
     return hashlib.sha256(text.encode("utf8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -163,7 +161,7 @@ def _as_data(decision: Decision) -> dict[str, Any]:
 
 
 def _parsed(content: str) -> list[Decision]:
-    """The decisions of the setting; ValueError or TypeError if they are none."""
+    """Return the decisions of the setting; ValueError or TypeError if it is malformed."""
     decisions = []
     for data in json.loads(content)["decisions"]:
         words = {int(hash): float(weight) for hash, weight in data["words"]}

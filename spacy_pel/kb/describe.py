@@ -1,4 +1,4 @@
-"""What a knowledge base holds, how two of them differ, such as two releases, and copies in other forms."""
+"""Describe, compare, copy and export knowledge bases."""
 
 import json
 import shutil
@@ -18,35 +18,35 @@ from ..io.whole_files import pointed_to, sha256, whole_file, whole_folder
 from .knowledge_base import KnowledgeBase
 from .records.entity import LISTS, Entity
 from .records.semantic_types import SemanticType
-from .row_sum import note_sum, row_sum
+from .row_sum import row_sum, store_sum
 from .store import KB_FILE, connected, vector_files
 from .transaction import NAMES_PREFIX, write_checksums
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
 _FACTS = ("rows", "index_unit", "dim", "stored_dim", "dtype")
-_BLOCK = 4096  # entities exported at a time
-_LONGEST_LINE = 1 << 29  # bytes of a record as JSON
+_BATCH_SIZE = 4096  # entities exported at a time
+_MAX_LINE_BYTES = 1 << 29  # of a record as JSON
 
 
 def kb_info(folder: Path) -> dict[str, Any]:
-    """Counts, sources, types, sizes and vectors of a KB, as plain data, by the name of each fact.
+    """Return counts, sources, types, sizes and vectors of a KB by name.
 
-    Sizes are in bytes. Facts about vectors are None where the KB has none. "codes" is the number of
-    codes of an index of the kind PQ4, "recall" that of the approximate index, at 1 and at 64 candidates;
-    None where search is exact. "mentions" are counted by source. PelError if there is no whole KB.
+    Sizes are in bytes. Facts about vectors are None without vectors. "codes" is the number of codes of a PQ4
+    index. "recall" is that of the approximate index at 1 and 64 candidates; None if search is exact.
+    "mentions" are counted by source. PelError without an undamaged KB.
     """
-    with KnowledgeBase.open(folder) as opened:
-        settings, types, n_bytes = opened.settings, opened.semantic_types, opened.n_bytes()
-        mentions = opened.mentions.counts()
+    with KnowledgeBase.open(folder) as kb:
+        settings, types, n_bytes = kb.settings, kb.semantic_types, kb.n_bytes()
+        mentions = kb.mentions.counts()
     vectors = settings["vectors"] or {}
     index = vectors.get("found_by")
     return {
-        "path": str(opened.path),
+        "path": str(kb.path),
         "created_by": settings["created_by"],
         "sources": settings["sources"],
         **{name: settings["counts"][name] for name in _COUNTS},
         "types": [type.name for type in types],
-        "removed": settings["next_number"] - len(opened),
+        "removed": settings["next_number"] - len(kb),
         "bytes": n_bytes,
         **{name: vectors.get(name) for name in _FACTS},
         "index": (index["kind"] if index else "exact") if vectors else None,
@@ -58,10 +58,10 @@ def kb_info(folder: Path) -> dict[str, Any]:
 
 
 class KBComparison(NamedTuple):
-    """The changes from an old KB to a new one, counted."""
+    """The counted changes from an old KB to a new one."""
 
-    kinds: Counter[str]  # the number of entities that were "added", "removed" or "changed"
-    fields: Counter[str]  # of changed entities, by the field of their records that differs
+    kinds: Counter[str]  # the numbers of "added", "removed" and "changed" entities
+    fields: Counter[str]  # the numbers of changed entities by the field that differs
     first_ids: dict[str, list[str]]  # of each kind
     is_not_embedded: bool  # whether the old KB has vectors and the new one has none
 
@@ -69,11 +69,11 @@ class KBComparison(NamedTuple):
 def compare_kbs(
     old: Path, new: Path, output: Path | None = None, *, n_ids: int = 5
 ) -> KBComparison:
-    """Compare the entities of two KBs, given by their folders; PelError if one holds no whole KB.
+    """Compare the entities of two KBs, given by their folders; PelError without two undamaged KBs.
 
-    Records are compared as they are, so another order of aliases is a difference; vectors are not. Memory
-    does not grow with the KBs. Each change is written to the output as JSON, in order of concept id, and
-    ``n_ids`` ids are given of each kind.
+    Records are compared exactly, so another order of aliases is a difference. Vectors are ignored. Memory
+    does not grow with the KBs. Each change is written to ``output`` as JSON, by concept id. ``n_ids`` is the
+    number of ids to return for each kind of change.
     """
     kinds, changed, first_ids = Counter[str](), Counter[str](), defaultdict[str, list[str]](list)
     with KnowledgeBase.open(old) as before, KnowledgeBase.open(new) as after, ExitStack() as stack:
@@ -101,19 +101,21 @@ def compare_kbs(
 
 
 def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
-    """Copy a KB to a folder, with checksums; PelError if a file was changed since it was written."""
+    """Copy a KB to a folder, with checksums; PelError if a file is damaged or changes meanwhile."""
     folder.mkdir(exist_ok=True)
     KnowledgeBase.open(kb.path, verify=True).close()
-    with closing(connected(kb.path / KB_FILE)) as old:
-        with closing(sqlite3.connect(folder / KB_FILE, isolation_level=None)) as new:
-            old.backup(new)
-            # Vectors that were replaced are kept for those who have the KB open: nobody has the copy.
-            used = json.dumps([file["name"] for file in vector_files(kb.settings)])
-            for table, column in ("vectors", "name"), ("row", "vectors"):
-                unused = f"{column} NOT IN (SELECT value FROM json_each(?))"
-                new.execute(f"DELETE FROM {table} WHERE {unused}", (used,))
-            note_sum(new, row_sum(new))
-            new.execute("VACUUM")
+    with (
+        closing(connected(kb.path / KB_FILE)) as old,
+        closing(sqlite3.connect(folder / KB_FILE, isolation_level=None)) as new,
+    ):
+        old.backup(new)
+        # Replaced vectors are kept for readers that have the KB open. The copy has none.
+        used = json.dumps([file["name"] for file in vector_files(kb.settings)])
+        for table, column in ("vectors", "name"), ("row", "vectors"):
+            unused = f"{column} NOT IN (SELECT value FROM json_each(?))"
+            new.execute(f"DELETE FROM {table} WHERE {unused}", (used,))
+        store_sum(new, row_sum(new))
+        new.execute("VACUUM")
     for file in vector_files(kb.settings):
         shutil.copyfile(kb.path / file["name"], folder / file["name"])
         if sha256(folder / file["name"]) != file["sha256"]:
@@ -122,15 +124,15 @@ def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
 
 
 def copy_names(kb: KnowledgeBase, folder: Path) -> None:
-    """Copy the table of a KB's names to a copy of the KB: the first document would wait for it."""
+    """Copy the table of a KB's names to a copy of the KB; the first document would wait for it."""
     for table in kb.path.glob(f"{NAMES_PREFIX}{kb.settings['checksum'][:16]}*"):
         shutil.copyfile(table, folder / table.name)
 
 
 def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
-    """Write a KB to a new folder as Parquet tables: entities, types, rows (vectors) and mentions.
+    """Export a KB to a new folder as Parquet tables: entities, types, rows (vectors) and mentions.
 
-    The number of lines of each is returned. PelError if the folder is not empty, or a file damaged.
+    Return the number of rows of each. PelError if the folder is not empty or the KB is damaged.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PelError(f"{folder}: exists", "choose an empty or new folder")
@@ -152,22 +154,26 @@ def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
             ("mentions", dict(zip(places, kinds)), mentions),
         ):
             source = new / f"{name}.jsonl"  # DuckDB reads lines of JSON
-            with open(source, "x", encoding="utf8") as file:
+            with source.open("x", encoding="utf8") as file:
                 for line in lines:
                     file.write(json.dumps(line) + "\n")
                     counts[name] += 1
             if name in counts:
-                form = {"columns": columns, "format": "newline_delimited"}
-                read = database.read_json(str(source), maximum_object_size=_LONGEST_LINE, **form)
-                read.write_parquet(str(new / f"{name}.parquet"))
+                table = database.read_json(
+                    str(source),
+                    columns=columns,
+                    format="newline_delimited",
+                    maximum_object_size=_MAX_LINE_BYTES,
+                )
+                table.write_parquet(str(new / f"{name}.parquet"))
             source.unlink()
     return counts
 
 
 def _rows(kb: KnowledgeBase) -> Iterator[dict[str, Any]]:
     numbers = kb.numbers() if kb.has_vectors else ()
-    for start in range(0, len(numbers), _BLOCK):
-        block = numbers[start : start + _BLOCK]
+    for start in range(0, len(numbers), _BATCH_SIZE):
+        block = numbers[start : start + _BATCH_SIZE]
         ids = [id for id, _ in kb.labels(block)]
         vectors, places = kb.rows(block)
         for place, vector in zip(places.tolist(), vectors.tolist()):

@@ -1,4 +1,4 @@
-"""Looks for damage in a KB's database: in its records, and in whatever was made of them."""
+"""Find damage in a KB's database: in its records and in the tables derived from them."""
 
 import sqlite3
 import tempfile
@@ -10,17 +10,11 @@ from pathlib import Path
 
 from ..errors import PelError
 from .lookup_tables import write_tables
-from .store import (
-    FIELDS,
-    Settings,
-    connected,
-    entity_row,
-    stored_entity,
-)
+from .store import FIELDS, Settings, connected, entity_row, stored_entity
 
 COPY_OR_BUILD = "copy the folder again, or build the KB again"
 
-# The words of records, as the full-text index has them.
+# A view of the words in the full-text index.
 _WORDS = "CREATE VIRTUAL TABLE temp.spelled USING fts5vocab (main, word, instance)"
 _DERIVED = {
     "alternative": "SELECT id, number FROM alternative ORDER BY id, number",
@@ -32,7 +26,7 @@ _DERIVED = {
 
 @contextmanager
 def copied(path: Path) -> Iterator[sqlite3.Connection]:
-    """A copy of a KB's database, in memory or a scratch file: readers and writers need not wait."""
+    """Yield a copy of a KB's database, in memory or a scratch file, so that writers need not wait."""
     try:
         with closing(sqlite3.connect("", isolation_level=None)) as copy:
             with closing(connected(path)) as database:
@@ -43,21 +37,19 @@ def copied(path: Path) -> Iterator[sqlite3.Connection]:
         if "full" not in str(error):
             raise
         problem = f"{path}: cannot be copied to {tempfile.gettempdir()} ({error})"
-        raise PelError(
-            problem, "free some space there, or set TMPDIR to a larger folder"
-        ) from error
+        remedy = "free some space there, or set TMPDIR to a larger folder"
+        raise PelError(problem, remedy) from error
 
 
-def fault_of_tables(copy: sqlite3.Connection, settings: Settings) -> str | None:
-    """What is wrong with the tables of a database, of which this is a copy; None for nothing.
+def table_fault(copy: sqlite3.Connection, settings: Settings) -> str | None:
+    """Return the first fault of the tables in a copy of a KB's database, or None.
 
-    The error of a damaged file, if it shows itself so.
+    Damage that stops the reading raises the error of SQLite or of the record.
     """
     [[fault]] = copy.execute("PRAGMA integrity_check(1)")
     if fault != "ok":
         return str(fault)
-    # Names that are not ASCII had other forms in older releases.
-    others = set[int]()
+    skipped = set[int]()  # records with names that older releases normalised in another way
 
     def rows() -> Iterator[Sequence[str | None]]:
         records = copy.execute(f"SELECT number, crc, {FIELDS} FROM entity ORDER BY number")
@@ -66,7 +58,7 @@ def fault_of_tables(copy: sqlite3.Connection, settings: Settings) -> str | None:
                 raise ValueError(f"the record {expected} is missing")
             entity = stored_entity(crc, *fields)
             if not settings.get("plain_names") and not "".join(entity.names).isascii():
-                others.add(number)
+                skipped.add(number)
             yield entity_row(entity)
 
     with closing(sqlite3.connect("", isolation_level=None)) as made:
@@ -76,20 +68,18 @@ def fault_of_tables(copy: sqlite3.Connection, settings: Settings) -> str | None:
             database.execute(_WORDS)
         for table, query in _DERIVED.items():
             found, expected = (
-                (row for row in database.execute(query) if row[1] not in others)
+                (row for row in database.execute(query) if row[1] not in skipped)
                 for database in (copy, made)
             )
             if any(one != other for one, other in zip_longest(found, expected)):
                 return f"its table {table!r} is not that of its records"
         for table, column in ("typed", "type"), ("sourced", "source"):
             query = f"SELECT {column}, numbers FROM {table} ORDER BY {column}, first"
-            lists = (
-                {
-                    key: b"".join(numbers for _, numbers in group)
-                    for key, group in groupby(database.execute(query), itemgetter(0))
-                }
-                for database in (copy, made)
-            )
-            if next(lists) != next(lists):
+            if _postings(copy, query) != _postings(made, query):
                 return f"its table {table!r} is not that of its records"
     return None
+
+
+def _postings(database: sqlite3.Connection, query: str) -> dict[str, bytes]:
+    groups = groupby(database.execute(query), itemgetter(0))
+    return {key: b"".join(numbers for _, numbers in group) for key, group in groups}

@@ -1,4 +1,4 @@
-"""The one way into a KB folder: its records, its vectors and its mentions behind one class."""
+"""Open a KB folder: its records, vectors, learnt mentions and corrections behind one class."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, cached_property, lru_cache, partial, reduce, wraps
+from dataclasses import dataclass, field
+from functools import cache, lru_cache, reduce, wraps
 from itertools import compress, islice
 from math import log
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 from ..errors import PelError, readable
 from ..io.whole_files import sha256
 from .corrections import Corrections, LiveCorrections
-from .faults import COPY_OR_BUILD, copied, fault_of_tables
+from .faults import COPY_OR_BUILD, copied, table_fault
 from .mentions import KnownMentions
 from .name_finder import NameFinder, name_table
 from .names_by_words import stems_of
@@ -26,31 +27,33 @@ from .names_file import names_files, store_names, stored_names
 from .records.entity import Entity
 from .records.names import american, name_hash, name_similarity, normalised, words
 from .records.semantic_types import SemanticType, types_meant
-from .row_sum import noted_sum, row_sum
+from .row_sum import row_sum, stored_sum
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
 from .store import KB_FILE, POSTING, Settings, Store, plain_file_size, stored_text, vector_files
 from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings
 from .vectors.index import Candidates
 from .vectors.stored import StoredVectors
 
-_KEPT = 8  # filters whose masks are kept; a mask takes one byte an entity
-_BLOCK = 1024  # records read at a time: an open cursor would keep writers out
-_COMPARED = 10_000  # the most entities that a full-text look-up compares with its text
-_REMEMBERED = 50_000  # words whose rarity is kept
-_COUNTED = "SELECT count(*) FROM (SELECT 1 FROM word WHERE word MATCH ? LIMIT ?)"
-_HOLDING = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
-P, T = ParamSpec("P"), TypeVar("T")
+_MAX_MASKS = 8  # of search filters in the cache; a mask takes one byte per entity
+_BATCH_SIZE = 1024  # records read at a time: an open cursor would keep writers out
+_MAX_MATCHES = 10_000  # entities that a full-text query returns
+_CACHE_SIZE = 50_000  # words whose rarity is cached
+_COUNT_MATCHES = "SELECT count(*) FROM (SELECT 1 FROM word WHERE word MATCH ? LIMIT ?)"
+_MATCHES = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
+P = ParamSpec("P")
+T = TypeVar("T")
 Report = Callable[[int], object]
+Progress = Callable[[Iterable[Entity]], Iterable[Entity]]
 
 
 class SearchFilter(NamedTuple):
-    """The entities that a search may return. Every field that is given must hold.
+    """The entities that a search may return: those that meet every given condition.
 
     Attributes:
-        types: Names or codes of semantic types. An entity matches if it has one of them or a type
+        types: Names or codes of semantic types. An entity matches if it has one of them, or a type
             below one of them in the tree. "" stands for entities without a type.
         sources: Names of sources, as in ``Entity.sources``.
-        ids: Concept ids, alternative ids or retired ids. Ids that the KB does not have are ignored.
+        ids: Concept ids, alternative ids or retired ids. Unknown ids are ignored.
     """
 
     types: Collection[str] = ()
@@ -61,59 +64,85 @@ class SearchFilter(NamedTuple):
 def _at_once(
     method: Callable[Concatenate[KnowledgeBase, P], T],
 ) -> Callable[Concatenate[KnowledgeBase, P], T]:
-    """A method that sees one state of the KB, whatever ``refresh`` does meanwhile."""
+    """Run a method on a snapshot, so that a concurrent ``refresh`` does not change what it sees."""
 
     @wraps(method)
-    def seen(self: KnowledgeBase, *args: P.args, **kwargs: P.kwargs) -> T:
+    def on_snapshot(self: KnowledgeBase, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return method(self.snapshot(), *args, **kwargs)
 
-    return seen
+    return on_snapshot
 
 
-class _once(cached_property[T]):
-    """A property that is made of one state of the KB, when it is first asked for, and kept."""
+def _cached(method: Callable[[KnowledgeBase], T]) -> Callable[[KnowledgeBase], T]:
+    """Run a method once for each state of the KB, and keep its value with the state."""
 
-    def __get__(self, kb: KnowledgeBase | None, owner: type | None = None) -> Any:
-        return super().__get__(None if kb is None else kb.snapshot(), owner)
+    @wraps(method)
+    def cached(self: KnowledgeBase) -> T:
+        snapshot = self.snapshot()
+        values: dict[str, T] = snapshot._state.values
+        if method.__name__ not in values:
+            values[method.__name__] = method(snapshot)
+        return values[method.__name__]
+
+    return cached
 
 
-class KnowledgeBase:
-    """A knowledge base: entities, each with a number, and the vectors that stand for them.
-
-    A KB is opened, not loaded. Whatever is written to the folder, the KB stays as it was when it was
-    opened, until ``refresh``. What it reads for the first time may be gone by then: vectors that were
-    replaced twice, mentions that were changed, everything of a KB that was built anew. That is a PelError
-    which says so. It may be used after a fork, and pickled: a copy opens the same folder.
-
-    Several threads may read, also while another one calls ``refresh`` or ``close``. Each call sees one state
-    of the KB. For several calls that belong together, such as a search and the labels of what it found, take
-    a ``snapshot``.
-
-    ``path`` is the folder, and ``settings`` what the KB says of itself: "counts", "sources", "vectors",
-    and so on. "checksum" is another one after each change. New and changed entities get new numbers,
-    and no number is used again. So take the numbers in use from ``numbers``, and store ids.
-    """
+@dataclass(frozen=True)
+class _State:
+    """A KB as it was when it was opened or refreshed, and the values computed from it."""
 
     path: Path
     settings: Settings
-    _store: Store
-    _count: int
-    _masks: dict[SearchFilter, np.ndarray]
+    store: Store
+    corrections: LiveCorrections
+    masks: dict[SearchFilter, np.ndarray] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)  # of ``_cached`` methods, by name
+
+    @property
+    def count(self) -> int:
+        """A number above those of all entities."""
+        return int(self.settings["next_number"])
+
+
+class KnowledgeBase:
+    """A knowledge base: numbered entities and their vectors.
+
+    A KB is opened, not loaded. Until ``refresh`` it stays as it was when it was opened, whatever is written
+    to the folder. Data that are first read later may be gone: vectors that were replaced twice, changed
+    mentions, a KB that was built again. A PelError says so. A KB can be used after a fork, and pickled: the
+    copy opens the same folder.
+
+    Several threads may read while another calls ``refresh`` or ``close``. Each call sees one state of the
+    KB. Take a ``snapshot`` for calls that belong together, such as a search and the labels of its results.
+
+    Numbers are never reused: new and changed entities get new ones. Store ids, and take numbers from
+    ``numbers``.
+    """
 
     def __init__(self, path: str | Path) -> None:
-        self._see(Path(path).absolute())
+        self._state = _read_state(Path(path).absolute())
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False) -> KnowledgeBase:
-        """The KB of a folder; PelError if there is none in it, or it is not whole.
+        """Open the KB of a folder; PelError if the folder has no KB or a damaged one.
 
-        With ``verify`` every byte is checked first, as ``pel kb verify`` does. Otherwise settings and
-        sizes of files are checked now, and records and vectors when they are first read.
+        Settings and file sizes are checked now, records and vectors when they are first read. ``verify``
+        checks every byte now, as ``pel kb verify`` does.
         """
         kb = cls(path)
-        if verify and (found := _faults(kb)):
-            raise found[0]
+        if verify and (faults := _faults(kb)):
+            raise faults[0]
         return kb
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._state.path
+
+    @property
+    def settings(self) -> Settings:
+        """The description of the KB: "counts", "sources", "vectors", ... A change alters "checksum"."""
+        return self._state.settings
 
     def __reduce__(self) -> tuple[type[KnowledgeBase], tuple[str]]:
         return KnowledgeBase, (str(self.path),)
@@ -125,51 +154,33 @@ class KnowledgeBase:
         self.close()
 
     def close(self) -> None:
-        """Closes the files, after look-ups that are under way.
-
-        A later look-up opens them again; PelError if they are gone by then.
-        """
-        self._store.close()
+        """Close the files after running look-ups. A later look-up opens them again, if they still exist."""
+        self._state.store.close()
 
     def refresh(self) -> bool:
-        """Opens the folder as it is now; whether the KB had changed, and so perhaps its numbers.
-
-        After an error, which is as of ``open``, the KB stays as it was.
-        """
+        """Reopen the folder; return whether the KB had changed. An error leaves the KB as it was."""
         if checked_settings(self.path) == self.settings:
             return False
-        self._see(self.path)
+        self._state = _read_state(self.path)  # old files are closed with their last reader
         return True
 
     def snapshot(self) -> KnowledgeBase:
-        """This KB as it is now: it shares all that was read, and a ``refresh`` of this one leaves it alone."""
-        same = object.__new__(KnowledgeBase)
-        same.__dict__ = self.__dict__  # ``refresh`` gives this one another
-        return same
-
-    def _see(self, path: Path) -> None:
-        store, settings = _seen(path)
-        # In one step, without what was read of the KB before. Files are closed with the last reader.
-        self.__dict__ = {
-            "path": path,
-            "settings": settings,
-            "_store": store,
-            "_count": settings["next_number"],
-            "_masks": {},
-            "_corrections": LiveCorrections(store),
-        }
+        """Return a KB that shares the data of this one and keeps them when this one is refreshed."""
+        snapshot = object.__new__(KnowledgeBase)
+        snapshot._state = self._state
+        return snapshot
 
     # Records
 
     def __len__(self) -> int:
-        return self.settings["counts"]["entities"]
+        return int(self.settings["counts"]["entities"])
 
     def __contains__(self, id: str) -> bool:
         return self.number(id) is not None
 
     @_at_once
     def __getitem__(self, id: str) -> Entity:
-        """The entity with this concept, alternative or retired id; KeyError if there is none."""
+        """Return the entity with this concept, alternative or retired id; KeyError without one."""
         number = self.number(id)
         if number is None:
             raise KeyError(id)
@@ -177,36 +188,35 @@ class KnowledgeBase:
 
     @_at_once
     def __iter__(self) -> Iterator[Entity]:
-        """The entities in order of number."""
+        """Yield the entities by number."""
         return self._read(self.numbers())
 
     @_at_once
     def numbers(self) -> np.ndarray:
-        """The numbers of the entities: int64 [len], ascending."""
-        numbers = np.arange(self._count)
-        return numbers[self._is_live(numbers)]
+        """Return the numbers of the entities: int64 [len], ascending."""
+        return self._live(np.arange(self._state.count))
 
     @_at_once
     def numbers_by_id(self) -> np.ndarray:
-        """The numbers of the entities in order of concept id: int64 [len]."""
-        if self.settings["in_order"] >= self._count:
+        """Return the numbers of the entities in order of concept id: int64 [len]."""
+        if self.settings["in_order"] >= self._state.count:
             return self.numbers()
         return self._selected("SELECT number FROM entity ORDER BY concept_id")
 
     @_at_once
     def by_id(self) -> Iterator[Entity]:
-        """The entities in order of concept id."""
+        """Yield the entities by concept id."""
         return self._read(self.numbers_by_id())
 
     def _read(self, numbers: np.ndarray) -> Iterator[Entity]:
-        for start in range(0, len(numbers), _BLOCK):
-            yield from self._store.entities(numbers[start : start + _BLOCK])
+        for start in range(0, len(numbers), _BATCH_SIZE):
+            yield from self._store.entities(numbers[start : start + _BATCH_SIZE])
 
     @_at_once
     def number(self, id: str) -> int | None:
-        """The number of the entity with this concept, alternative or retired id, or None.
+        """Return the number of the entity with this concept, alternative or retired id, or None.
 
-        A concept id goes before another; of several entities, the first by concept id is meant.
+        Concept ids take precedence. If several entities match, the first by concept id is returned.
         """
         query = (
             "SELECT number FROM (SELECT number, 1 AS place FROM entity WHERE concept_id = ?1 UNION ALL "
@@ -221,40 +231,43 @@ class KnowledgeBase:
 
     @_at_once
     def numbers_of(self, ids: Sequence[str]) -> np.ndarray:
-        """The number of the entity with each of these concept ids: int64; -1 for no entity."""
+        """Return the number of the entity of each concept id: int64; -1 for no entity."""
         query = "SELECT key, number FROM json_each(?) JOIN entity ON concept_id = value"
         pairs = np.array(self._store.read(query, json.dumps(list(ids))), np.int64).reshape(-1, 2)
-        places, found = pairs[self._is_live(pairs[:, 1])].T
+        places, live = pairs[self._is_live(pairs[:, 1])].T
         numbers = np.full(len(ids), -1, dtype=np.int64)
-        numbers[places] = found
+        numbers[places] = live
         return numbers
 
     @_at_once
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
-        """The entities with these numbers, in the same order; IndexError for no entity's number."""
+        """Return the entities with these numbers, in order; IndexError for an unknown number."""
         return self._store.entities(self._checked(numbers))
 
     @_at_once
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
-        """The concept id and canonical name of each of these numbers; faster than ``entities``."""
-        columns, checked = "concept_id, canonical_name", self._checked(numbers)
-        return self._store.records(checked, columns, lambda *row: tuple(map(stored_text, row)))
+        """Return the concept id and canonical name of each number; faster than ``entities``."""
+        return self._store.records(
+            self._checked(numbers),
+            "concept_id, canonical_name",
+            lambda id, name: (stored_text(id), stored_text(name)),
+        )
 
     @_at_once
     def named(self, name: str) -> list[Entity]:
-        """The entities with this name, sorted by concept id.
+        """Return the entities with this name, sorted by concept id.
 
-        Case, blanks and punctuation do not count. British spelling is tried too.
+        Case, blanks and punctuation are ignored. British names match American ones.
         """
         return sorted(self.entities(self.numbers_named(name)))
 
     @_at_once
     def numbers_named(self, name: str) -> np.ndarray:
-        """The numbers of the entities that ``named`` returns: int64, ascending."""
+        """Return the numbers of the entities of ``named``: int64, ascending."""
         key = normalised(name)
         numbers = self._selected("SELECT number FROM name WHERE hash = ?", name_hash(key))
-        if key in self._other_spellings:
-            numbers = np.union1d(numbers, self._other_spellings[key])
+        if key in self._renormalised:
+            numbers = np.union1d(numbers, self._renormalised[key])
         entities = self._store.entities(numbers) if len(numbers) else ()
         has_it = [key in map(normalised, entity.names) for entity in entities]
         if any(has_it):
@@ -263,37 +276,37 @@ class KnowledgeBase:
             return self.numbers_named(spelled)
         if self._in_any_order:
             numbers = self._names.owners_by_words(name).astype(np.int64)
-            # Of its words and others that mean the same, its own come first.
-            own, entities = stems_of(name), self._store.entities(numbers)
-            has_it = [own in map(stems_of, entity.names) for entity in entities]
+            # Names with the same words take precedence over names with synonyms of them.
+            stems, entities = stems_of(name), self._store.entities(numbers)
+            has_it = [stems in map(stems_of, entity.names) for entity in entities]
             return numbers[np.array(has_it)] if any(has_it) else numbers
         return numbers[:0]
 
-    @_once
-    def _other_spellings(self) -> dict[str, list[int]]:
-        """The owners of names that are not ASCII, which KBs of older versions stored in another form."""
+    @property
+    @_cached
+    def _renormalised(self) -> dict[str, list[int]]:
+        """The owners of names that are not ASCII: KBs of older versions normalised them in another way."""
         if self.settings.get("plain_names"):
             return {}
         query = "SELECT number FROM entity WHERE canonical_name GLOB ?1 OR aliases GLOB ?1"
         numbers = self._selected(query, "*[^ -~]*")
-        owners = defaultdict(list)
+        owners = defaultdict[str, list[int]](list)
         for number, entity in zip(numbers.tolist(), self._store.entities(numbers)):
             for name in entity.names:
                 if not name.isascii():
                     owners[normalised(name)].append(number)
         return owners
 
-    @_once
+    @property
+    @_cached
     def _names(self) -> NameFinder:
         return self.name_finder()
 
     @_at_once
-    def name_finder(
-        self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter, **choice: Any
-    ) -> NameFinder:
-        """What finds the names in texts. The first use makes its files, if the folder can be written to.
+    def name_finder(self, /, progress: Progress = iter, **choice: Any) -> NameFinder:
+        """Return a finder of names in texts. The first call stores its table, if the folder is writable.
 
-        ``progress`` wraps the entities that are read. ``choice`` are arguments of the class.
+        ``progress`` wraps the entities that are read. ``choice`` are arguments of ``NameFinder``.
         """
         table = self.stored_names()
         if table is None:
@@ -304,35 +317,34 @@ class KnowledgeBase:
 
     @property
     def names_stem(self) -> str:
-        """How the name of the file of its names begins."""
-        how = "-any-order" * self._in_any_order + "-3"  # older kinds were not of plain names
-        return f"{NAMES_PREFIX}{self.settings['checksum'][:16]}{how}"
+        """The stem of the file of the table of names."""
+        version = "any-order-3" if self._in_any_order else "3"
+        return f"{NAMES_PREFIX}{self.settings['checksum'][:16]}-{version}"
 
     @property
     def _in_any_order(self) -> bool:
         return bool(self.settings.get("in_any_order"))
 
     def stored_names(self) -> np.ndarray | None:
-        """The table of its names that is kept in the folder; None if it is not there, or not whole."""
-        return stored_names(self.path, self.names_stem, self._count, self._in_any_order)
+        """Return the table of names in the folder; None if it is missing or damaged."""
+        return stored_names(self.path, self.names_stem, self._state.count, self._in_any_order)
 
-    def name_table(
-        self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
-    ) -> np.ndarray:
-        """The table of its names, made of its entities; see ``name_finder``."""
+    def name_table(self, progress: Progress = iter) -> np.ndarray:
+        """Return the table of names, computed from the entities; see ``name_finder``."""
         return name_table(progress(self), self.numbers(), self._in_any_order)
 
     @_at_once
     def definitions(self, acronym: str) -> Mapping[int, int]:
-        """How many texts defined an acronym for an entity, by its number; see ``kb learn --acronyms``."""
+        """Return how many texts define an acronym so, by entity number; see ``kb learn --acronyms``."""
         return self._definitions.get(normalised(acronym), {})
 
     @property
     def acronyms(self) -> Collection[str]:
-        """The acronyms that texts define, in lower case; see ``definitions``."""
+        """The normalised acronyms that have ``definitions``."""
         return self._definitions.keys()
 
-    @_once
+    @property
+    @_cached
     def _definitions(self) -> dict[str, Counter[int]]:
         query = (
             "SELECT json_extract(row.value, '$[0]'), number, json_extract(row.value, '$[2]') "
@@ -350,16 +362,16 @@ class KnowledgeBase:
         return counts
 
     @_at_once
-    def found(self, text: str, limit: int = 10) -> list[Entity]:
-        """The entity with this id, or those whose names hold all words of the text, most similar first.
+    def search_names(self, text: str, limit: int = 10) -> list[Entity]:
+        """Return the entity with this id, or those with all words of the text, most similar first.
 
-        Of more than 10,000 only the first are compared, and those with the text as a name.
+        Only the first 10,000 matches, and entities with exactly this name, are compared.
         """
         if text in self:
             return [self[text]]
         numbers = self.numbers_named(text)
         if matched := " ".join(f'"{word}"' for word in words(text)):
-            numbers = np.union1d(numbers, self._selected(_HOLDING, matched, _COMPARED))
+            numbers = np.union1d(numbers, self._selected(_MATCHES, matched, _MAX_MATCHES))
 
         def rank(entity: Entity) -> tuple[float, Entity]:
             return -max(name_similarity(text, name) for name in entity.names), entity
@@ -367,55 +379,57 @@ class KnowledgeBase:
         return sorted(self._store.entities(numbers), key=rank)[:limit]
 
     @_at_once
-    def near(self, names: Sequence[str], k: int) -> np.ndarray:
-        """For each name the k entities that share its rarest words: int64 [n, k]; -1 for no entity.
+    def fuzzy_candidates(self, names: Sequence[str], k: int) -> np.ndarray:
+        """Return the k entities that share the rarest words of each name: int64 [n, k]; -1 for none.
 
-        Of a word the beginning counts, so that "diabetic" and "diabetes" are one. A word that more than
-        10,000 entities have counts only in a name that has no other.
+        Words match by their first letters, as "diabetic" and "diabetes" do. A word of more than 10,000
+        entities is ignored, unless the name has no other.
         """
 
         @cache
-        def holding(query: str) -> np.ndarray:
-            return self._selected(_HOLDING, query, _COMPARED)
+        def matches(query: str) -> np.ndarray:
+            return self._selected(_MATCHES, query, _MAX_MATCHES)
 
-        near = np.full((len(names), k), -1)
-        for row, name in zip(near, names):
-            spelled = dict.fromkeys(words(american(normalised(name))))
-            queries = [f'"{word[: max(4, len(word) - 3)]}"*' for word in spelled]
-            lists = [own for own in map(holding, queries) if 0 < len(own) < _COMPARED]
-            lists = lists or [holding(" ".join(queries)) if queries else row[:0]]
-            numbers, places = np.unique(np.concatenate(lists), return_inverse=True)
-            rarity = [log(1 + len(self) / (1 + len(own))) for own in lists]
-            scores = np.bincount(places, np.repeat(rarity, list(map(len, lists))))
+        candidates = np.full((len(names), k), -1)
+        for row, name in zip(candidates, names):
+            distinct = dict.fromkeys(words(american(normalised(name))))
+            queries = [f'"{word[: max(4, len(word) - 3)]}"*' for word in distinct]
+            postings = [p for p in map(matches, queries) if 0 < len(p) < _MAX_MATCHES]
+            postings = postings or [matches(" ".join(queries)) if queries else row[:0]]
+            numbers, places = np.unique(np.concatenate(postings), return_inverse=True)
+            rarity = [log(1 + len(self) / (1 + len(p))) for p in postings]
+            scores = np.bincount(places, np.repeat(rarity, list(map(len, postings))))
             best = numbers[np.argsort(-scores, kind="stable")[:k]]
             row[: len(best)] = best
-        return near
+        return candidates
 
-    @_once
+    @property
+    @_cached
     def rarity(self) -> Callable[[str], float]:
-        """Tells how rare a word is in names, by its stem: a logarithm, 0 if all entities have it."""
-        store, n_entities = self._store, len(self)  # the KB itself would be kept by what it keeps
+        """A function from a stem to its rarity in names: a logarithm; 0 if all entities have the stem."""
+        store, n_entities = self._store, len(self)  # a reference to the KB would be a cycle
 
-        @lru_cache(_REMEMBERED)
-        def of(stem: str) -> float:
+        @lru_cache(_CACHE_SIZE)
+        def rarity(stem: str) -> float:
             forms = [f'"{w}"' if len(w) < 4 else f'"{w.removesuffix("i")}"*' for w in words(stem)]
-            n_owners = store.read(_COUNTED, " ".join(forms), _COMPARED)[0][0] if forms else 0
+            query = " ".join(forms)
+            n_owners = store.read(_COUNT_MATCHES, query, _MAX_MATCHES)[0][0] if forms else 0
             return log((1 + n_entities) / (1 + n_owners))
 
-        return of
+        return rarity
 
     @_at_once
     def of_types(self, *names_or_codes: str) -> np.ndarray:
-        """The numbers of the entities of these types and types below: int64, ascending.
+        """Return the numbers of the entities of these types and types below: int64, ascending.
 
-        "" stands for entities without a type. PelError if the KB does not have one of the types.
+        "" stands for entities without a type. PelError for an unknown type.
         """
         names: set[str] = set()
         for wanted in filter(None, names_or_codes):
             meant = {type.name for type in types_meant(wanted, self.semantic_types)}
             if not meant:
                 known = sorted({type.name for type in self.semantic_types})
-                some = ", ".join(map(repr, known[:20])) + " …" * (len(known) > 20) or "none"
+                some = ", ".join(map(repr, known[:20])) or "none"
                 remedy = f"choose one that python -m spacy pel kb info lists: {some}"
                 raise PelError(f"no semantic type {wanted!r} in this KB", remedy)
             names |= meant
@@ -427,7 +441,7 @@ class KnowledgeBase:
 
     @_at_once
     def of_sources(self, *names: str) -> np.ndarray:
-        """The numbers of the entities of these sources: int64, ascending; PelError if there are none."""
+        """Return the entities of these sources: int64, ascending; PelError for an unknown source."""
         known = self._store.read("SELECT DISTINCT source FROM sourced", make=stored_text)
         for name in set(names) - set(known):
             some = ", ".join(sorted(known)[:20]) or "none"
@@ -437,27 +451,28 @@ class KnowledgeBase:
 
     @_at_once
     def matching(self, only: SearchFilter) -> np.ndarray:
-        """The numbers of the entities that a filter allows: int64, ascending; errors as of ``search``."""
+        """Return the entities that a filter allows: int64, ascending; errors as of ``search``."""
         parts = [self.numbers()]
         if only.types:
             parts.append(self.of_types(*only.types))
         if only.sources:
             parts.append(self.of_sources(*only.sources))
         if only.ids:
-            parts.append([number for number in map(self.number, only.ids) if number is not None])
-        return reduce(np.intersect1d, parts).astype(np.int64)
+            numbers = map(self.number, only.ids)
+            parts.append(np.array([n for n in numbers if n is not None], dtype=np.int64))
+        return reduce(np.intersect1d, parts)
 
     @_at_once
     def n_bytes(self) -> int:
-        """The size of the files of the KB."""
-        sizes = [file["bytes"] for file in vector_files(self.settings)]
+        """Return the size of the files of the KB."""
+        sizes: list[int] = [file["bytes"] for file in vector_files(self.settings)]
         return (self.path / KB_FILE).stat().st_size + sum(sizes)
 
     @_at_once
     def check_vocabularies(self, vocabularies: Iterable[str]) -> None:
-        """Raises PelError unless entities have codes in each vocabulary (``Entity.codes``).
+        """Raise PelError unless entities have codes in each vocabulary (``Entity.codes``).
 
-        At worst all records are read, which takes seconds for millions.
+        In the worst case all records are read: seconds for millions.
         """
         query = (
             "SELECT number FROM entity WHERE instr(lower(xrefs), lower(?1)) "
@@ -466,17 +481,18 @@ class KnowledgeBase:
         )
         for name in vocabularies:
             if not self._store.read(query, f'"{name}:'):
-                some = islice(self, _COMPARED)
-                ids = (id for e in some for id in (e.concept_id, *e.alt_ids, *e.xrefs))
+                sample = islice(self, _MAX_MATCHES)
+                ids = (id for e in sample for id in (e.concept_id, *e.alt_ids, *e.xrefs))
                 known = ", ".join(sorted({id.partition(":")[0] for id in ids if ":" in id}))
                 problem = f"{self.path}: no entity has a code of {name!r}"
-                raise PelError(problem, f"choose of its vocabularies: {known or 'none'}")
+                raise PelError(problem, f"choose one of its vocabularies: {known or 'none'}")
 
-    @_once
+    @property
+    @_cached
     def semantic_types(self) -> list[SemanticType]:
-        """The types that the sources defined, also if no entity has them, then those of entities.
+        """The types that the sources define, then other types of entities.
 
-        A type with only a name is left out if one of this name has a code or a tree number.
+        A type that has only a name is omitted if another of this name has a code or a tree number.
         """
         query = """
         WITH every AS (
@@ -493,73 +509,74 @@ class KnowledgeBase:
 
     @property
     def semantic_type_tree(self) -> SimpleNamespace:
-        """As in scispaCy: ``get_canonical_name`` gives the name of a type by its code, or KeyError."""
+        """The tree of scispaCy: ``get_canonical_name`` returns a type's name by its code, or KeyError."""
         names = {type.code or type.name: type.name for type in self.semantic_types}
         return SimpleNamespace(get_canonical_name=names.__getitem__)
 
     @property
     def cui_to_entity(self) -> Mapping[str, CuiEntity]:
-        """From ids to entities, as in scispaCy, read from the KB when asked for."""
+        """The mapping of scispaCy from ids to entities, read on demand."""
         return EntitiesById(self)
 
     @property
     def alias_to_cuis(self) -> Mapping[str, set[str]]:
-        """From exact names to sets of ids, as in scispaCy, read when asked for."""
+        """The mapping of scispaCy from exact names to sets of ids, read on demand."""
         return IdsByName(self)
 
     # Vectors
 
     @property
     def has_vectors(self) -> bool:
-        """Whether the KB was embedded."""
+        """Whether the KB has vectors."""
         return self.settings["vectors"] is not None
 
     @property
     def dim(self) -> int:
-        """The length of the vectors, and so of queries; PelError if the KB has no vectors."""
-        return self.vectors.settings["dim"]
+        """The length of the vectors and of queries; PelError if the KB has no vectors."""
+        return int(self.vectors.settings["dim"])
 
     @property
     def stored_dim(self) -> int:
         """The length of the vectors as stored: ``dim``, or less after ``pel kb embed --dim``."""
-        return self.vectors.settings["stored_dim"]
+        return int(self.vectors.settings["stored_dim"])
 
     @property
     def index_unit(self) -> str:
-        """What one row stands for, for example "entity" or "name" (see ``text.entity_texts``)."""
-        return self.vectors.settings["index_unit"]
+        """What a row represents, such as "entity" or "name" (see ``text.entity_texts``)."""
+        return str(self.vectors.settings["index_unit"])
 
     @property
     def fingerprint(self) -> str:
         """The fingerprint of the encoder that made the vectors."""
-        return self.vectors.settings["fingerprint"]
+        return str(self.vectors.settings["fingerprint"])
 
     @_at_once
     def check_fingerprint(self, fingerprint: str) -> None:
-        """Raises PelError unless this encoder made the vectors."""
+        """Raise PelError unless this encoder made the vectors."""
         if self.fingerprint != fingerprint:
             both = f"{self.fingerprint}, not {fingerprint}"
             problem = f"{self.path}: its vectors were made by another encoder ({both})"
             raise PelError(problem, f"run: python -m spacy pel kb embed {self.path} PIPELINE")
 
-    @_once
+    @property
+    @_cached
     def vectors(self) -> StoredVectors:
-        """The vectors as they are stored; PelError if the KB has none."""
+        """The stored vectors; PelError if the KB has none."""
         if not self.has_vectors:
             remedy = f"run: python -m spacy pel kb embed {self.path} PIPELINE"
             raise PelError(f"{self.path} has no vectors", remedy)
         return StoredVectors(self.path, self.settings, self._store)
 
-    @_once
+    @property
+    @_cached
     def mentions(self) -> KnownMentions:
         """The mentions that the KB has learnt (``pel kb learn --mentions``)."""
-        is_live = partial(_are_live, self._count, self._removed)
-        return KnownMentions(self._store, self.settings, is_live)
+        return KnownMentions(self._store, self.settings, self._is_live)
 
     @property
     def corrections(self) -> Corrections:
-        """What people decided about names (``pel fix``), as it is now, whenever the KB was opened."""
-        return self._corrections.now()
+        """The current corrections (``pel fix``), also those made after the KB was opened."""
+        return self._state.corrections.now()
 
     @_at_once
     def search(
@@ -570,11 +587,11 @@ class KnowledgeBase:
         *,
         with_mentions: bool = True,
     ) -> Candidates:
-        """The k best entities of each query, scored by the best of their rows, then by concept id.
+        """Return the k best entities of each query, float32 [n, dim], by score, then by concept id.
 
-        ``vectors`` are float32 [n, dim]. ``only`` says which entities may be found: still k, if the KB has
-        that many. ``with_mentions``: learnt mentions near a query add to the score (``mentions``).
-        PelError if the KB has no vectors, queries do not fit them, or it lacks a type or source.
+        The score is that of an entity's best row. ``with_mentions`` adds that of learnt mentions near the
+        query (``mentions``). ``only`` restricts the entities. PelError if the KB has no vectors, the queries
+        do not fit them, or a type or source is unknown.
         """
         stored, allowed = self.vectors, self._allowed(only)
         if self.settings["mentions"] and with_mentions:
@@ -583,37 +600,56 @@ class KnowledgeBase:
 
     @_at_once
     def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Vectors, float32 [n, dim], and of each the place of its entity in ``numbers``, int64 [n].
+        """Return the vectors of entities in order, float32 [n, dim]; PelError if the KB has none.
 
-        They are in the order of ``numbers``. PelError if the KB has no vectors.
+        The second array, int64 [n], is the index of each vector's entity in ``numbers``.
         """
         return self.vectors.rows(np.asarray(numbers, dtype=np.int64))
 
-    # What was in the KB when it was opened
+    # Internals
 
-    @_once
+    @property
+    def _store(self) -> Store:
+        return self._state.store
+
+    @property
+    @_cached
     def _removed(self) -> np.ndarray:
-        """The numbers that had been removed: int64, ascending."""
+        """The numbers of removed entities: int64, ascending."""
         query = "SELECT number FROM removed WHERE change <= ? ORDER BY number"
         return self._store.numbers(query, self.settings["change"])
 
-    def _is_live(self, numbers: np.ndarray) -> np.ndarray:
-        return _are_live(self._count, self._removed, numbers)
+    @property
+    @_cached
+    def _is_live(self) -> Callable[[np.ndarray], np.ndarray]:
+        """A function from numbers to whether they are those of entities: bool [n]."""
+        count, removed = self._state.count, self._removed
+
+        def is_live(numbers: np.ndarray) -> np.ndarray:
+            live: np.ndarray = (numbers >= 0) & (numbers < count)
+            if len(removed):
+                live &= removed.take(removed.searchsorted(numbers), mode="clip") != numbers
+            return live
+
+        return is_live
+
+    def _live(self, numbers: np.ndarray) -> np.ndarray:
+        live: np.ndarray = numbers[self._is_live(numbers)]
+        return live
 
     def _selected(self, query: str, *parameters: object) -> np.ndarray:
-        """The numbers of entities that a query selects: int64."""
-        numbers = self._store.numbers(query, *parameters)
-        return numbers[self._is_live(numbers)]
+        """Return the numbers of the entities that a query selects: int64."""
+        return self._live(self._store.numbers(query, *parameters))
 
     def _posted(self, table: str, column: str, keys: Collection[str]) -> np.ndarray:
         query = f"SELECT numbers FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))"
-        keys = json.dumps(sorted(keys))
-        postings = self._store.read(query, keys, make=lambda blob: np.frombuffer(blob, POSTING))
-        numbers = np.unique(np.concatenate([np.empty(0, np.int64), *postings]))
-        return numbers[self._is_live(numbers)]
+        postings = self._store.read(
+            query, json.dumps(sorted(keys)), make=lambda blob: np.frombuffer(blob, POSTING)
+        )
+        return self._live(np.unique(np.concatenate([np.empty(0, np.int64), *postings])))
 
     def _checked(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Numbers as an array; IndexError if one of them belongs to no entity of the KB."""
+        """Return numbers as an array; IndexError if one belongs to no entity."""
         wanted = np.asarray(numbers, dtype=np.int64)
         live = self._is_live(wanted)
         if not live.all():
@@ -621,54 +657,47 @@ class KnowledgeBase:
         return wanted
 
     def _allowed(self, only: SearchFilter | None) -> np.ndarray | None:
-        """Booleans [next number]: which entities may be found; None if all. The last ones are kept."""
+        """Return a mask of the entities that may be found, bool [next number]; None for all."""
         only = only or SearchFilter()
         if not any(only) and not len(self._removed):
             return None
-        for field, values in only._asdict().items():
+        for name, values in only._asdict().items():
             if isinstance(values, str):
-                raise PelError(f"{field} is the text {values!r}", f"give a list of {field}")
+                raise PelError(f"{name} is the text {values!r}", f"give a list of {name}")
         only = SearchFilter(*(tuple(sorted(set(values))) for values in only))
-        mask = self._masks.get(only)
+        masks = self._state.masks
+        mask = masks.get(only)
         if mask is None:
-            mask = np.zeros(self._count, dtype=bool)
+            mask = np.zeros(self._state.count, dtype=bool)
             mask[self.matching(only)] = True
-            for old in list(self._masks)[: 1 - _KEPT]:  # but the last ones
-                self._masks.pop(old, None)
-            self._masks[only] = mask
+            for oldest in list(masks)[: 1 - _MAX_MASKS]:
+                masks.pop(oldest, None)
+            masks[only] = mask
         return mask
 
 
-def _are_live(count: int, removed: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Whether numbers are below a count, and not among those that were removed, ascending: bool [n]."""
-    known = (numbers >= 0) & (numbers < count)
-    if len(removed):
-        known &= removed.take(removed.searchsorted(numbers), mode="clip") != numbers
-    return known
-
-
-def _seen(folder: Path) -> tuple[Store, Settings]:
-    """The database of a KB's folder, with its files of vectors held open, and its settings."""
+def _read_state(folder: Path) -> _State:
+    """Open the database of a KB folder, and hold its vector files open."""
     while True:
         store = Store(folder)
         settings = store.settings()
         try:
             with readable(folder):
                 store.hold(vector_files(settings))
-            return store, settings
+            return _State(folder, settings, store, LiveCorrections(store))
         except PelError:
             store.close()
-            if checked_settings(folder) == settings:
+            if checked_settings(folder) == settings:  # otherwise a writer has replaced the files
                 raise
 
 
 def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError]:
-    """The problems of a KB folder, each with its remedy; an empty list if the KB is whole.
+    """Return the errors of a KB folder, each with its remedy; an empty list if the KB is undamaged.
 
-    Files are compared with their checksums: the database only if it was not changed since it was built,
-    embedded or assembled. Then SQLite checks it, look-up tables are made again from the records and
-    compared, and so are the names; other rows are compared with their sum. It takes as long as to
-    build the KB. ``progress`` is called with the number of bytes read since the last call.
+    Files are compared with their checksums; the database only if it has not changed since it was built,
+    embedded or assembled. Then SQLite checks the database. Look-up tables and names are computed again from
+    the records and compared. Other rows are compared with their sum. This takes as long as building the KB.
+    ``progress`` receives the number of bytes read since its last call.
     """
     try:
         with KnowledgeBase.open(path) as kb:
@@ -678,32 +707,35 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
 
 
 def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]:
-    """The faults of files, or, if none has one, of what they say; PelError for one that ends the search.
+    """Return errors within files or, if there are none, inconsistencies between them.
 
-    Of files that have a checksum, every byte counts. In a database that was changed since it had one, all
-    rows do: its tables and indexes are whole, look-up tables are what the records give, and the other
-    rows agree with their sum. What is left are bytes that SQLite does not use.
+    Every byte of a file with a checksum is checked, and every byte that SQLite uses of a database that has
+    changed since. PelError for damage that stops the search.
     """
     path = kb.path / KB_FILE
-    checksums = {file["name"]: file["sha256"] for file in vector_files(kb.settings)}
-    written = kb.path / CHECKSUMS
+    noted = {file["name"]: (file["bytes"], file["sha256"]) for file in vector_files(kb.settings)}
+    listed = kb.path / CHECKSUMS
     with readable(kb.path):
-        if plain_file_size(written) is not None:
+        if plain_file_size(listed) is not None:
             try:
-                checksums[KB_FILE] = json.loads(written.read_bytes())[KB_FILE]["sha256"]
+                of_database = json.loads(listed.read_bytes())[KB_FILE]
+                noted[KB_FILE] = of_database["bytes"], of_database["sha256"]
             except (ValueError, LookupError, TypeError, RecursionError) as error:
-                raise PelError(f"{written}: cannot be read", "delete it") from error
-        changed = [n for n in checksums if sha256(kb.path / n, progress) != checksums[n]]
+                raise PelError(f"{listed}: cannot be read", "delete it") from error
+        paths = {kb.path / name: both for name, both in noted.items()}
+        changed = [p for p in paths if (p.stat().st_size, sha256(p, progress)) != paths[p]]
     if changed:
-        fault = "does not agree with its checksum"
-        return [PelError(f"{kb.path / name}: {fault}", COPY_OR_BUILD) for name in changed]
+        problem = "does not agree with its checksum"
+        return [PelError(f"{path}: {problem}", COPY_OR_BUILD) for path in changed]
     with kb._store.reading(), copied(path) as copy:
-        fault = fault_of_tables(copy, kb.settings)
+        fault = table_fault(copy, kb.settings)
         if fault is None and len(kb) != len(kb.numbers()):
             fault = f"counts {len(kb)} entities where there are {len(kb.numbers())}"
         if fault is None:
-            _read_vectors_and_mentions(kb)
-            if noted_sum(copy) not in (None, row_sum(copy)):
+            if kb.has_vectors:
+                _ = kb.vectors.parts, kb.mentions.index  # PelError if they are damaged
+            kb.mentions.passages()
+            if stored_sum(copy) not in (None, row_sum(copy)):
                 fault = "its rows do not agree with their sum"
     if fault is not None:
         return [PelError(f"{path}: {fault}", COPY_OR_BUILD)]
@@ -713,13 +745,3 @@ def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]
             names = f"{kb.path / kb.names_stem}*"
             return [PelError(f"{names}: is not of the names of this KB", "delete it")]
     return []
-
-
-def _read_vectors_and_mentions(kb: KnowledgeBase) -> None:
-    """PelError if what is read of them does not fit."""
-    if kb.has_vectors:
-        kb.vectors.parts
-    if kb.mentions:
-        kb.mentions.passages()
-        if kb.has_vectors:
-            kb.mentions.index

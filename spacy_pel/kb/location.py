@@ -1,4 +1,4 @@
-"""Where a KB is: in a folder that is given, or in a pipeline, by its folder or the name of its package."""
+"""Locate the KB of a folder, of a saved pipeline or of an installed pipeline package."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,16 +9,16 @@ from typing import Any
 from ..errors import PelError
 from .store import KB_FILE
 
-# The folder of a KB inside a component's own, and the file that points to one outside of it.
+# In a component's folder: the folder of its KB, and the file that refers to a KB elsewhere.
 KB_FOLDER, KB_REFERENCE = "kb", "kb.json"
-_LINKER = "proxy_linker"  # its KB is that of the pipeline, if several components have one
+_LINKER = "proxy_linker"  # its KB is preferred if several components have one
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def kb_folder(given: str | Path) -> Path:
-    """The folder of a KB, given that folder, a pipeline's folder, or the name of an installed package.
+    """Return the KB folder of a KB folder, a pipeline's folder or an installed package.
 
-    What holds no KB is returned as it is: whoever opens it says what is missing.
+    Without a KB the argument is returned: opening it then raises the error.
     """
     folder = pipeline_at(given) or Path(given)
     if (folder / KB_FILE).is_file():
@@ -27,17 +27,17 @@ def kb_folder(given: str | Path) -> Path:
 
 
 def kb_to_change(given: str | Path) -> Path:
-    """``kb_folder`` for a command that changes the KB; PelError if it is in an installed package."""
+    """Return ``kb_folder(given)`` for a command that changes the KB; PelError in an installed package."""
     folder = kb_folder(given)
     if _INSTALLED & {*folder.absolute().parts}:
-        problem = f"{given}: is an installed package, which stays as it was installed"
+        problem = f"{given}: is an installed package, which must not be changed"
         copy = f"python -m spacy pel copy {given} my_pipeline"
         raise PelError(problem, f"copy it first ({copy}), and give my_pipeline")
     return folder
 
 
 def pipeline_at(given: str | Path) -> Path | None:
-    """The folder that is given, or that of an installed pipeline of this name; None if there is none."""
+    """Return an existing folder, or that of the installed pipeline of this name; None without one."""
     folder, name = Path(given), str(given)
     if folder.exists():
         return folder
@@ -51,7 +51,7 @@ def pipeline_at(given: str | Path) -> Path | None:
 
 
 def referred_kbs(pipeline: Path) -> Iterator[tuple[str, Path]]:
-    """The components of a saved pipeline that have a KB, with its folder; the linker comes first."""
+    """Yield the components of a saved pipeline that have a KB, and its folder. The linker comes first."""
     files = pipeline.glob(f"*/{KB_REFERENCE}") if pipeline.is_dir() else ()
     for file in sorted(files, key=lambda file: (file.parent.name != _LINKER, file)):
         folder = referred_kb(file, json.loads(file.read_text("utf8")))
@@ -60,14 +60,17 @@ def referred_kbs(pipeline: Path) -> Iterator[tuple[str, Path]]:
 
 
 def referred_kb(file: Path | None, reference: Mapping[str, Any]) -> Path | None:
-    """The KB that a component refers to; None if it has none.
+    """Return the KB that a component refers to; None if it has none.
 
-    One inside the component's own folder goes first, then one where it was as seen from ``file``, then
-    one at its absolute path, which is also the answer if none is there.
+    A KB in the component's folder is preferred, then one at the path relative to ``file``, then the
+    absolute path, which is also returned if no folder exists.
     """
-    absolute, relative = reference["absolute"], reference["relative"]
-    beside = [KB_FOLDER, relative] if file else []
-    folders = [file.parent / name for name in beside if file and name]
-    folders += [Path(absolute)] if absolute else []
-    there = next((folder.resolve() for folder in folders if folder.is_dir()), None)
-    return there or (Path(absolute) if absolute else None)
+    absolute: str | None = reference["absolute"]
+    relative: str | None = reference["relative"]
+    if file:
+        for name in filter(None, (KB_FOLDER, relative)):
+            if (file.parent / name).is_dir():
+                return (file.parent / name).resolve()
+    if not absolute:
+        return None
+    return Path(absolute).resolve() if Path(absolute).is_dir() else Path(absolute)

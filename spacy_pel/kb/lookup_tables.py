@@ -1,4 +1,4 @@
-"""The tables by which the records of a KB are found: by id, name, word, type and source."""
+"""Write the records of a KB and its look-up tables by id, name, word, type and source."""
 
 import hashlib
 import json
@@ -16,8 +16,8 @@ from .store import FIELDS, POSTING, SCHEMA, entity_of, record_crc
 
 QUICK = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
 VALUES = ", ".join("?" * len(Entity._fields))
-_CHUNK = 1 << 16  # hashes of names written at a time
-_WORDS_HELD = 1 << 24  # bytes of the index of words in memory before they are written
+_BATCH_SIZE = 1 << 16  # hashes of names written at a time
+_WORD_INDEX_BYTES = 1 << 24  # of the index of words in memory before they are written
 _SET_OPTION = "INSERT INTO word (word, rank) VALUES (?, ?)"
 
 
@@ -26,9 +26,9 @@ def write_tables(
     rows: Iterable[Sequence[str | None]],
     types: Iterable[SemanticType],
 ) -> str:
-    """Makes the tables of a new KB, with all records, in a transaction that is left open; returns a hash."""
+    """Create and fill the tables of a new KB in a transaction that stays open; return a hash of them."""
     database.executescript(f"{QUICK} {SCHEMA} BEGIN")
-    database.executemany(_SET_OPTION, [("automerge", 0), ("hashsize", _WORDS_HELD)])
+    database.executemany(_SET_OPTION, [("automerge", 0), ("hashsize", _WORD_INDEX_BYTES)])
     digest = write_records(database, 0, rows, types)
     database.execute("INSERT INTO word (word) VALUES ('optimize')")
     database.executemany(_SET_OPTION, [("automerge", 4), ("hashsize", 1 << 20)])
@@ -41,19 +41,19 @@ def write_records(
     rows: Iterable[Sequence[str | None]],
     types: Iterable[SemanticType],
 ) -> str:
-    """Writes records, the first with this number, and their look-up tables; returns a hash of them."""
+    """Write records, numbered from ``first``, and their look-up tables; return a hash of them."""
     digest = hashlib.sha256()
     hashes = array("Q")  # hash << 32 | number, which sorts like the pair
-    # From types, or sources, to numbers of records, ascending.
-    typed, sourced = (defaultdict[str, array](lambda: array("i")) for _ in range(2))
+    typed: dict[str, array[int]] = defaultdict(lambda: array("i"))  # from types to record numbers
+    sourced: dict[str, array[int]] = defaultdict(lambda: array("i"))
     insert = f"INSERT INTO entity (number, {FIELDS}, crc) VALUES (?, {VALUES}, ?)"
     for number, row in enumerate(rows, first):
         entity, crc = entity_of(row), record_crc(row)
         digest.update(crc.to_bytes(4, "little"))
         database.execute(insert, (number, *row, crc))
         names = dict.fromkeys(map(normalised, entity.names))
-        words = number, " ".join(names)
-        database.execute("INSERT INTO word (rowid, names) VALUES (?, ?)", words)
+        insert_words = "INSERT INTO word (rowid, names) VALUES (?, ?)"
+        database.execute(insert_words, (number, " ".join(names)))
         hashes.extend(name_hash(name) << 32 | number for name in names)
         for id in (*entity.alt_ids, *entity.retired_ids):
             database.execute("INSERT OR IGNORE INTO alternative VALUES (?, ?)", (id, number))
@@ -61,9 +61,9 @@ def write_records(
             for key in keys:
                 postings[key].append(number)
     ordered = np.sort(np.frombuffer(hashes, dtype=np.uint64))
-    for start in range(0, len(ordered), _CHUNK):
-        chunk = ordered[start : start + _CHUNK]
-        pairs = zip((chunk >> 32).tolist(), (chunk & 0xFFFFFFFF).tolist())
+    for start in range(0, len(ordered), _BATCH_SIZE):
+        batch = ordered[start : start + _BATCH_SIZE]
+        pairs = zip((batch >> 32).tolist(), (batch & 0xFFFFFFFF).tolist())
         database.executemany("INSERT OR IGNORE INTO name VALUES (?, ?)", pairs)
     for table, postings in (("typed", typed), ("sourced", sourced)):
         blobs = {key: np.array(numbers, POSTING).tobytes() for key, numbers in postings.items()}

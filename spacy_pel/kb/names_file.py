@@ -1,4 +1,4 @@
-"""The table of a KB's names as a file of its folder, which is only used if it is as it was written."""
+"""Keep the table of a KB's names in a file of its folder, and use the file only if it is undamaged."""
 
 import glob
 from pathlib import Path
@@ -12,30 +12,27 @@ from .transaction import published, temporary_path
 from .vectors import stored
 from .vectors.matrix import mapped
 
-_ASCENDING = {"hashes": "<u8", "words": "<u8"}
 _COLUMNS = {
-    **_ASCENDING,
+    "hashes": "<u8",
     "bounds": "<u4",
     "owners": "<i4",
     "preferred": "|b1",
     "lengths": "|u1",
     "beginnings": "|b1",
-    "meant": "<u8",
 }
-_OF_ORDER = ("words", "meant")  # of a KB whose names are found in any order of their words
+_ANY_ORDER_COLUMNS = {**_COLUMNS, "words": "<u8", "meant": "<u8"}
 
 
 def names_files(folder: Path, stem: str) -> list[Path]:
-    """The files of a table of names in a KB's folder."""
+    """Return the files of a table of names in a KB's folder."""
     return sorted(folder.glob(f"{glob.escape(stem)}-{'[0-9a-f]' * 16}.npy"))
 
 
 def stored_names(folder: Path, stem: str, count: int, in_any_order: bool) -> np.ndarray | None:
-    """The table of names (``name_table``) in a KB's folder, mapped; None if there is none that is whole.
+    """Return the table of names (``name_table``) in a KB's folder, mapped; None without an undamaged one.
 
-    ``stem`` begins the name of its file, and ``count`` is above the numbers of all entities. A table is
-    compared with its checksum, unless it is large, and each of its numbers must be in its range. PelError
-    if the file is a link.
+    ``stem`` begins the name of the file. All entities have numbers below ``count``. The checksum of a large
+    table is not checked, but its numbers must be in range. PelError if the file is a link.
     """
     for path in names_files(folder, stem):
         size = plain_file_size(path)
@@ -43,52 +40,44 @@ def stored_names(folder: Path, stem: str, count: int, in_any_order: bool) -> np.
             table = mapped(path)
             if size and size <= stored.CHECKED_BYTES and sha256(path)[:16] != path.stem[-16:]:
                 continue
-        except (PelError, OSError):  # damaged, or swept meanwhile
+        except (PelError, OSError):  # damaged or deleted
             continue
-        if _fits(table, count, in_any_order):
+        if _is_valid(table, count, _ANY_ORDER_COLUMNS if in_any_order else _COLUMNS):
             return table
     return None
 
 
 def store_names(folder: Path, stem: str, table: np.ndarray) -> None:
-    """Put a table into a KB's folder, as a whole; OSError if that cannot be written to."""
+    """Write a table into a KB's folder; OSError if the folder is not writable."""
     temporary = temporary_path(folder, ".npy")
     try:
-        with open(temporary, "xb") as file:
+        with temporary.open("xb") as file:
             np.save(file, table)
         published(folder, temporary, stem)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _fits(table: np.ndarray, count: int, in_any_order: bool) -> bool:
-    """Whether a table has the columns of ``name_table``, and only numbers that may be looked up."""
-    expected = {
-        name: kind for name, kind in _COLUMNS.items() if in_any_order or name not in _OF_ORDER
-    }
+def _is_valid(table: np.ndarray, count: int, columns: dict[str, str]) -> bool:
+    """Return whether a table has these columns, and all its numbers can be looked up."""
     kinds = {name: table.dtype[name] for name in table.dtype.names or ()}
-    if table.shape != (1,) or expected != {name: kind.base.str for name, kind in kinds.items()}:
+    if table.shape != (1,) or columns != {name: kind.base.str for name, kind in kinds.items()}:
         return False
-    column = {name: table[name][0] for name in expected}
-    sizes = {name: len(values) for name, values in column.items() if values.ndim == 1}
-    if len(sizes) < len(column):
+    if any(len(kind.shape) != 1 for kind in kinds.values()):
         return False
-    hashes, bounds, owners = column["hashes"], column["bounds"], column["owners"]
-    slots = sizes["beginnings"]
-    return (
-        sizes["lengths"] == len(hashes)
-        and sizes["preferred"] == len(owners)
-        and len(bounds) == len(hashes) + 1
-        and sizes.get("words") == sizes.get("meant")
-        and slots > 0
-        and slots & (slots - 1) == 0  # a power of two
-        and bounds[0] == 0
-        and bounds[-1] == len(owners)
-        and bool((bounds[1:] > bounds[:-1]).all())
+    column = {name: table[name][0] for name in columns}
+    size = {name: len(values) for name, values in column.items()}
+    bounds, owners = column["bounds"], column["owners"]
+    return bool(
+        size["lengths"] == size["hashes"] == size["bounds"] - 1
+        and size["preferred"] == size["owners"]
+        and size.get("words") == size.get("meant")
+        and size["beginnings"].bit_count() == 1  # a power of two
+        and (bounds[0], bounds[-1]) == (0, len(owners))
         and (not len(owners) or 0 <= owners.min() <= owners.max() < count)
         and all(
-            bool((column[name][1:] > column[name][:-1]).all())
-            for name in _ASCENDING
+            (column[name][1:] > column[name][:-1]).all()
+            for name in ("bounds", "hashes", "words")
             if name in column
         )
     )

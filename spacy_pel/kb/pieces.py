@@ -1,4 +1,4 @@
-"""Texts and names as pieces of their plain forms, which are compared by their hashes."""
+"""Split the plain forms of texts and names into pieces, which are compared by their hashes."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -9,26 +9,28 @@ import numpy as np
 
 from .records.plain_text import PlainText
 
-# Texts and names are compared piece by piece: a word, or one other character but white space.
+# A piece is a word or one other character that is not white space.
 _PIECE = re.compile(r"(\w+|[^\w\s])")
-BREAK = ""  # a piece behind each text, which no name has
-_ACRONYM = 5  # the largest number of letters of an acronym
+BREAK = ""  # the piece after each text; no name contains it
+_MAX_LETTERS = 5  # of a name that is case-sensitive
 
 
 class Pieces:
-    """The n pieces of texts, one text after the other: ``words``; the last of each text is ``BREAK``.
+    """The n pieces of texts, text by text. The last piece of each text is ``BREAK``.
 
-    ``words`` are of plain texts (``PlainText``). ``texts`` is the place of the text of each, and ``starts``
-    and ``ends`` are its characters in that as it is given: int64 [n]. The first piece of each text is
-    ``first``, int64 [len(texts) + 1].
+    Attributes:
+        words: The pieces of the plain texts (``PlainText``).
+        texts: The index of the text of each piece: int64 [n].
+        starts, ends: The characters of each piece in its original text: int64 [n].
+        first: The first piece of each text: int64 [len(texts) + 1].
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        parts: list[str] = []  # white space or nothing, a piece, white space or nothing, and so on
+        parts: list[str] = []  # alternately what precedes a piece (white space or "") and the piece
         n_parts = [0]
         plain_texts = list(map(PlainText, texts))
-        for text in plain_texts:
-            parts += _PIECE.split(text.text)
+        for plain_text in plain_texts:
+            parts += _PIECE.split(plain_text.text)
             parts.append(BREAK)
             n_parts.append(len(parts))
         self.words = parts[1::2]
@@ -39,30 +41,32 @@ class Pieces:
         bounds = np.fromiter(accumulate(map(len, parts)), np.int64, len(parts)).reshape(-1, 2)
         bounds -= np.repeat(np.array(offsets[:-1], dtype=np.int64), counts)[:, None]
         self.starts, self.ends = bounds.T
-        for place in [place for place, text in enumerate(texts) if not text.isascii()]:
-            own = slice(self.first[place], self.first[place + 1])
-            spans = self.starts[own], self.ends[own]
-            self.starts[own], self.ends[own] = plain_texts[place].given(*spans)
+        for index, text in enumerate(texts):
+            if not text.isascii():
+                rows = slice(self.first[index], self.first[index + 1])
+                spans = plain_texts[index].given(self.starts[rows], self.ends[rows])
+                self.starts[rows], self.ends[rows] = spans
 
     def between(self, text: int, start: int, end: int) -> tuple[int, int]:
-        """The first and the last piece that lie between two characters of a text, by its place."""
-        own = slice(self.first[text], self.first[text + 1] - 1)
-        first = np.searchsorted(self.ends[own], start, side="right")
-        last = np.searchsorted(self.starts[own], end, side="left") - 1
-        return int(own.start + first), int(own.start + last)
+        """Return the first and the last piece of a span of characters of the text with this index."""
+        begin, stop = int(self.first[text]), int(self.first[text + 1]) - 1
+        first = np.searchsorted(self.ends[begin:stop], start, side="right")
+        last = np.searchsorted(self.starts[begin:stop], end, side="left") - 1
+        return begin + int(first), begin + int(last)
 
     def hashes(self, hashed: Callable[[str], int]) -> np.ndarray:
-        """The hash of each piece: uint64 [n]."""
+        """Return the hash of each piece: uint64 [n]."""
         return np.fromiter(map(hashed, self.words), np.uint64, len(self.words))
 
 
 def hash_of(text: str, kind: bytes) -> int:
-    """A random number for a text: 64 bits."""
+    """Return a 64-bit hash of a text. Each ``kind`` has hashes of its own."""
     digest = blake2b(text.encode("utf8", "surrogatepass"), digest_size=8, person=kind).digest()
     return int.from_bytes(digest, "little")
 
 
-def is_short_acronym(name: str) -> bool:
-    """Whether a name is one word of at most five letters, all of them capitals."""
+def is_case_sensitive(name: str) -> bool:
+    """Return whether a name is one word of at most five letters, all capitals: "AIDS" is no "aids"."""
     n_letters = sum(map(str.isalpha, name))
-    return 2 <= len(name) and n_letters <= _ACRONYM and name.isupper() and len(name.split()) == 1
+    is_short_word = len(name) >= 2 and n_letters <= _MAX_LETTERS and len(name.split()) == 1
+    return is_short_word and name.isupper()

@@ -1,7 +1,7 @@
-"""A checksum of the rows of a KB that cannot be made again from its records.
+"""Checksum the rows of a KB that cannot be rebuilt from its records.
 
-It is the sum of a hash of each row, so a change adds and subtracts those of its own rows alone. Temporary
-triggers see every row that a writer adds, changes or removes. The sum is itself a row: ``setting``, "sum".
+The checksum is the sum of the hashes of all rows, so a change updates it by its own rows alone. Temporary
+triggers see each row that a writer inserts, updates or deletes. The sum is stored in ``setting``, "sum".
 """
 
 import sqlite3
@@ -9,73 +9,72 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 
-# How "setting" is read. Of the others all rows count.
 _TABLES = ("setting", "removed", "semantic_type", "vectors", "row", "passage", "mention")
-_COUNTERS = "sqlite_sequence"  # SQLite's own; it has no triggers
+_COUNTERS = "sqlite_sequence"  # SQLite's own table, which cannot have triggers
 _NAME = "sum"
 _MODULUS = 1 << 64
+_TRIGGERS = (
+    ("INSERT", "new", 1),
+    ("DELETE", "old", -1),
+    ("UPDATE", "old", -1),
+    ("UPDATE", "new", 1),
+)
 
 
 def row_sum(database: sqlite3.Connection) -> int:
-    """The sum of all rows, as they are now."""
-    return sum(_sum_of(database, table) for table in (*_TABLES, _COUNTERS)) % _MODULUS
+    """Return the sum over all rows as they are now."""
+    return sum(_table_sum(database, table) for table in (*_TABLES, _COUNTERS)) % _MODULUS
 
 
-def noted_sum(database: sqlite3.Connection) -> int | None:
-    """The sum that the last writer noted; None in a KB of an older release. ValueError for no sum."""
+def stored_sum(database: sqlite3.Connection) -> int | None:
+    """Return the stored sum; None in a KB of an older release. ValueError if it is malformed."""
     row = database.execute("SELECT value FROM setting WHERE name = ?", (_NAME,)).fetchone()
     return None if row is None else int(row[0], 16)
 
 
-def note_sum(database: sqlite3.Connection, total: int) -> None:
-    """Notes a sum in the KB."""
+def store_sum(database: sqlite3.Connection, total: int) -> None:
+    """Store a sum in the KB."""
     text = f"{total % _MODULUS:016x}"
     database.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_NAME, text))
 
 
 @contextmanager
-def summed(database: sqlite3.Connection) -> Iterator[None]:
-    """Notes the sum that results from what the block does to the rows of the database.
+def updated_sum(database: sqlite3.Connection) -> Iterator[None]:
+    """Update the stored sum by what the block does to the rows of the database.
 
-    Rows that were damaged before are not read, so the sum goes on telling of the damage.
+    Existing rows are not read, so the sum continues to reveal rows that were damaged before.
     """
-    total = noted_sum(database)
+    total = stored_sum(database)
     total = row_sum(database) if total is None else total
-    total -= _sum_of(database, _COUNTERS)
+    total -= _table_sum(database, _COUNTERS)
 
     def count(sign: int, table: str, *values: object) -> None:
         nonlocal total
         total += sign * _hash(table, *values)
 
     database.create_function("count_row", -1, count)
-    database.execute("PRAGMA recursive_triggers = ON")  # or REPLACE would remove rows unseen
+    database.execute("PRAGMA recursive_triggers = ON")  # otherwise REPLACE fires no DELETE trigger
     for table in _TABLES:
-        columns = _columns(database, table)
-        for event, rows in ("INSERT", ["new"]), ("DELETE", ["old"]), ("UPDATE", ["old", "new"]):
-            counted = "".join(
-                f"SELECT count_row({1 if row == 'new' else -1}, '{table}', "
-                f"{', '.join(f'{row}.{column}' for column in columns)});"
-                for row in rows
-            )
-            only = f"WHEN {rows[0]}.name != '{_NAME}'" if table == "setting" else ""
+        for event, row, sign in _TRIGGERS:
+            values = ", ".join(f"{row}.{column}" for column in _columns(database, table))
+            condition = f"WHEN {row}.name != '{_NAME}'" if table == "setting" else ""
             database.execute(
-                f"CREATE TEMP TRIGGER {event}_{table} AFTER {event} ON main.{table} {only} "
-                f"BEGIN {counted} END"
+                f"CREATE TEMP TRIGGER {event}_{row}_{table} AFTER {event} ON main.{table} "
+                f"{condition} BEGIN SELECT count_row({sign}, '{table}', {values}); END"
             )
     yield
-    note_sum(database, total + _sum_of(database, _COUNTERS))
+    store_sum(database, total + _table_sum(database, _COUNTERS))
 
 
 def _columns(database: sqlite3.Connection, table: str) -> list[str]:
     return [name for _, name, *_ in database.execute(f"PRAGMA table_info({table})")]
 
 
-def _sum_of(database: sqlite3.Connection, table: str) -> int:
-    only = f"WHERE name != '{_NAME}'" if table == "setting" else ""
+def _table_sum(database: sqlite3.Connection, table: str) -> int:
+    condition = f"WHERE name != '{_NAME}'" if table == "setting" else ""
     columns = ", ".join(_columns(database, table))
-    return sum(
-        _hash(table, *row) for row in database.execute(f"SELECT {columns} FROM {table} {only}")
-    )
+    rows = database.execute(f"SELECT {columns} FROM {table} {condition}")
+    return sum(_hash(table, *row) for row in rows)
 
 
 def _hash(table: str, *values: object) -> int:

@@ -1,11 +1,11 @@
-"""What scispaCy's users read of a KB: its two dictionaries, which store nothing."""
+"""scispaCy's two dictionaries of a KB, as views that store nothing."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 
 class CuiEntity(NamedTuple):
-    """An entity with the fields of scispaCy's Entity. It prints as that does."""
+    """An entity with the fields and the printed form of scispaCy's Entity."""
 
     concept_id: str
     canonical_name: str
@@ -25,16 +25,17 @@ class CuiEntity(NamedTuple):
 
 
 class EntitiesById(Mapping[str, CuiEntity]):
-    """From ids to entities. It finds alternative and retired ids too, but lists only concept ids."""
+    """From ids to entities. Look-ups accept alternative and retired ids; iteration gives concept ids."""
 
-    def __init__(self, kb: Any) -> None:  # a KnowledgeBase, which imports this module
+    def __init__(self, kb: Any) -> None:  # a KnowledgeBase; importing it would be a cycle
         self._kb = kb
         self._codes = {type.name: type.code for type in kb.semantic_types}
 
     def __getitem__(self, id: str) -> CuiEntity:
         entity = self._kb[id]
         types = [self._codes.get(name) or name for name in entity.types]
-        return CuiEntity(*entity[:2], list(entity.aliases), types, entity.definition)
+        names = entity.canonical_name, list(entity.aliases)
+        return CuiEntity(entity.concept_id, *names, types, entity.definition)
 
     def __iter__(self) -> Iterator[str]:
         return (entity.concept_id for entity in self._kb)
@@ -44,7 +45,7 @@ class EntitiesById(Mapping[str, CuiEntity]):
 
 
 class IdsByName(Mapping[str, set[str]]):
-    """From names, exactly as written, to concept ids. Listing or counting the names reads all records."""
+    """From exact names to concept ids. Iterating or counting reads all records."""
 
     def __init__(self, kb: Any) -> None:
         self._kb = kb

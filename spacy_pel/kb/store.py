@@ -1,8 +1,18 @@
-"""The SQLite file of a KB: its tables, how they are read, and what a stranger's file may not do.
+"""Read the SQLite file of a KB, which may be damaged or hostile.
 
-``docs/kb-format.md`` describes the tables. Rows are added and never changed: a record that leaves the
-KB is listed in ``removed`` with the change that removed it. So a reader who remembers the change at
-which it opened the KB goes on seeing the KB as it was, while others write.
+``docs/reference.md`` describes the folder. Records are added and never changed. ``removed`` lists the
+records that have left the KB, each with the change that removed it. A reader that knows the change at which
+it opened the KB continues to see that state while others write.
+
+Columns that their names do not explain:
+
+- ``entity``: lists are JSON. ``crc`` is the CRC-32 of the ten texts, joined by U+001F.
+- ``name``: ``hash`` is the CRC-32 of a normalised name.
+- ``typed``, ``sourced``: int32 ``numbers`` of records, one row for each change.
+- ``vectors``: int32 ``owners`` of the rows of a file, ascending, as ranks by concept id; int32 ``numbers``
+  of these ranks (NULL: the rank is the number); float32 ``scales`` of int8 rows and ``axes`` [dim,
+  stored_dim] of shortened rows.
+- ``row``, ``mention``: a float32 ``vector``; ``start`` and ``stop`` are character offsets in the passage.
 """
 
 import json
@@ -27,7 +37,7 @@ from ..io.whole_files import lock_for_reading
 from .records.entity import Entity
 
 T = TypeVar("T")
-Settings = dict[str, Any]  # what a KB says of itself: one row of JSON
+Settings = dict[str, Any]  # the description of a KB: one row of JSON
 
 KB_FILE = "kb.sqlite"
 JOURNAL = KB_FILE + "-journal"
@@ -79,29 +89,27 @@ CREATE VIRTUAL TABLE word USING fts5(
 CREATE INDEX entity_id ON entity (concept_id);
 """
 FIELDS = ", ".join(Entity._fields)
-POSTING = np.dtype("<i4")  # type of the numbers in the tables typed and sourced, ascending
-_WAITING = 60  # seconds that a reader or writer waits for the other's moment of writing or reading
-# What a damaged file makes SQLite, JSON and numpy raise.
+POSTING = np.dtype("<i4")  # of the numbers in the tables typed and sourced, ascending
+_TIMEOUT = 60  # seconds that a reader waits for a writer's commit, or a writer for readers
+# What SQLite, JSON and numpy raise for a damaged file.
 _DAMAGE = (sqlite3.DatabaseError, ValueError, TypeError, RecursionError, OverflowError)
-# A file may come from a stranger: its schema may call no functions, and nothing is written.
+# The file may be hostile: its schema may call no functions, and nothing is written.
 _UNTRUSTED = "PRAGMA trusted_schema = OFF;"
 _READING = f"{_UNTRUSTED} PRAGMA query_only = ON;"
-# All that a file defines. A view or trigger could run for ever. How FTS5 declares the tables that
-# it keeps for itself depends on the release of SQLite.
-_OBJECTS = """
-SELECT type, name, tbl_name, iif(name GLOB 'word_*', NULL, sql) FROM sqlite_schema
-"""
+# The objects of a database: a hostile view or trigger could run forever. The SQL of FTS5's internal tables
+# depends on the release of SQLite.
+_OBJECTS = "SELECT type, name, tbl_name, iif(name GLOB 'word_*', NULL, sql) FROM sqlite_schema"
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may have come after the folder was checked
-_JOINT_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names other files
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may appear after the folder was checked
+_JOINT_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # the end of a journal that names other files
 
 
 @dataclass
 class _Connection:
-    """A connection to the database, or the place of one, which one thread uses at a time."""
+    """The connection of a process, which one thread uses at a time."""
 
     database: sqlite3.Connection | None = None
-    lock: Lock = field(default_factory=Lock)  # two threads would bind the same cached statement
+    lock: Lock = field(default_factory=Lock)  # threads would share cached statements
 
     def close(self) -> None:
         with self.lock:
@@ -111,38 +119,38 @@ class _Connection:
 
 
 class Store:
-    """Reads the SQLite file of a KB folder. Nothing is read before it is asked for.
+    """Read the SQLite file of a KB folder, when data are requested.
 
-    Several threads may use it, also while one of them closes it. It may be used after a fork, because
-    each process makes its own connection.
+    A store is safe for threads, also while one of them closes it, and for forks: each process opens its own
+    connection.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / KB_FILE
-        # By process id, because a connection must not be used or closed on both sides of a fork.
+        # By process id: a connection must not be used or closed on both sides of a fork.
         self._connections: dict[int, _Connection] = {}
         self._built: str | None = None
-        self._held: list[int] = []  # descriptors of files of vectors
-        # When nobody uses this any more. At the end of the program another thread may still read.
+        self._held: list[int] = []  # descriptors of vector files
+        # Not at exit: other threads may still read then.
         weakref.finalize(self, _closed, self._connections, self._held).atexit = False
 
     def close(self) -> None:
-        """Closes the files, when no thread reads any more. A later look-up opens the database again."""
+        """Close the files once no thread reads. A later look-up opens the database again."""
         _closed(self._connections, self._held)
 
     def hold(self, files: list[dict[str, Any]]) -> None:
-        """Keeps files of vectors from being swept, until this is closed; OSError if one is gone."""
+        """Protect vector files from being deleted until the store is closed; OSError if one is gone."""
         for file in files:
             descriptor = os.open(self.path.with_name(file["name"]), os.O_RDONLY | _NO_LINK)
             self._held.append(descriptor)
             lock_for_reading(descriptor)
-            if not os.fstat(descriptor).st_nlink:  # swept before the lock was there
+            if not os.fstat(descriptor).st_nlink:  # deleted before it was locked
                 raise FileNotFoundError
 
     def read(
         self, query: str, *parameters: object, make: Callable[..., Any] | None = None
     ) -> list[Any]:
-        """All rows that a query selects, or what is made of each; PelError if the file is damaged."""
+        """Return the rows of a query, each passed to ``make``; PelError if the file is damaged."""
         with self.reading():
             connection = self._connections.setdefault(os.getpid(), _Connection())
             with connection.lock:
@@ -153,7 +161,7 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Turns what a damaged file makes SQLite, JSON and numpy raise into a PelError."""
+        """Convert the errors of SQLite, JSON and numpy about damaged data to PelError."""
         try:
             yield
         except (PelError, UnicodeEncodeError):
@@ -174,10 +182,7 @@ class Store:
         return database
 
     def settings(self) -> Settings:
-        """What the KB says of itself.
-
-        PelError if there is no KB, it says what no writer of this release writes, or lacks a file.
-        """
+        """Return the settings; PelError without a KB of this release that has all its files."""
         path, folder = self.path, self.path.parent
         build = f"python -m spacy pel kb build SOURCE {folder}"
         with readable(folder):
@@ -196,58 +201,62 @@ class Store:
         if version != SCHEMA_VERSION:
             problem = f"{path}: schema version {version}, this release reads {SCHEMA_VERSION}"
             raise PelError(problem, again)
-        # A record takes more than a byte. Memory is reserved for this many entities.
+        # Memory is reserved for this many entities. A record takes more than a byte.
         if not _is_known(settings) or settings["next_number"] > path.stat().st_size:
             raise PelError(f"{path}: describes itself in no known way", f"do not use it; {again}")
         for file in vector_files(settings):
-            found = plain_file_size(folder / file["name"])
-            if found != file["bytes"]:
-                fault = "missing" if found is None else f"{found} bytes, not {file['bytes']}"
+            size = plain_file_size(folder / file["name"])
+            if size != file["bytes"]:
+                fault = "missing" if size is None else f"{size} bytes, not {file['bytes']}"
                 remedy = f"copy the whole folder again, or {again}"
                 raise PelError(f"{folder / file['name']}: {fault}", remedy)
         return settings
 
     def numbers(self, query: str, *parameters: object) -> np.ndarray:
-        """The numbers that a query selects: int64."""
+        """Return the numbers that a query selects: int64."""
         with self.reading():
             return np.array(self.read(query, *parameters), dtype=np.int64).ravel()
 
-    # Records. They include those that were removed, and those added since the KB was opened.
+    # Records, including removed ones and those added since the KB was opened.
 
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
-        """The records with these numbers, in the same order; PelError if one is not there."""
+        """Return the records with these numbers, in order; PelError if one is missing."""
         return self.records(numbers, f"crc, {FIELDS}", stored_entity)
 
     def records(
         self, numbers: Sequence[int] | np.ndarray, columns: str, make: Callable[..., T]
     ) -> list[T]:
-        """What is made of columns of the records with these numbers; errors as of ``entities``."""
-        found = "json_each(?) LEFT JOIN entity ON number = value ORDER BY key"
+        """Return columns of the records with these numbers, passed to ``make``; see ``entities``."""
+        records = "json_each(?) LEFT JOIN entity ON number = value ORDER BY key"
         wanted = np.asarray(numbers, dtype=np.int64).tolist()
-        return self.read(f"SELECT {columns} FROM {found}", json.dumps(wanted), make=make)
+        return self.read(f"SELECT {columns} FROM {records}", json.dumps(wanted), make=make)
 
 
 def connected(path: Path, to_write: bool = False) -> sqlite3.Connection:
-    """A connection to the database of a KB. SQLite takes back what a killed process began.
+    """Connect to the database of a KB. SQLite rolls back what a killed process began.
 
-    PelError if it is no file, defines anything else than every KB does, or a journal beside it is that
-    of several databases: SQLite would delete the files that such a journal names.
+    PelError if the file is missing, has another schema, or has the journal of several databases: SQLite would
+    delete the files that such a journal names.
     """
     if plain_file_size(path) is None:
         raise damaged(path, "missing")
     journal = path.with_name(JOURNAL)
     if plain_file_size(journal):
-        with suppress(FileNotFoundError), open(journal, "rb") as file:
+        with suppress(FileNotFoundError), journal.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - len(_JOINT_JOURNAL)))
             if file.read() == _JOINT_JOURNAL:
                 remedy = "do not use this KB, or delete that file"
                 raise PelError(f"{journal}: is not of a KB", remedy)
-    options = {"timeout": _WAITING, "isolation_level": None, "check_same_thread": False}
-    # Where the file cannot be written to, SQLite opens it to read.
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, **options)
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode=rw",  # SQLite falls back to reading a read-only file
+        uri=True,
+        timeout=_TIMEOUT,
+        isolation_level=None,
+        check_same_thread=False,
+    )
     try:
         connection.executescript(_UNTRUSTED if to_write else _READING)
-        if set(connection.execute(_OBJECTS)) != written_schema():
+        if set(connection.execute(_OBJECTS)) != _kb_objects():
             raise damaged(path, "cannot be opened (its tables are not those of a KB)")
         if connection.execute("PRAGMA journal_mode").fetchone() != ("delete",):
             raise damaged(path, "cannot be opened (it keeps its changes in another file)")
@@ -258,65 +267,65 @@ def connected(path: Path, to_write: bool = False) -> sqlite3.Connection:
 
 
 @cache
-def written_schema() -> set[tuple]:
-    """What ``_OBJECTS`` selects of every KB."""
+def _kb_objects() -> set[tuple[str | None, ...]]:
+    """Return the ``_OBJECTS`` of every KB."""
     with closing(sqlite3.connect(":memory:")) as database:
         database.executescript(SCHEMA)
         return set(database.execute(_OBJECTS))
 
 
 def stored_text(value: object) -> str:
-    """A value that must be a text; TypeError if it is none."""
-    if type(value) is not str:  # a column may hold values of any type
+    """Return a value that must be a text; TypeError otherwise."""
+    if not isinstance(value, str):  # a column of SQLite may hold any type
         raise TypeError(f"{value!r} where a text belongs")
     return value
 
 
 def record_crc(fields: Sequence[str | None]) -> int:
-    """A checksum of a record's FIELDS; TypeError if one is no text."""
+    """Return the checksum of a record's FIELDS; TypeError if one is no text."""
     return zlib.crc32("\x1f".join(field or "" for field in fields).encode("utf8"))
 
 
 def entity_row(entity: Entity) -> list[str | None]:
-    """An entity as the values of FIELDS: lists as JSON, None for an empty one."""
+    """Return the values of FIELDS for an entity: lists as JSON, None for empty values."""
     return [
-        _as_json(value) if value and type(value) is tuple else value or None for value in entity
+        (_as_json(value) if value else None) if isinstance(value, tuple) else value or None
+        for value in entity
     ]
 
 
 def entity_of(fields: Sequence[str | None]) -> Entity:
-    """The entity of the values of FIELDS; ValueError or TypeError for no such values."""
-    id, name, aliases, types, definition, *others = fields
-    aliases, types, *others = (tuple(json.loads(x)) if x else () for x in (aliases, types, *others))
-    return Entity(id, name, aliases, types, definition, *others)
+    """Return the entity of the values of FIELDS; ValueError or TypeError if they are malformed."""
+    id, name, aliases, types, definition, *ids = fields
+    lists = (tuple(json.loads(text)) if text else () for text in (aliases, types, *ids))
+    return Entity(stored_text(id), stored_text(name), next(lists), next(lists), definition, *lists)
 
 
 def stored_entity(crc: int, *fields: str | None) -> Entity:
-    """The entity of a record; ValueError or TypeError for a damaged one."""
+    """Return the entity of a record; ValueError or TypeError if it is damaged."""
     if record_crc(fields) != crc:
         raise ValueError(f"the record of {fields[0]!r} does not agree with its checksum")
     return entity_of(fields)
 
 
 def vector_files(settings: Settings) -> list[dict[str, Any]]:
-    """What the settings say of each file of vectors: its name, size and SHA-256."""
+    """Return the name, size and SHA-256 of each vector file."""
     vectors = settings["vectors"] or {}
     return [part["file"] for part in (vectors, vectors.get("found_by")) if part]
 
 
 def _closed(connections: dict[int, _Connection], held: list[int]) -> None:
-    """Closes what a ``Store`` has open in this process."""
-    with suppress(IndexError):  # once all are closed
-        while True:
-            # It does not unlock (LOCK_UN), which would take the lock from forked children as well.
-            os.close(held.pop())
+    """Close what a ``Store`` has open in this process."""
+    with suppress(IndexError):  # another thread may have closed the last one
+        while held:
+            os.close(held.pop())  # not LOCK_UN, which would unlock the file in forked children too
     if connection := connections.get(os.getpid()):
         connection.close()
 
 
 def check_plain(folder: Path) -> None:
-    """Raises PelError for a link or a device in a KB folder, at any depth: it could lead out of it."""
-    with suppress(FileNotFoundError):  # a writer removes what it no longer needs
+    """Raise PelError for a link or a device anywhere in a KB folder: it could lead out of the folder."""
+    with suppress(FileNotFoundError):  # a writer may delete files meanwhile
         for entry in os.scandir(folder):
             if entry.is_dir(follow_symlinks=False):
                 check_plain(folder / entry.name)
@@ -325,33 +334,33 @@ def check_plain(folder: Path) -> None:
 
 
 def plain_file_size(path: Path) -> int | None:
-    """The size of a file of a KB, in bytes; None if it is missing; PelError if it is no plain file."""
+    """Return the size of a KB's file in bytes; None if missing; PelError if it is not a plain file."""
     try:
-        status = path.lstat()  # once: a journal may go between two looks
+        status = path.lstat()  # one call: a journal may disappear between two
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(status.st_mode):
-        problem = f"{path}: is a symbolic link, a folder or a device, which a KB does not contain"
+        problem = f"{path}: is a symbolic link, a folder or a device, which a KB must not contain"
         raise PelError(problem, "copy the KB with its files in place of links (cp -rL)")
     return status.st_size
 
 
 def _natural(text: str) -> int:
     if text.startswith("-"):
-        raise ValueError(f"{text} where nothing is negative")
+        raise ValueError(f"a negative number: {text}")
     return int(text)
 
 
 def _renamed(settings: Any) -> Any:
     """Translate old names of settings, UNTIL PACKAGE 0.8: the KB of package 0.7 has ``row_kind``."""
-    if isinstance(settings, dict) and isinstance(vectors := settings.get("vectors"), dict):
-        if "row_kind" in vectors:
-            vectors["index_unit"] = vectors.pop("row_kind")
+    vectors = settings.get("vectors") if isinstance(settings, dict) else None
+    if isinstance(vectors, dict) and "row_kind" in vectors:
+        vectors["index_unit"] = vectors.pop("row_kind")
     return settings
 
 
 def _is_known(settings: dict[str, Any]) -> bool:
-    """Whether settings have the form in which this release writes them."""
+    """Return whether settings have the form that this release writes."""
     # fmt: off
     match settings:
         case {
@@ -362,8 +371,10 @@ def _is_known(settings: dict[str, Any]) -> bool:
                 "dim": int(), "stored_dim": int(), "dtype": str(), "index": str(), "index_unit": str(),
                 "fingerprint": str(), "stored_rows": int(), "rows": int(),
                 "found_by": None
-                | {"kind": "PQ4", "file": {"name": str(), "sha256": str(), "bytes": int()}, "oversampling": int()}
-                | {"kind": "SQ8", "file": {"name": str(), "sha256": str(), "bytes": int()}, "probes": int()},
+                | {"kind": "PQ4", "file": {"name": str(), "sha256": str(), "bytes": int()},
+                   "oversampling": int()}
+                | {"kind": "SQ8", "file": {"name": str(), "sha256": str(), "bytes": int()},
+                   "probes": int()},
             },
             "mentions": None | {
                 "weight": float(), "level": float(), "fingerprint": None | str(), "counts": dict(),

@@ -17,7 +17,7 @@ from .link import Links
 
 GIVEN = "given"  # the scope of an id that a rule gave to the mention
 # The similarity from which texts are alike. Of pairs of texts that use an acronym in two senses, 0.5 % are
-# as similar; of pairs with one sense, 18 % (docs/kb.md).
+# as similar; of pairs with one sense, 18 % (docs/results.md).
 ALIKE = 0.2
 # How specific a decision is. A text that is alike has its similarity, at most 1.
 _ALWAYS, _LABEL, _SAME_TEXT, _SAME_PLACE = 0.0, 0.1, 2.0, 3.0

@@ -1,7 +1,6 @@
-"""Recall at k and mean reciprocal rank of candidates; precision and recall of documents' entities; NIL.
+"""Metrics of linking: recall at k and MRR of candidates, precision and recall of concepts, and NIL.
 
-A mention is NIL if the KB lacks its entity. Its best candidate then scores low. The decision itself
-is made in ``linking.nil``.
+A mention is NIL if the KB lacks its entity. ``linking.nil`` decides it for the linker.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -16,14 +15,15 @@ GROUPS = ("all", "in_kb", "seen", "unseen")
 def first_hit_ranks(
     candidate_ids: Sequence[Sequence[str]], gold: Sequence[Collection[str]]
 ) -> np.ndarray:
-    """The rank of each mention's first right candidate: int64 [n], from 1; 0 where none is right.
+    """Return the rank of the first correct candidate of each mention: int64 [n], from 1; 0 for none.
 
-    candidate_ids: for each mention its candidates' entity ids, distinct, best first. gold: for each
-    mention the ids any of which is right, no alternative ids; empty for NIL.
+    Args:
+        candidate_ids: The distinct entity ids of the candidates of each mention, best first.
+        gold: The gold ids of each mention, without alternative ids. Each is correct; NIL has none.
     """
     ranks = [
-        next((rank for rank, id in enumerate(candidates, 1) if id in right), 0)
-        for candidates, right in zip(candidate_ids, gold, strict=True)
+        next((rank for rank, id in enumerate(candidates, 1) if id in gold_ids), 0)
+        for candidates, gold_ids in zip(candidate_ids, gold, strict=True)
     ]
     return np.asarray(ranks, dtype=np.int64)
 
@@ -34,20 +34,20 @@ def linking_metrics(
     seen: Sequence[bool] | np.ndarray | None = None,
     ks: Sequence[int] = (1, 5, 16, 64),
 ) -> dict[str, Any]:
-    """Give counts, recall at each k and the mean reciprocal rank for four groups of mentions.
+    """Return counts, recall at each k and the mean reciprocal rank for four groups of mentions.
 
     In the group "all" a mention whose entity the KB lacks is a miss. A miss has the reciprocal rank 0.
 
     Args:
-        ranks: int [n], the rank of the first right candidate, from 1; 0 if no candidate is right.
+        ranks: int [n], the rank of the first correct candidate, from 1; 0 for none.
         in_kb: bool [n], whether the KB has one of the mention's gold ids.
         seen: bool [n], whether a gold entity of the mention occurs in training; None if unknown.
-        ks: The depths of the recalls.
+        ks: The cut-offs of the recall.
 
     Returns:
         {"mentions": n, "in_kb": n, "seen": n, "unseen": n, "recall@1": {"all": x, "in_kb": x, ...},
         ..., "mrr": {...}}, ready for JSON, with x from 0 to 1. The value of a group without
-        mentions is None. Without ``seen`` all of "seen" and "unseen" is None.
+        mentions is None. Without ``seen`` all values of "seen" and "unseen" are None.
     """
     ranks, in_kb = np.asarray(ranks, dtype=np.int64), np.asarray(in_kb, dtype=bool)
     parts = (None, None)
@@ -70,27 +70,28 @@ def linking_metrics(
 def concept_scores(
     documents: Iterable[tuple[Collection[str], Collection[str]]],
 ) -> dict[str, float | None]:
-    """Give precision, recall and F1 of the distinct entities, as BC5CDR and NCBI disease count them.
+    """Return precision, recall and F1 of distinct entities, as BC5CDR and NCBI disease count them.
 
     An entity counts once in each document, however many mentions it has there. A mention with
     several gold entities counts for each of them. A value whose denominator is 0 is None.
 
-    documents: for each the gold entity ids of all its mentions, and the entity ids that were predicted.
+    Args:
+        documents: The gold entity ids of each document, and the predicted ones.
     """
-    gold = predicted = right = 0
+    gold = predicted = correct = 0
     for gold_ids, predicted_ids in documents:
         gold += len(set(gold_ids))
         predicted += len(set(predicted_ids))
-        right += len(set(gold_ids) & set(predicted_ids))
+        correct += len(set(gold_ids) & set(predicted_ids))
     return {
-        "precision": right / predicted if predicted else None,
-        "recall": right / gold if gold else None,
-        "f1": 2 * right / (gold + predicted) if gold + predicted else None,
+        "precision": _ratio(correct, predicted),
+        "recall": _ratio(correct, gold),
+        "f1": _ratio(2 * correct, gold + predicted),
     }
 
 
 def metrics_table(metrics: dict[str, Any]) -> str:
-    """Write the result of ``linking_metrics`` as a Markdown table, in percent with one decimal."""
+    """Return the result of ``linking_metrics`` as a Markdown table, in percent with one decimal."""
     names = [name for name in metrics if name.startswith("recall@") or name == "mrr"]
     counts = (metrics["mentions" if group == "all" else group] for group in GROUPS)
     rows = [
@@ -101,7 +102,7 @@ def metrics_table(metrics: dict[str, Any]) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table: the first column aligned to the left, the others to the right."""
+    """Return a Markdown table. The first column is aligned to the left, the others to the right."""
     columns = zip(header, *rows, strict=True)
     widths = [max(2, *(len(cell) for cell in column)) for column in columns]
     rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
@@ -117,27 +118,27 @@ def _mean(values: np.ndarray, mask: np.ndarray | None) -> float | None:
 
 
 def percent(value: float | None) -> str:
-    """A share in percent with one decimal; "-" for None."""
+    """Return a share in percent with one decimal; "-" for None."""
     return "-" if value is None else f"{100 * value:.1f}"
 
 
 def best_nil_threshold(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
 ) -> float | None:
-    """Find the NIL threshold with the best F1 of NIL; None if no mention is NIL.
+    """Return the NIL threshold with the best F1 of NIL; None if no mention is NIL.
 
-    A mention whose score is below the threshold is called NIL. Thresholds lie midway between
-    scores. Of equally good ones the lowest is taken, which calls the fewest mentions NIL.
+    A mention whose score is below the threshold is predicted to be NIL. Thresholds lie midway between
+    scores. Of equally good thresholds the lowest is chosen, which predicts NIL least often.
 
     Args:
-        scores: Float [n], the score of each mention's best candidate; -inf for a mention without a
-            candidate; inf for a mention that was not linked, which no threshold makes NIL.
+        scores: Float [n], the score of each mention's best candidate; -inf for a mention without
+            candidates; inf for a mention that was not linked, which no threshold makes NIL.
         gold_nil: bool [n], whether the KB lacks the mention's entity.
     """
-    edges, called, hits = _operating_points(scores, gold_nil)
+    edges, predicted, hits = _operating_points(scores, gold_nil)
     if not len(edges) or not hits[-1]:
         return None
-    at = int(np.argmax(2 * hits / (called + np.asarray(gold_nil, dtype=bool).sum())))
+    at = int(np.argmax(2 * hits / (predicted + np.asarray(gold_nil, dtype=bool).sum())))
     above = edges[at + 1] if at + 1 < len(edges) else np.nextafter(edges[at], np.inf)
     middle = edges[at] / 2 + above / 2
     return float(middle if middle > edges[at] else above)  # one of them is -inf, or they are close
@@ -146,64 +147,65 @@ def best_nil_threshold(
 def average_precision(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
 ) -> float | None:
-    """The area under the precision-recall curve of NIL, as a step function; None without NIL.
+    """Return the area under the precision-recall curve of NIL, a step function; None without NIL.
 
-    Equal scores are one point of the curve. The arguments are those of ``best_nil_threshold``.
+    Equal scores are one point of the curve. For the arguments see ``best_nil_threshold``.
     """
     n_nil = int(np.asarray(gold_nil, dtype=bool).sum())
-    _, called, hits = _operating_points(scores, gold_nil)
+    _, predicted, hits = _operating_points(scores, gold_nil)
     if not n_nil:
         return None
-    return float((np.diff(hits, prepend=0) * hits / called).sum() / n_nil)
+    return float((np.diff(hits, prepend=0) * hits / predicted).sum() / n_nil)
 
 
 def nil_metrics(
     scores: Sequence[float] | np.ndarray,
-    said_nil: Sequence[bool] | np.ndarray,
+    predicted_nil: Sequence[bool] | np.ndarray,
     ranks: Sequence[int] | np.ndarray,
     in_kb: Sequence[bool] | np.ndarray,
     *,
     decided: bool,
 ) -> dict[str, Any]:
-    """Measure how well NIL mentions are found, and recall with NIL as one more class.
+    """Return the metrics of NIL predictions, and recall with NIL as one more class.
 
-    For the recall over all classes, a mention that is NIL is a hit if and only if it was called NIL.
-    A mention that is not NIL but was called so is a miss at any rank: its candidates were rejected.
-    The paper's Table 4 adds up only if it counts so. "recall@64_nil_as_candidate" takes NIL as one
-    more candidate of a mention that was called NIL, before the others.
+    For this recall, a mention that is NIL is a hit if it was predicted to be NIL. A mention that was
+    wrongly predicted to be NIL is a miss at any rank, because its candidates were rejected; otherwise
+    the paper's Table 4 does not add up. "recall@64_nil_as_candidate" takes a prediction of NIL as one
+    more candidate, ranked first.
 
     Args:
-        scores: As of ``best_nil_threshold``.
-        said_nil: bool [n], whether the mention was called NIL.
-        ranks: As of ``linking_metrics``.
-        in_kb: As of ``linking_metrics``.
+        scores: As in ``best_nil_threshold``.
+        predicted_nil: bool [n], whether the mention was predicted to be NIL.
+        ranks: As in ``linking_metrics``.
+        in_kb: As in ``linking_metrics``.
         decided: Whether the linker has a NIL threshold.
 
     Returns:
         {"gold": n, "average_precision": x, "precision": x, "recall": x, "f1": x, "recall@1": x,
         "recall@64": x, "recall@64_nil_as_candidate": x}, ready for JSON, with x from 0 to 1. "gold"
-        is the number of mentions that are NIL. A value that is not defined is None: precision, recall
-        and F1 without a threshold, precision if nothing was called NIL, recall if nothing is NIL.
+        is the number of mentions that are NIL. Undefined values are None: precision, recall and F1
+        without a threshold, precision without predictions of NIL, recall if no mention is NIL.
     """
-    said_nil, in_kb = np.asarray(said_nil, dtype=bool), np.asarray(in_kb, dtype=bool)
+    predicted_nil, in_kb = np.asarray(predicted_nil, dtype=bool), np.asarray(in_kb, dtype=bool)
     ranks = np.asarray(ranks, dtype=np.int64)
-    hits, called, gold = (int(m.sum()) for m in (said_nil & ~in_kb, said_nil, ~in_kb))
-    answered = np.where(in_kb, np.where(said_nil, 0, ranks), said_nil)
-    as_candidate = np.where(in_kb, np.where(ranks > 0, ranks + said_nil, 0), said_nil)
+    hits = int((predicted_nil & ~in_kb).sum())
+    predicted, gold = int(predicted_nil.sum()), int((~in_kb).sum())
+    with_nil = np.where(in_kb, np.where(predicted_nil, 0, ranks), predicted_nil)
+    as_candidate = np.where(in_kb, np.where(ranks > 0, ranks + predicted_nil, 0), predicted_nil)
     return {
         "gold": gold,
         "average_precision": average_precision(scores, ~in_kb),
-        "precision": _ratio(hits, called) if decided else None,
+        "precision": _ratio(hits, predicted) if decided else None,
         "recall": _ratio(hits, gold) if decided else None,
-        "f1": _ratio(2 * hits, called + gold) if decided else None,
-        "recall@1": _recall(answered, 1),
-        "recall@64": _recall(answered, 64),
+        "f1": _ratio(2 * hits, predicted + gold) if decided else None,
+        "recall@1": _recall(with_nil, 1),
+        "recall@64": _recall(with_nil, 64),
         "recall@64_nil_as_candidate": _recall(as_candidate, 64),
     }
 
 
 def nil_summary(metrics: dict[str, Any]) -> str:
-    """Write the result of ``nil_metrics`` as a line of text, in percent with one decimal."""
+    """Return the result of ``nil_metrics`` as a line of text, in percent with one decimal."""
     figures = ", ".join(
         f"{name.replace('_', ' ')} {percent(value)}"
         for name, value in metrics.items()
@@ -215,13 +217,13 @@ def nil_summary(metrics: dict[str, Any]) -> str:
 def _operating_points(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The distinct scores below inf, rising; how many mentions score so or lower; and how many are NIL."""
+    """Return the ascending distinct scores below inf, and how many mentions and NILs score up to each."""
     scores, gold_nil = np.asarray(scores, dtype=np.float64), np.asarray(gold_nil, dtype=bool)
     order = np.argsort(scores, kind="stable")
     order = order[scores[order] < np.inf]
     edges, counts = np.unique(scores[order], return_counts=True)
-    called = np.cumsum(counts)
-    return edges, called, np.cumsum(gold_nil[order])[called - 1]
+    predicted = np.cumsum(counts)
+    return edges, predicted, np.cumsum(gold_nil[order])[predicted - 1]
 
 
 def _recall(ranks: np.ndarray, k: int) -> float | None:

@@ -51,7 +51,7 @@ def assemble(
     have this name or version.
     """
     linker = linker_of(nlp, component, kb=kb)
-    linker.index  # refuses a KB that does not fit
+    linker.check_kb()
     metrics = metrics_of_linker(nlp, info.metrics, component)
     settings = linker.kb.settings
     stated = ("name", "version", "description", "license", "author")

@@ -14,7 +14,7 @@ from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.records.plain_text import PlainText, plain
 from ..spans import gold_ids, mention_spans
-from ..text.abbreviations import at_long_forms, defined_acronyms, expanded
+from ..text.abbreviations import at_long_forms, defined_abbreviations, expanded
 from ..text.coordination import coordinated
 from ..text.lower_case import with_capitals
 from ..text.mention_inputs import DocumentContext, GoldMention, MentionInContext
@@ -196,10 +196,10 @@ def long_forms(doc: Doc, text: str) -> Mapping[str, str]:
     """From the acronyms that a doc, whose plain text is given, defines to their long forms.
 
     They are those that scispaCy's AbbreviationDetector has found, if it is in the pipeline and has
-    found any. Otherwise they are those of ``defined_acronyms``.
+    found any. Otherwise they are those of ``defined_abbreviations``.
     """
     if not Doc.has_extension("abbreviations") or not doc._.abbreviations:
-        return defined_acronyms(text)
+        return defined_abbreviations(text)
     found = {}
     for each in reversed(doc._.abbreviations):  # of several, the first
         if isinstance(each, dict):  # of make_serializable

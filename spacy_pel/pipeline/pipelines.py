@@ -38,7 +38,7 @@ def use_gpu(gpu_id: int) -> None:
         problem = str(error).splitlines()[0]
         raise PelError(
             f"GPU {gpu_id} cannot be used: {problem}",
-            "install what docs/serving.md names for a GPU, or leave out --gpu-id",
+            "install what docs/speed.md names for a GPU, or leave out --gpu-id",
         ) from error
 
 

@@ -229,7 +229,7 @@ def search(
 ) -> SearchResponse:
     """Return the entities whose names have all words of the query, most similar names first."""
     url = request.app.state.entity_url
-    entities = _kb(request).found(q, limit)
+    entities = _kb(request).search_names(q, limit)
     return SearchResponse(entities=[EntityRecord.of(entity, url) for entity in entities])
 
 

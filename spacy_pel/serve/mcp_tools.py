@@ -66,7 +66,7 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
         An id finds its entity.
         """
         with one_call:
-            return [EntityRecord.of(entity) for entity in kb.found(words, limit)]
+            return [EntityRecord.of(entity) for entity in kb.search_names(words, limit)]
 
     @server.tool()
     def ground(

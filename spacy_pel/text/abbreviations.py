@@ -1,9 +1,12 @@
-"""Acronyms that a document defines are read as their long forms.
+"""Abbreviations that a document defines, and mentions with long forms in their place.
 
-A definition is "multiple sclerosis (MS)", or "MS (multiple sclerosis)". A mention "MS" of this document
-is encoded as "multiple sclerosis", in its place in the text. Only what stands in a mention is
-replaced. ``abbreviation_extractor`` finds the definitions, as Schwartz and Hearst (2003) describe it.
-Those whose short form stands first it does not find: they are found here, by stricter rules.
+A definition is "multiple sclerosis (MS)" or "MS (multiple sclerosis)". A mention "MS" of this document
+is encoded as "multiple sclerosis". Text outside of mentions is not replaced. ``abbreviation_extractor``
+finds definitions whose long form comes first (Schwartz and Hearst 2003). Stricter rules in this module
+find those whose short form comes first.
+
+In this package an abbreviation is a short form that a text defines. An acronym is a name in capitals,
+whether or not a text defines it.
 """
 
 import re
@@ -18,14 +21,13 @@ from ahocorasick_rs import AhoCorasick
 from .mention_inputs import DocumentContext, MentionInContext
 
 Offsets = tuple[int, int]
-# The blanks are looked at once: a run of them that no parenthesis ends is not tried from each blank.
+# The lookbehind keeps the time linear: a run of blanks is tried from its first blank only.
 _PADDING = re.compile(r"(?<=\() +|(?<! ) +(?=\))")
-# The characters of the longest piece in which definitions are searched at once.
-_LONGEST_PIECE = 1_000
-# Where a longer text is parted: behind a sentence, else behind a parenthesis, else at a blank.
+_MAX_PIECE = 1_000  # characters that are searched for definitions at once
+# Where to cut a longer text: after a sentence, else after a parenthesis, else at a blank.
 _ENDS = (re.compile(r"[a-z]{3} ?\. (?=[A-Z])"), re.compile(r"\) "), re.compile(r"\s"))
 
-# A word and a parenthesis, both of bounded length: the time is linear in the text.
+# Both are of bounded length, so that the time is linear in the text.
 _WORD_AND_PARENTHESIS = re.compile(r"(?<![\w-])([^\W_][\w/+.-]{1,9}) ?\(([^()]{3,120})\)")
 _ENDS_LONG_FORM = re.compile("[,;:]")
 _LETTER = re.compile(r"[^\W_]")
@@ -34,11 +36,11 @@ _WORD_OF_LETTERS = re.compile(r"(?<!\w)[^\W\d_]{4,}(?!\w)")
 _NO_LETTER_BEFORE, _NO_LETTER_AFTER = re.compile(r"(?<!\w)"), re.compile(r"(?!\w)")
 
 
-def defined_acronyms(text: str) -> dict[str, str]:
-    """From each acronym that a text defines to its long form; to the first one of several."""
+def defined_abbreviations(text: str) -> dict[str, str]:
+    """Return the long form of each abbreviation that a text defines, the first of several."""
     first: dict[str, str] = {}
     if "(" in text:
-        # The padding is of a text that is tokens joined by blanks.
+        # Tokens joined by blanks have padded parentheses.
         text = _PADDING.sub("", _without_surrogates(text))
         for piece in _pieces(text):
             for short, long in _definitions(piece):
@@ -52,35 +54,38 @@ def defined_acronyms(text: str) -> dict[str, str]:
 
 
 def hidden_definitions(text: str, long_forms: Mapping[str, str]) -> tuple[str, list[Offsets]]:
-    """A text in which acronyms stand undefined, and the places where they stand, ascending.
+    """Remove the definitions of abbreviations from a text.
 
-    Both "multiple sclerosis (MS)" and "MS (multiple sclerosis)" become "MS". An acronym that the text
-    goes on to define gets no place.
+    Both "multiple sclerosis (MS)" and "MS (multiple sclerosis)" become "MS".
 
     Args:
-        text: A text that defines acronyms.
-        long_forms: Some of its ``defined_acronyms``.
+        text: A text that defines abbreviations.
+        long_forms: Some of its ``defined_abbreviations``.
+
+    Returns:
+        The new text, and the ascending offsets of the abbreviations in it. Those that the new text
+        still defines have none.
     """
     text = _PADDING.sub("", _without_surrogates(text))
     for short, long in long_forms.items():
-        own, phrase, more = re.escape(short), re.escape(long), r"(?:[,;:][^()]*)?\)"
-        definition = rf"(?<!\w)(?:(?i:{phrase}) ?\({own}{more}|{own} ?\((?i:{phrase}){more})"
-        text = re.sub(definition, lambda match, short=short: short, text)
-    defined = defined_acronyms(text)
+        word, phrase, end = re.escape(short), re.escape(long), r"(?:[,;:][^()]*)?\)"
+        definition = rf"(?<!\w)(?:(?i:{phrase}) ?\({word}{end}|{word} ?\((?i:{phrase}){end})"
+        text = re.sub(definition, lambda _: short, text)
+    defined = defined_abbreviations(text)
     places = places_of(text, long_forms)
     return text, [(start, end) for start, end in places if text[start:end] not in defined]
 
 
-def places_of(text: str, acronyms: Collection[str]) -> list[Offsets]:
-    """Where acronyms stand as whole words, ascending; of two that overlap, the earlier or longer."""
-    return list(_whole_words(text, _finder(acronyms)(text))) if acronyms else []
+def places_of(text: str, abbreviations: Collection[str]) -> list[Offsets]:
+    """Return the offsets of abbreviations that are whole words; see ``_whole_words``."""
+    return list(_whole_words(text, _finder(abbreviations)(text))) if abbreviations else []
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces of bounded length, cut where no definition is expected."""
+    """Yield the text in pieces of bounded length, cut where no definition is expected."""
     start = 0
-    while len(text) - start > _LONGEST_PIECE:
-        end = start + _LONGEST_PIECE
+    while len(text) - start > _MAX_PIECE:
+        end = start + _MAX_PIECE
         cuts = ([m.end() for m in pattern.finditer(text, start, end)] for pattern in _ENDS)
         end = next((places[-1] for places in cuts if places), end)
         yield text[start:end]
@@ -88,11 +93,11 @@ def _pieces(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-# A document is asked for again in every epoch, and for each of its parts. Where mentions are
-# shuffled, this needs the texts of all documents that are shuffled together: 4,000 abstracts.
+# Training asks for a document again in every epoch, and for each of its parts. Where mentions are
+# shuffled, the cache has to hold the documents that are shuffled together: 4,000 abstracts.
 @lru_cache(maxsize=8_000)
 def _definitions(piece: str) -> list[tuple[str, str]]:
-    """Pairs of an acronym and its long form, in the order of the text.
+    """Return pairs of an abbreviation and its long form, in the order of the text.
 
     The time may grow with the third power of the length of a sentence.
     """
@@ -102,7 +107,7 @@ def _definitions(piece: str) -> list[tuple[str, str]]:
 
 
 def short_forms_first(text: str) -> Iterator[tuple[int, str, str]]:
-    """Give (place, short form, long form) of each definition whose short form stands first."""
+    """Yield (offset, short form, long form) of each definition whose short form comes first."""
     for match in _WORD_AND_PARENTHESIS.finditer(text):
         short, inside = match[1], match[2].strip()
         for long in dict.fromkeys((_ENDS_LONG_FORM.split(inside)[0].rstrip(), inside)):
@@ -112,26 +117,26 @@ def short_forms_first(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def is_long_form(short: str, long: str) -> bool:
-    """Whether a phrase is what an acronym is short for.
+    """Return whether a phrase is the long form of an abbreviation.
 
-    The letters of the acronym stand in the phrase in their order. The first one begins the phrase,
-    and at least half of the words have one. The acronym has two capitals; with two letters alone it
-    stands for several words. The phrase has a real word, of four letters or more.
+    The phrase has the letters of the abbreviation in the same order. It begins with the first letter,
+    and at least half of its words have one of the letters. One of its words has four letters or more.
+    The abbreviation has at least two capitals. If it has only two letters, the phrase has several words.
     """
     letters, phrase = _LETTER.findall(short.casefold()), long.casefold()
     words = [match.span() for match in _WORD.finditer(long)]
-    least = 2 if len(letters) == 2 else 1
-    most = min(len(letters) + 5, 2 * len(letters))  # of Schwartz and Hearst
+    min_words = 2 if len(letters) == 2 else 1
+    max_words = min(len(letters) + 5, 2 * len(letters))  # as in Schwartz and Hearst
     if (
         sum(map(str.isupper, short)) < 2
         or short.casefold() in phrase
-        or not least <= len(words) <= most
+        or not min_words <= len(words) <= max_words
         or not _WORD_OF_LETTERS.search(long)
         or not phrase.startswith(letters[0])
     ):
         return False
     places, end = [0], len(phrase)
-    for letter in reversed(letters[1:]):  # each as late as possible
+    for letter in reversed(letters[1:]):  # match each as late as possible
         end = phrase.rfind(letter, 1, end)
         if end < 0:
             return False
@@ -146,11 +151,16 @@ def expanded(
     long_forms: Mapping[str, str],
     document: DocumentContext | None = None,
 ) -> list[MentionInContext]:
-    """The mentions of a text in which acronyms that stand in mentions are replaced by long forms.
+    """Return the mentions of a document with long forms in place of abbreviations.
 
-    A mention that holds an acronym and its long form, "multiple sclerosis (MS)", stays as it is, in
-    the text as it is. ``long_forms`` are from acronyms, which are known by their exact letters, as
-    whole words. All mentions are of one document.
+    The text is replaced within mentions only. A mention that has an abbreviation and its long form,
+    "multiple sclerosis (MS)", stays as it is, in the original text.
+
+    Args:
+        text: The text of the document.
+        mentions: The offsets of the mentions in the text.
+        long_forms: The long form of each abbreviation, which is matched by case, as a whole word.
+        document: The document, as the mentions share it.
     """
     plain = [MentionInContext(text, start, end, document) for start, end in mentions]
     if not long_forms:
@@ -160,10 +170,9 @@ def expanded(
         any(long_forms[short] in mention.surface for short, _, _ in find(mention.surface))
         for mention in plain
     ]
-    read = [offsets for offsets, is_definition in zip(mentions, defines) if not is_definition]
-    begun = sorted(read)
-    starts = [start for start, _ in begun]
-    reached = [-1, *accumulate((end for _, end in begun), max)]  # by the first n of them
+    replaced = sorted(m for m, is_definition in zip(mentions, defines) if not is_definition)
+    starts = [start for start, _ in replaced]
+    reached = [-1, *accumulate((end for _, end in replaced), max)]  # the last end of the first n
     places = [
         place
         for place in _whole_words(text, find(text))
@@ -186,33 +195,39 @@ def at_long_forms(
     long_forms: Mapping[str, str],
     document: DocumentContext | None = None,
 ) -> list[MentionInContext]:
-    """As ``expanded``, of a text that stays as it is: an acronym is read where its long form first is."""
-    of_mentions = [long_forms.get(text[start:end], "") for start, end in mentions]
+    """Return the mentions of a document, abbreviations at the first occurrence of their long forms.
+
+    The text stays as it is. For the arguments see ``expanded``.
+    """
+    phrases = [long_forms.get(text[start:end], "") for start, end in mentions]
     first: dict[str, Offsets] = {}
-    if wanted := sorted(set(filter(None, of_mentions))):
-        for long, start, end in _finder(wanted)(text):
+    if distinct := sorted(set(filter(None, phrases))):
+        for long, start, end in _finder(distinct)(text):
             first.setdefault(long, (start, end))
-    places = [first.get(long, offsets) for long, offsets in zip(of_mentions, mentions)]
-    return [MentionInContext(text, *place, document) for place in places]
+    places = [first.get(long, offsets) for long, offsets in zip(phrases, mentions)]
+    return [MentionInContext(text, start, end, document) for start, end in places]
 
 
 def _finder(phrases: Iterable[str]) -> Callable[[str], list[tuple[str, int, int]]]:
-    """What gives each phrase wherever it stands in a text, by its end. A text is read once."""
+    """Return a function that finds all phrases in a text, ordered by their ends, in one pass."""
     phrases = list(phrases)
     automaton = AhoCorasick(phrases)
 
     def find(text: str) -> list[tuple[str, int, int]]:
-        found = automaton.find_matches_as_indexes(_without_surrogates(text), overlapping=True)
-        return [(phrases[number], start, end) for number, start, end in found]
+        matches = automaton.find_matches_as_indexes(_without_surrogates(text), overlapping=True)
+        return [(phrases[number], start, end) for number, start, end in matches]
 
     return find
 
 
-def _whole_words(text: str, found: Iterable[tuple[str, int, int]]) -> Iterator[Offsets]:
-    """Where acronyms stand as whole words, ascending; of two that overlap, the earlier or longer."""
+def _whole_words(text: str, matches: Iterable[tuple[str, int, int]]) -> Iterator[Offsets]:
+    """Yield the offsets of matches that are whole words, ascending.
+
+    Of two that overlap, the one that starts earlier is kept, or else the longer one.
+    """
     places = [
         (start, end)
-        for _, start, end in found
+        for _, start, end in matches
         if _NO_LETTER_BEFORE.match(text, start) and _NO_LETTER_AFTER.match(text, end)
     ]
     reached = 0
@@ -225,9 +240,11 @@ def _whole_words(text: str, found: Iterable[tuple[str, int, int]]) -> Iterator[O
 def _replaced(
     text: str, places: Sequence[Offsets], news: Sequence[str]
 ) -> tuple[str, Callable[[int, int], int]]:
-    """A text in which ascending places are replaced, and what gives the new offset of an old one.
+    """Replace ascending places of a text.
 
-    That of one inside a replaced place is where this begins, or with 1 as the second argument ends.
+    Returns:
+        The new text, and a function from an old offset to the new one. An offset inside a replaced
+        place becomes its start if the second argument is 0, its end if it is 1.
     """
     edges = [0, *(edge for place in places for edge in place), len(text)]
     kept = [text[start:end] for start, end in zip(edges[::2], edges[1::2])]
@@ -244,5 +261,5 @@ def _replaced(
 
 
 def _without_surrogates(text: str) -> str:
-    """The text, in which a lone surrogate, which is no character, is a question mark."""
+    """Return the text with a question mark in place of each lone surrogate, which is no character."""
     return text.encode("utf-8", "replace").decode("utf-8")

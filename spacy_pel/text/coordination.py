@@ -1,26 +1,26 @@
-"""Mentions that share words: "breast and ovarian cancer" are breast cancer and ovarian cancer.
+"""Coordinated mentions: "breast and ovarian cancer" is breast cancer and ovarian cancer.
 
 The shared words end the last mention ("ovarian cancer"), or begin the first ("hypopigmentation of skin
-or hair"). The names of a knowledge base tell which words they are.
+or hair"). The names of a knowledge base decide which words are shared.
 """
 
 import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-Place = tuple[int, int]  # first character, and the one after the last
+Place = tuple[int, int]  # start and end, in characters
 _LINK = r"(?:,? (?:and/or|and|or)|,) (?:the )?"
 _LINKS = re.compile(_LINK)
 _LINK_ENDS = (" and/or ", " and ", " or ", ", ", " the ")
 _BEFORE = re.compile(rf"(?P<words>(?:[\w'-]+ )?[\w'-]+)(?P<link>{_LINK})$")
 _BEHIND = re.compile(rf"(?P<link>{_LINK})(?P<words>[\w'-]+(?: [\w'-]+)?)")
 _WORD = re.compile(r"\S+")
-_BESIDE = 80  # characters that are looked at before and behind a mention
-_MOST = 8  # mentions in one
+_CONTEXT = 80  # characters before and after a mention that are searched
+_MAX_MENTIONS = 8  # in one coordination
 
 
 class Part(NamedTuple):
-    """A mention, and what it is read as: its words and those that it shares with others."""
+    """A mention, and its words together with those that it shares with others."""
 
     start: int
     end: int
@@ -28,11 +28,12 @@ class Part(NamedTuple):
 
 
 def coordinated(text: str, start: int, end: int, is_name: Callable[[str], bool]) -> list[Part]:
-    """The mentions that share words, from the left; none if this one shares none.
+    """Return the mentions that share words with a mention, from left to right; none if it shares none.
 
-    The mention from ``start`` to ``end``, in characters, is one of them, or holds some. Each is a name
-    together with the shared words, as ``is_name`` tells. None but the one that has them is without, unless
-    each is a name as it stands.
+    The mention from ``start`` to ``end``, in characters, is one of them or contains several. Each of
+    them is a name together with the shared words (``is_name``). Without these words it is no name,
+    except for the mention that contains them. If all parts of a mention are names by themselves, they
+    share no words and are returned as they are.
     """
     edges = [edge for link in _LINKS.finditer(text, start, end) for edge in link.span()]
     edges = [start, *edges, end]
@@ -40,7 +41,7 @@ def coordinated(text: str, start: int, end: int, is_name: Callable[[str], bool])
     if len(phrases) == 1:
         if not (_beside(text, (start, end), True) or _beside(text, (start, end), False)):
             return []
-    elif len(phrases) > _MOST or is_name(text[start:end]):
+    elif len(phrases) > _MAX_MENTIONS or is_name(text[start:end]):
         return []
     elif all(is_name(text[slice(*phrase)]) for phrase in phrases):
         return [Part(*phrase, text[slice(*phrase)]) for phrase in phrases]
@@ -50,40 +51,41 @@ def coordinated(text: str, start: int, end: int, is_name: Callable[[str], bool])
 def _sharing(
     text: str, phrases: list[Place], is_name: Callable[[str], bool], at_end: bool
 ) -> list[Part]:
-    """The mentions that share the end of the last phrase, or else the beginning of the first."""
+    """Return the mentions that share the end of the last phrase, or else the start of the first."""
     whole, *others = phrases[::-1] if at_end else phrases
     if not is_name(text[slice(*whole)]):
         return []
     words = [word.span() for word in _WORD.finditer(text, *whole)]
 
-    def lacking(place: Place, shared: str) -> Part | None:
-        """The most words of a phrase that are a name with the shared ones."""
-        own = [word.span() for word in _WORD.finditer(text, *place)]
-        for n in range(len(own)):
-            first, last = (own[n][0], place[1]) if at_end else (place[0], own[-1 - n][1])
-            said = text[first:last]
-            read_as = f"{said} {shared}" if at_end else f"{shared} {said}"
-            is_letter = len(said) == 1 and said.islower()  # "a gene" shares nothing; "C" may
-            if is_name(read_as) and not (is_letter or is_name(said)):
+    def completed(place: Place, shared: str) -> Part | None:
+        """Return the most words of a phrase that form a name with the shared words."""
+        spans = [word.span() for word in _WORD.finditer(text, *place)]
+        for n in range(len(spans)):
+            first, last = (spans[n][0], place[1]) if at_end else (place[0], spans[-1 - n][1])
+            phrase = text[first:last]
+            read_as = f"{phrase} {shared}" if at_end else f"{shared} {phrase}"
+            is_letter = len(phrase) == 1 and phrase.islower()  # "a gene" shares nothing; "C" may
+            if is_name(read_as) and not (is_letter or is_name(phrase)):
                 return Part(first, last, read_as)
         return None
 
     for n in range(1, len(words)):  # the longest first
         shared = text[words[n][0] : whole[1]] if at_end else text[whole[0] : words[-1 - n][1]]
-        parts = [lacking(place, shared) for place in others]
-        if not all(parts):
+        parts = [part for place in others if (part := completed(place, shared))]
+        if len(parts) < len(others):
             continue
         outer, n_joined, is_joined = [], 0, at_end and bool(others)
-        reached = parts[-1][:2] if parts else whole  # beyond the mention; commas alone join none
-        for _ in range(_MOST):
+        reached = parts[-1][:2] if parts else whole
+        # Beyond the mention: a list that only has commas is no coordination.
+        for _ in range(_MAX_MENTIONS):
             if not (match := _beside(text, reached, at_end)):
                 break
             is_joined = bool(re.search("and|or", match["link"])) or at_end and is_joined
-            if part := lacking(match.span("words"), shared):
+            if part := completed(match.span("words"), shared):
                 outer.append(part)
                 n_joined = len(outer) if is_joined else n_joined
             elif not at_end or " " in match["words"] or is_name(match["words"]):
-                break  # else the KB lacks this one of a list: "branchial, otic and renal anomalies"
+                break  # else the KB lacks one of a list: "branchial, otic and renal anomalies"
             reached = part[:2] if part else match.span("words")
         parts += outer[:n_joined]
         if parts:
@@ -91,11 +93,11 @@ def _sharing(
     return []
 
 
-def _beside(text: str, place: Place, before: bool) -> re.Match | None:
-    """One or two "words" that "and" or a comma, the "link", joins to a place."""
+def _beside(text: str, place: Place, before: bool) -> re.Match[str] | None:
+    """Match one or two "words" that "and" or a comma, the "link", joins to a place."""
     start, end = place
     if not before:
-        return _BEHIND.match(text, end, end + _BESIDE)
-    if text.endswith(_LINK_ENDS, 0, start):  # few mentions get to the search, which is slow
-        return _BEFORE.search(text, max(0, start - _BESIDE), start)
+        return _BEHIND.match(text, end, end + _CONTEXT)
+    if text.endswith(_LINK_ENDS, 0, start):  # the search is slow
+        return _BEFORE.search(text, max(0, start - _CONTEXT), start)
     return None

@@ -1,14 +1,14 @@
-"""Acronyms in lower case, as notes that were typed in a hurry have them: "pmh htn, copd"."""
+"""Acronyms in lower case, as in hastily typed notes: "pmh htn, copd"."""
 
 import re
 from collections.abc import Collection
 
 _TOKEN = re.compile(r"(?<![\w'.-])[a-z]{3,5}(?![\w'-])")
-# Two letters may be a unit or a symbol, and a first capital may be that of a gene. They are acronyms in texts
-# alone that have no capitals inside sentences.
+# Two letters may be a unit or a symbol, and a word with one capital a gene. They are read as acronyms only
+# if the text has no capitals inside sentences.
 _SHORT_TOKEN = re.compile(r"(?<![\w'.-])[A-Za-z][a-z]{1,4}(?![\w'-])")
 _CAPITAL_INSIDE = re.compile(r"[^\s.!?][^\S\n]*[A-Z]")
-# Acronyms that words, or units, look like. Where a text has them in lower case, it means the word.
+# Acronyms that are also words or units. In lower case they are the word.
 _WORDS = frozenset(
     """
     aa ad ads ages aid aids aim aims air al ale all alp alps am amp amps an and ant ape apo ara arc
@@ -39,7 +39,7 @@ _WORDS = frozenset(
 
 
 def with_capitals(text: str, acronyms: Collection[str]) -> str:
-    """The text with acronyms in capitals, which are given in lower case; its length stays."""
+    """Return the text with these acronyms in capitals. They are given in lower case."""
     if not acronyms:
         return text
 

@@ -1,18 +1,17 @@
-"""A mention as an encoder is to read it, and the three ways to read one; a new way is a new ``MentionReader``.
+"""The inputs of mention encoders: three kinds, each with a ``MentionReader``.
 
-- Marked in a text of its own (PEL, appendix A), alone or before an entity (appendix B):
+- The mention marked in its context (PEL, appendix A), alone or before an entity (appendix B):
 
       mention:  [CLS] left [Ms] mention [Me] right [SEP]
       pair:     [CLS] left [Ms] mention [Me] right [SEP] title [SEP] types [SEP] description [SEP]
 
   A masked mention (see ``training.mention_views``) is read as [MASK].
-- In windows of its document, which is read once for all its mentions:
+- Windows of a document, which is encoded once for all its mentions:
 
       window:   [CLS] tokens [SEP]
 
-  No token is inserted, so a mention has the tokens of the text. Every token that stands in a mention is
-  marked, whichever mention it is.
-- From the states that another component gave the tokens of its document.
+  No token is inserted. "focus" marks the tokens of all mentions.
+- The states that another component computed for the tokens of the document.
 """
 
 from collections.abc import Hashable, Sequence
@@ -26,37 +25,34 @@ from ..errors import PelError
 from .entity_texts import EntityReader
 from .token_inputs import EncoderInputs, TokenIds, TokenizedText, Window, WordPieces, text_inputs
 
-# The least share of the tokens of a window that the next window has as well.
+# The minimum share of the tokens of a window that the next window repeats.
 OVERLAP = 0.25
 
 
 @dataclass(eq=False)
 class DocumentContext:
-    """What the mentions of one document have in common, apart from the text. No two are equal.
+    """What the mentions of one document share, apart from the text. It is compared by identity.
 
-    The arrays are there if another component has read the document.
+    The arrays are None unless another component has encoded the document.
     """
 
-    states: np.ndarray | None = None  # float32 [t, w], those of its tokens
-    # int64 [t, 2], the first character of each token and the one after its last, ascending.
-    offsets: np.ndarray | None = None
-    # float32 [t, w]. Training adds the gradient with respect to the states to it.
-    gradient: np.ndarray | None = None
+    states: np.ndarray | None = None  # float32 [t, w], of its tokens
+    offsets: np.ndarray | None = None  # int64 [t, 2], the start and end of each token, ascending
+    gradient: np.ndarray | None = None  # float32 [t, w], with respect to the states, in training
 
 
 class MentionInContext(NamedTuple):
-    """A mention in the text that it is read in.
+    """A mention in its text.
 
-    Mentions of the same document (None: of the same text) and text may be read together.
+    Mentions with the same document and text may be encoded together.
     """
 
-    text: str  # of the document; acronyms in its mentions may be replaced by their long forms
+    text: str  # of the document; its mentions may have long forms in place of abbreviations
     start: int  # the first character of the mention
     end: int  # the character after its last
-    document: DocumentContext | None = None
-    # Whether [MASK] is read in place of the mention. Training does so, with marked texts.
-    is_masked: bool = False
-    # All words of a mention that shares some with others (``coordination``); "" if it has its own.
+    document: DocumentContext | None = None  # None: mentions of the same text are of one document
+    is_masked: bool = False  # in training: [MASK] is read in place of the mention
+    # All words of a mention that shares some with others (``coordination``); "" if it shares none.
     read_as: str = ""
 
     @property
@@ -66,13 +62,14 @@ class MentionInContext(NamedTuple):
 
 
 class GoldMention(NamedTuple):
-    """A mention and the entities that it may mean, as annotators gave them."""
+    """A mention and its gold entities."""
 
-    context: MentionInContext  # the mention in the text of its document
-    # The numbers of its gold entities in the KB, at least one. Any of them is right.
-    golds: tuple[int, ...]
-    # The text of its document as it is written, where the context has long forms in place of
-    # acronyms. It tells documents apart.
+    context: MentionInContext
+    golds: tuple[
+        int, ...
+    ]  # the numbers of its gold entities in the KB, at least one; each is correct
+    # The original text of its document: the context may have long forms in place of abbreviations.
+    # It identifies the document.
     written_in: str = ""
 
     @property
@@ -82,19 +79,19 @@ class GoldMention(NamedTuple):
 
 
 class MentionReader(Protocol):
-    """Turns mentions into what a mention tower reads."""
+    """Turns mentions into the inputs of a mention encoder."""
 
-    # Whether a document is read once for all its mentions. Then each mention may change the vectors of
-    # the others. Otherwise each mention costs an input of its own.
+    # Whether a document is encoded once for all its mentions. Then each mention may change the vectors
+    # of the others. Otherwise each mention has an input of its own.
     reads_documents: bool
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> Any:
-        """The inputs of the tower, which gives one vector for each mention, in their order."""
+        """Return inputs from which the encoder computes one vector for each mention, in order."""
         ...
 
 
 class MarkedTextReader:
-    """Reads each mention in a text of its own, of ``length`` tokens unless the mention has more."""
+    """Reads each mention in a context of ``length`` tokens, or more if the mention is longer."""
 
     reads_documents = False
 
@@ -104,17 +101,17 @@ class MarkedTextReader:
         self._pieces = WordPieces(tokenizer)
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> EncoderInputs:
-        """One input a mention, in the order of the mentions."""
+        """Return one input for each mention, in order."""
         return text_inputs(self.tokens(mentions))
 
     def tokens(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
-        """The token ids of each mention: ``[CLS] left [Ms] mention [Me] right [SEP]``.
+        """Return the token ids of each mention: ``[CLS] left [Ms] mention [Me] right [SEP]``.
 
-        A mention is cut only if it is longer than the encoder has positions. Both sides of the context
-        share the rest of ``length`` evenly. What one side does not use goes to the other.
+        Only a mention with more tokens than the encoder has positions is cut. The two sides of the
+        context get half of the remaining ``length`` each. What one side does not use goes to the other.
 
-        A text is tokenised once for all its mentions, split where a mention begins or ends. It is
-        tokenised again for a mention that splits a word, as the others need that word whole.
+        A text is tokenised once for all its mentions, split at their edges. It is tokenised again for
+        a mention that splits a word, because the other mentions need that word whole.
         """
         keys: list[Hashable] = []
         texts: dict[Hashable, tuple[str, set[int]]] = {}
@@ -143,16 +140,15 @@ class MarkedTextReader:
 
 
 class PairReader:
-    """Turns a mention and an entity into one input, for the cross-encoder.
+    """Turns pairs of a mention and an entity into the inputs of the cross-encoder.
 
-    The mention's side, with its [CLS] and [SEP], takes at most half of the tokens. It is the same
-    for all entities. The entity's side takes the rest, and is cut at its end.
+    The mention's side, with its [CLS] and [SEP], takes at most half of the tokens and is the same for
+    all entities. The entity's side takes the rest and is cut at its end.
     """
 
     def __init__(self, tokenizer: Tokenizer, length: int, position_limit: int):
         self.length = min(length, position_limit)
         half = self.length // 2
-        # These give the token ids of the two sides.
         self.mentions = MarkedTextReader(tokenizer, half, half).tokens
         self.entities = EntityReader(tokenizer, self.length, self.length).tokens
 
@@ -174,16 +170,16 @@ class WindowReader:
         self._pieces = WordPieces(tokenizer)
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> EncoderInputs:
-        """Cut documents into as few windows as possible, all of one length, that overlap.
+        """Cut documents into as few overlapping windows as possible, all of one length.
 
-        A mention is read in the window where it is farthest from the edges. If no window has the whole
-        of it, it gets a window of its own, with the mention in the middle. If it is longer than a
-        window, its beginning is read. Windows in which no mention is read are left out.
+        A mention is read in the window where it is farthest from the edges. If no window contains it
+        whole, it gets a window with the mention in the middle. If it is longer than a window, its
+        beginning is read. Windows in which no mention is read are left out.
 
-        A text is tokenised once, split where a mention begins or ends. A mention without a token
-        is read from its whole window.
+        A text is tokenised once, split at the edges of its mentions. A mention without a token is
+        read from its whole window.
         """
-        # Of a document with two texts, each is read by itself.
+        # A document may have two texts, which are read separately.
         members: dict[tuple[DocumentContext | None, str], list[int]] = {}
         for place, mention in enumerate(mentions):
             members.setdefault((mention.document, mention.text), []).append(place)
@@ -193,14 +189,14 @@ class WindowReader:
         }
         windows = []
         for key, (ids, token_at) in self._pieces.tokenize_split(texts).items():
-            own = [mentions[i] for i in members[key]]
-            spans = [(token_at[mention.start], token_at[mention.end]) for mention in own]
-            windows += self._windows(ids, np.array(spans), np.array(members[key]))
+            places = members[key]
+            spans = [(token_at[mentions[i].start], token_at[mentions[i].end]) for i in places]
+            windows += self._windows(ids, np.array(spans), np.array(places))
         return EncoderInputs(windows)
 
     def _windows(self, ids: np.ndarray, spans: np.ndarray, mentions: np.ndarray) -> list[Window]:
-        """The windows of one document. ids: int32 [t]; spans: int64 [m, 2]; mentions: int64 [m]."""
-        # "focus" is on all mentions, also on those that are read in other windows.
+        """Return the windows of a document. ids: int32 [t]; spans: int64 [m, 2]; mentions: int64 [m]."""
+        # "focus" marks all mentions, also those that are read in other windows.
         opened, closed = (np.bincount(edges, minlength=len(ids) + 1) for edges in spans.T)
         marked = (opened - closed).cumsum()[: len(ids)] > 0
         room = self.length - 2
@@ -213,32 +209,38 @@ class WindowReader:
             first, last = bounds[members[0]]
             places = spans[members] - first + 1
             places[places[:, 0] == places[:, 1]] = 0, last - first + 2
-            framed = [[self._pieces.cls], ids[first:last], [self._pieces.sep]]
             focus = np.concatenate([[False], marked[first:last], [False]])
-            window_ids = np.concatenate(framed).astype(np.int32)
+            window_ids = np.concatenate(
+                ([self._pieces.cls], ids[first:last], [self._pieces.sep])
+            ).astype(np.int32)
             windows.append(Window(window_ids, mentions[members], {"focus": focus}, places))
         return windows
 
 
 def window_bounds(n_tokens: int, spans: np.ndarray, room: int) -> np.ndarray:
-    """Choose the window of each mention: its first token and the one after its last, int64 [m, 2].
+    """Choose the window of each mention.
 
-    ``spans``, int64 [m, 2], are the tokens of the mentions. Neither a mention nor a window, without its
-    special tokens, has more than ``room``.
+    Args:
+        n_tokens: The number of tokens of the document.
+        spans: The first token of each mention and the one after its last, int64 [m, 2].
+        room: The maximum number of tokens of a window, without special tokens, and of a mention.
+
+    Returns:
+        The first token of each window and the one after its last, int64 [m, 2].
     """
-    firsts, length = np.zeros(1, dtype=np.int64), n_tokens  # of the windows, and of each of them
+    firsts, length = np.zeros(1, dtype=np.int64), n_tokens
     if n_tokens > room:
         overlap = int(OVERLAP * room)
         count = -(-(n_tokens - overlap) // (room - overlap))
         length = -(-(n_tokens + (count - 1) * overlap) // count)
         firsts = np.arange(count) * (n_tokens - length) // (count - 1)
-    # The window with the nearest centre leaves most context on the mention's narrower side.
+    # The window with the nearest centre leaves the most context on the narrower side of the mention.
     doubled = spans.sum(axis=1)
     nearest = firsts[np.searchsorted(firsts[1:] + firsts[:-1] + length, doubled)]
     bounds = np.stack([nearest, nearest + length], axis=1)
     split = (spans[:, 0] < bounds[:, 0]) | (bounds[:, 1] < spans[:, 1])
-    own = np.clip((doubled - room) // 2, 0, max(0, n_tokens - room))
-    bounds[split] = np.stack([own, own + room], axis=1)[split]
+    centred = np.clip((doubled - room) // 2, 0, max(0, n_tokens - room))
+    bounds[split] = np.stack([centred, centred + room], axis=1)[split]
     return bounds
 
 
@@ -246,30 +248,31 @@ class DocumentSpans(NamedTuple):
     """The mentions of a document as spans of its tokens."""
 
     document: DocumentContext
-    mentions: np.ndarray  # int64 [m], the places of the mentions among those that were given
-    spans: np.ndarray  # int64 [m, 2], the tokens of each: its first one and the one after its last
+    mentions: np.ndarray  # int64 [m], the positions of the mentions in the batch
+    spans: np.ndarray  # int64 [m, 2], the first token of each and the one after its last
 
 
 class SharedStatesReader:
-    """Reads mentions from the states that their documents carry (``DocumentContext.states``)."""
+    """Reads mentions from the states of their documents (``DocumentContext.states``)."""
 
     reads_documents = True
 
     def __init__(self, encoder: object = None):
-        """It needs nothing of the encoder of entities."""
+        """Ignore the entity encoder, from which the other readers take their tokenizer."""
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> list[DocumentSpans]:
-        """The mentions of each document, each with all tokens that it touches, or the nearest one.
+        """Return the mentions of each document with all tokens that they touch, or the nearest one.
 
-        PelError if no component gave the tokens of a document any states.
+        Raises:
+            PelError: A document has no states.
         """
         members: dict[DocumentContext | None, list[int]] = {}
         for place, mention in enumerate(mentions):
             members.setdefault(mention.document, []).append(place)
         documents = []
         for document, places in members.items():
-            if document is None or document.states is None:
-                problem = "the linker shares what a component before it has read, which is not here"
+            if document is None or document.offsets is None:
+                problem = "the linker reads the states of an earlier component, which is missing"
                 raise PelError(problem, "load the whole pipeline, spacy.load(FOLDER)")
             starts, ends = document.offsets.T
             first = np.searchsorted(ends, [mentions[i].start for i in places], side="right")

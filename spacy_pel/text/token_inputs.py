@@ -1,9 +1,9 @@
-"""Inputs of the encoders: the word pieces of texts, and token ids in batches, whatever is read."""
+"""The inputs of all encoders: word pieces of texts, and token ids in padded batches."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -13,27 +13,31 @@ from ..errors import PelError
 CLS, SEP, PAD, UNK = "[CLS]", "[SEP]", "[PAD]", "[UNK]"
 MASK = "[MASK]"
 MENTION_START, MENTION_END = "[Ms]", "[Me]"
+Key = TypeVar("Key", bound=Hashable)
 
-
-# The most tokens of a pass over texts where each core has passes of its own. The last bits of a vector
-# depend on what else is in its pass, so it is the same for any number of threads.
+# The maximum number of tokens of a forward pass over texts on one core. The last bits of a vector depend
+# on what else is in its pass, so this number is the same for any number of threads.
 CORE_TOKENS = 1024
 _FLAGGING = Lock()
 
 
 class TokenizedText(NamedTuple):
-    """A text that was tokenised in pieces."""
+    """A text that was tokenised in parts."""
 
     ids: np.ndarray  # int32 [t]
-    token_at: dict[int, int]  # from each offset of a split to the number of tokens before it
+    token_at: dict[int, int]  # the number of tokens before each offset at which the text was split
 
 
 class WordPieces:
-    """A BERT tokenizer, and the ids of its special tokens, [Ms] and [Me] too; PelError if it lacks one."""
+    """A BERT tokenizer and the ids of its special tokens, which include [Ms] and [Me].
+
+    Raises:
+        PelError: The tokenizer lacks one of the special tokens.
+    """
 
     def __init__(self, tokenizer: Tokenizer):
-        # "[Me]" in a text (a methyl group, say) is no marker. Several readers may share a tokenizer,
-        # and it refuses changes while another thread tokenizes. So the flag is set once.
+        # "[Me]" in a text, such as a methyl group, is no marker. Several readers may share a tokenizer,
+        # which refuses changes while another thread uses it. So the flag is set once.
         with _FLAGGING:
             if not tokenizer.encode_special_tokens:
                 tokenizer.encode_special_tokens = True
@@ -46,20 +50,20 @@ class WordPieces:
         self.cls, self.sep, self.pad, self.mention_start, self.mention_end = ids.values()
         self.unknown = tokenizer.token_to_id(UNK)
         mask = tokenizer.token_to_id(MASK)
-        self.mask = self.unknown if mask is None else mask  # an encoder from scratch has none
+        self.mask = self.unknown if mask is None else mask  # ``train_tokenizer`` makes none
 
     def __reduce__(self) -> tuple[Any, ...]:
         return WordPieces, (self._tokenizer,)  # a pickled tokenizer loses the flag
 
     def tokenize(self, texts: Iterable[str]) -> Iterator[list[int]]:
-        """The token ids of each text, without special tokens."""
+        """Return the token ids of each text, without special tokens."""
         encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return (text.ids for text in encoded)
 
     def tokenize_split(
-        self, texts: Mapping[Hashable, tuple[str, Iterable[int]]]
-    ) -> dict[Hashable, TokenizedText]:
-        """Tokenise texts, by keys of any kind, each of which is split at some character offsets."""
+        self, texts: Mapping[Key, tuple[str, Iterable[int]]]
+    ) -> dict[Key, TokenizedText]:
+        """Tokenise texts that are split at character offsets, and return them by the same keys."""
         cuts = {key: sorted({0, len(text), *places}) for key, (text, places) in texts.items()}
         pieces = [texts[key][0][a:b] for key, cut in cuts.items() for a, b in zip(cut, cut[1:])]
         tokenized = self.tokenize(pieces)
@@ -75,9 +79,9 @@ class WordPieces:
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Learn a lower-casing WordPiece tokenizer with the special tokens, the same in any process.
+    """Train a lower-casing WordPiece tokenizer with the special tokens, the same in any process.
 
-    It has at most ``vocab_size`` word pieces, unless the alphabet alone has more.
+    It has at most ``vocab_size`` word pieces, unless there are more distinct characters.
     """
     from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -88,8 +92,8 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
         normalized = normalizer.normalize_str(text)
         words.update(word for word, _ in pre_tokenizer.pre_tokenize_str(normalized))
     special = [PAD, UNK, CLS, SEP, MENTION_START, MENTION_END]
-    # The trainer numbers the inner letters in the order of a hash map, which differs from process to
-    # process, and breaks ties by number. As special tokens they keep their places.
+    # The trainer numbers the inner characters in the order of a hash map, which differs between
+    # processes, and breaks ties by number. As special tokens they keep their order.
     inner = sorted({f"##{letter}" for word in words for letter in word[1:]})
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size, special_tokens=[*special, *inner], show_progress=False
@@ -109,41 +113,42 @@ class TokenIds(NamedTuple):
     """The tokens of a text."""
 
     ids: np.ndarray  # int32 [t]
-    start: int  # the first token of the mention, of the title, or of the entity's side of a pair
+    start: int  # the first token of the mention, the title, or the entity's side of a pair
     end: int  # the token after its last
 
 
 class Window(NamedTuple):
-    """What is read at once: a text with one output, or a piece of a document with several."""
+    """One sequence of tokens: a text with one output, or a part of a document with several."""
 
     ids: np.ndarray  # int32 [t]
-    outputs: np.ndarray  # int64 [m], the places of its outputs among those of all windows
-    # What is known of each token, [t, ...], by the names of the arguments of the encoder's ``forward``.
+    outputs: np.ndarray  # int64 [m], the positions of its outputs among those of all windows
+    # Features of each token, [t, ...], by the names of the arguments of the encoder's ``forward``.
     # "perturbation", float32 [t, d], is added to the input embeddings.
     known: Mapping[str, np.ndarray]
-    # int64 [m, 2], the first token of each mention and the one after its last, if there is an output
-    # for each mention; else None.
+    # int64 [m, 2], the first token of each mention and the one after its last; None if the outputs are
+    # not of mentions.
     spans: np.ndarray | None = None
 
 
 class EncoderInputs(NamedTuple):
-    """What a tower around a BERT reads."""
+    """The inputs of a BERT encoder."""
 
     windows: Sequence[Window]
-    # The most tokens of a pass in inference on a CPU, where each core has passes of its own. A longer
-    # window has its own. With 1 all have: the outputs are the same whatever other documents are read.
+    # The maximum number of tokens of a forward pass on one core; a longer window is a pass by itself.
+    # With 1 each window is, so that its outputs do not depend on other documents.
     core_tokens: int = 1
 
-    def padded(self, group: np.ndarray, pad_id: int, least: int) -> dict[str, np.ndarray]:
-        """The windows at the places of a group in one length, with ``least`` tokens together.
+    def padded(self, group: np.ndarray, pad_id: int, min_tokens: int) -> dict[str, np.ndarray]:
+        """Pad a group of windows to one length, and to at least ``min_tokens`` tokens together.
 
-        They are given by the names of the encoder's arguments: "ids", int64 [n, t], "mask", bool [n, t],
-        true where there is a token, what is known of each token, [n, t, ...], 0 where there is none, and
-        "spans", counted through the padded windows one after the other.
+        Returns:
+            The arguments of the encoder by name: "ids", int64 [n, t]; "mask", bool [n, t], true for
+            tokens; features of tokens, [n, t, ...], 0 for padding; and "spans", which count the tokens
+            of all padded windows in order.
         """
         windows = [self.windows[i] for i in group]
         lengths = np.array([len(window.ids) for window in windows])
-        mask = np.arange(max(lengths.max(), -(-least // len(windows)))) < lengths[:, None]
+        mask = np.arange(max(lengths.max(), -(-min_tokens // len(windows)))) < lengths[:, None]
         batch = {"ids": np.full(mask.shape, pad_id, dtype=np.int64), "mask": mask}
         batch["ids"][mask] = np.concatenate([window.ids for window in windows])
         for name in windows[0].known:
@@ -159,9 +164,10 @@ class EncoderInputs(NamedTuple):
 def text_inputs(
     tokens: Sequence[TokenIds], perturbations: Sequence[np.ndarray] | None = None
 ) -> EncoderInputs:
-    """Texts of one output each. "focus" is on the tokens from start to end, or on all if there are none.
+    """Return the inputs for texts with one output each.
 
-    With perturbations the backward pass gives the gradient with respect to each.
+    "focus" marks the tokens from start to end, or all tokens if there are none. The backward pass
+    returns the gradient with respect to each perturbation.
     """
     windows = []
     for place, text in enumerate(tokens):

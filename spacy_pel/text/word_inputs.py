@@ -1,7 +1,7 @@
-"""Documents as words that are tagged: windows of word pieces, and what is known of each word.
+"""The inputs of the word tagger: windows of word pieces, with features of each word.
 
-A word is a piece as names of a knowledge base are compared by (``kb.name_finder.Pieces``). Its tag is
-read at its first word piece.
+A word is what the names of a knowledge base are split into (``kb.pieces.Pieces``). Its tag is predicted
+at its first word piece.
 """
 
 import re
@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from ..kb.pieces import Pieces
 from .token_inputs import EncoderInputs, Window, WordPieces
 
-# What a word looks like, from the most telling: the first that matches the whole word is its shape.
+# The first pattern that matches the whole word is its shape.
 _SHAPES = [
     re.compile(shape)
     for shape in (
@@ -24,17 +24,17 @@ _SHAPES = [
     ).split()
 ]
 N_SHAPES = len(_SHAPES)
-# A window ends after a full stop, if one stands in this last part of it.
+# A window ends after a full stop if there is one in this last part of it.
 _ENDING = 0.5
 
 
 def shape_of(word: str) -> int:
-    """What a word looks like, as one of N_SHAPES numbers."""
+    """Return the number of a word's shape, below N_SHAPES."""
     return next(number for number, shape in enumerate(_SHAPES) if shape.fullmatch(word))
 
 
 class WordReader:
-    """Reads documents word by word, in windows of at most ``length`` tokens, special ones included."""
+    """Reads the words of documents in windows of at most ``length`` tokens, with special tokens."""
 
     def __init__(self, tokenizer: Tokenizer, length: int):
         self._pieces = WordPieces(tokenizer)
@@ -43,28 +43,30 @@ class WordReader:
     def inputs(
         self, pieces: Pieces, features: np.ndarray
     ) -> tuple[list[np.ndarray], EncoderInputs]:
-        """Cut documents into windows, where a sentence ends if one does. They do not overlap.
+        """Cut documents into windows that do not overlap, at the ends of sentences where possible.
 
-        ``features`` are what is known of each of the n pieces, bool [n, f]. Their shapes are added.
+        Args:
+            pieces: The n words of the documents.
+            features: Features of the words, bool [n, f]. Their shapes are added.
 
         Returns:
-            The words of each document, int64 [w, 2]: the first character of each and the one after its
-            last. And windows with an output for each word: "firsts" is on its first piece, "features" on
-            all its pieces.
+            The start and end of each word of each document, in characters, int64 [w, 2]; and windows
+            with an output for each word: "firsts" marks its first word piece, "features" is repeated
+            for all its word pieces.
         """
         distinct = sorted(set(pieces.words) - {""})
         ids = {
-            word: own[: self._room] or [self._pieces.unknown]  # a control character has no piece
-            for word, own in zip(distinct, self._pieces.tokenize(distinct))
+            word: word_ids[: self._room] or [self._pieces.unknown]  # a control character has no id
+            for word, word_ids in zip(distinct, self._pieces.tokenize(distinct))
         }
         shapes = {word: shape_of(word) for word in distinct}
         words, windows, n_words = [], [], 0
         for first, after in pairwise(pieces.first.tolist()):
-            own = slice(first, after - 1)  # without the piece behind the text
-            words.append(np.stack([pieces.starts[own], pieces.ends[own]], axis=1))
-            texts = pieces.words[own]
-            shown = np.eye(N_SHAPES, dtype=bool)[[shapes[text] for text in texts]]
-            known = np.concatenate([features[own], shown], axis=1)
+            document = slice(first, after - 1)  # without the empty piece at the end of a text
+            words.append(np.stack([pieces.starts[document], pieces.ends[document]], axis=1))
+            texts = pieces.words[document]
+            one_hot = np.eye(N_SHAPES, dtype=bool)[[shapes[text] for text in texts]]
+            known = np.concatenate([features[document], one_hot], axis=1)
             lengths = np.array([len(ids[text]) for text in texts], dtype=np.int64)
             for start, end in self._bounds(texts, lengths):
                 tokens, counts = [ids[text] for text in texts[start:end]], lengths[start:end]
@@ -73,14 +75,14 @@ class WordReader:
                 firsts[counts.cumsum() - counts + 1] = True
                 spread = np.zeros((len(framed), known.shape[1]), dtype=np.float32)
                 spread[1:-1] = known[start:end].repeat(counts, axis=0)
-                read = {"firsts": firsts, "features": spread}
-                places = np.arange(n_words + start, n_words + end)
-                windows.append(Window(framed.astype(np.int32), places, read))
+                outputs = np.arange(n_words + start, n_words + end)
+                by_token = {"firsts": firsts, "features": spread}
+                windows.append(Window(framed.astype(np.int32), outputs, by_token))
             n_words += len(texts)
         return words, EncoderInputs(windows)
 
     def _bounds(self, words: Sequence[str], lengths: np.ndarray) -> Iterator[tuple[int, int]]:
-        """The first word of each window and the one after its last."""
+        """Yield the first word of each window and the one after its last."""
         ends, first = lengths.cumsum(), 0
         while first < len(words):
             before = ends[first] - lengths[first]

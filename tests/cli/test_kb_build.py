@@ -89,7 +89,7 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
         ("--column aliases", "write FIELD=COLUMN"),
         ("--column concept_id=A --column aliases=A", "the column is missing or repeated"),
         ("--preset st22", "unknown preset"),
-        ("--without-type Disaese", "no entity has the type 'Disaese'; choose of: Anatomy, Ch"),
+        ("--without-type Disaese", "no entity has the type 'Disaese'; choose one of: Anatomy, Ch"),
         ("--format obo", "source.jsonl"),
     ],
 )

@@ -1,7 +1,6 @@
 """Evaluation and calibration: metrics of gold mentions, and what is fitted and stored in place."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +105,6 @@ def test_what_cannot_be_calibrated_stays_as_it_was(
     def full(*paths) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "replace", full)
+    monkeypatch.setattr(Path, "replace", full)
     assert "No space left" in run(*arguments, code=1)
     assert contents(pipeline) == before

@@ -91,7 +91,7 @@ def test_codes_of_other_vocabularies(run, tiny_folder: Path, tmp_path: Path) -> 
         rows = list(csv.DictReader(file))
     assert [f"C{row['ICD10CM']}" for row in rows] == [row["id"] for row in rows]
     output = run(*command, "SNOMED", code=1)
-    assert "no entity has a code of 'SNOMED'; choose of its vocabularies: ICD10CM" in output
+    assert "no entity has a code of 'SNOMED'; choose one of its vocabularies: ICD10CM" in output
 
 
 def test_without_any_mention_or_vector(

@@ -16,7 +16,7 @@ def made_up_vectors(n: int) -> np.ndarray:
 def test_they_are_the_best_of_all_without_the_mention_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("spacy_pel.coreference.joint._TOGETHER", 7)
+    monkeypatch.setattr("spacy_pel.coreference.joint._BATCH_SIZE", 7)
     vectors = made_up_vectors(30)
     found = mention_neighbours(VectorMatrix(vectors), 4)
     scores = vectors @ vectors.T
@@ -30,7 +30,7 @@ def test_they_are_the_best_of_all_without_the_mention_itself(
 def test_many_are_found_by_an_inverted_file(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = made_up_vectors(400)
     exact = mention_neighbours(VectorMatrix(vectors), 4)
-    monkeypatch.setattr("spacy_pel.coreference.joint.COMPARED", 100)
+    monkeypatch.setattr("spacy_pel.coreference.joint.MAX_COMPARED", 100)
     found = mention_neighbours(VectorMatrix(vectors), 4)
     assert np.isin(exact.numbers, found.numbers).mean() > 0.9
     assert (found.numbers != np.arange(400)[:, None]).all()

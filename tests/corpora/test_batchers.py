@@ -70,7 +70,7 @@ def test_mentions_are_shuffled_one_by_one():
 
 def test_some_documents_are_shuffled_at_a_time_by_the_state_of_random_at_the_beginning(monkeypatch):
     """Whatever is drawn while batches are learned from: a training that goes on skips that."""
-    monkeypatch.setattr(batchers, "SHUFFLED_DOCUMENTS", 3)
+    monkeypatch.setattr(batchers, "SHUFFLE_BUFFER", 3)
     examples = [numbered(n, 4) for n in range(8)]
     expected = shuffled(examples, 5)
     flat = [id for batch in expected for id in batch]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from spacy_pel.corpora import Document, make_doc
-from spacy_pel.corpora.doc_conversion import LONGEST_RUN, LONGEST_SIGNS, tokens_of
+from spacy_pel.corpora.doc_conversion import MAX_RUN, MAX_SIGNS, tokens_of
 from spacy_pel.corpora.document import mention_at
 from spacy_pel.errors import PelError
 from spacy_pel.spans import split_tokens
@@ -37,7 +37,7 @@ def test_a_mention_is_in_its_text_without_white_space_around_it(text, start, end
     assert (mention.label, mention.ids) == ("D", ("C1",))
 
 
-@pytest.mark.parametrize("run", [10**9, LONGEST_RUN])  # of one that is cut, of many that are not
+@pytest.mark.parametrize("run", [10**9, MAX_RUN])  # of one that is cut, of many that are not
 def test_the_time_is_linear(run: int) -> None:
     def read(text: str) -> None:
         assert make_doc(spacy.blank("en"), Document(text), None).text == text  # nothing is cached
@@ -53,7 +53,7 @@ def test_many_different_signs_are_read_in_short_pieces(before: str, after: str) 
         assert tokens_of(nlp, text).text == text
     pieces = [call.args[0] for call in made.call_args_list]
     signs = [piece for piece in pieces if not piece.isalnum()]
-    assert max(map(len, signs[1:])) <= LONGEST_SIGNS + 1
+    assert max(map(len, signs[1:])) <= MAX_SIGNS + 1
 
 
 @pytest.mark.parametrize("sign", "=*.-#~_!+|/\\<(")

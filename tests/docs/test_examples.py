@@ -1,7 +1,7 @@
-"""What README and docs show runs, and what they point to is there.
+"""Run the code blocks of the docs and check what README and docs refer to.
 
-A block that needs more than the demo has an HTML comment before its fence, ``<!-- needs: umls -->``,
-and is then checked for its commands, options and imports alone.
+An HTML comment before a fence, ``<!-- needs: umls -->``, marks a block that needs more than the demo. Of
+such blocks, only commands, options and imports are checked.
 """
 
 import ast
@@ -23,12 +23,13 @@ from .reader import Notebook, Page, Reader, check_spacy, commands_of, spacy_argu
 
 ROOT = Path(__file__).parents[2]
 README = Page(ROOT / "README.md")
+QUICKSTART = Page(ROOT / "docs" / "index.md")
 PAGES = [Page(path) for path in sorted((ROOT / "docs").rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-# A notebook downloads this encoder. The tests have one of their own.
+# The encoder that the notebooks download. Tests use a tiny one.
 ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 LANGUAGES = {"bash", "python", "ini", "json", "text", "xml"}
-# What blocks may need: an installation, data, an encoder, hardware, a package that is no dependency.
+# An installation, data, an encoder, hardware, or a package that is not a dependency.
 NEEDS = {"install", "umls", "mondo", "releases", "medmentions", "zeshel", "encoder", "gpu"}
 NEEDS |= {"package", "scispacy", "en_core_sci_sm", "assets", "snomed", "network", "pandas", "ray"}
 # The trained package comes with a clone, and not with a source distribution.
@@ -40,20 +41,22 @@ def named(page: Page) -> str:
 
 
 @pytest.fixture(scope="session")
-def readme_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where one is who has followed the README, in a copy of the project; for reading."""
-    folder = tmp_path_factory.mktemp("readme")
+def quickstart_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder ``project`` after the commands of the quickstart. Tests copy it."""
+    folder = tmp_path_factory.mktemp("quickstart")
     made = shutil.ignore_patterns("kb", "training", "metrics", "output", "packages", "results")
     shutil.copytree(ROOT / "project", folder / "project", ignore=made)
     reader = Reader(folder)
-    reader.read(README)
+    reader.read(QUICKSTART)
     return reader.folder
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_a_page_runs_after_the_readme(page: Page, readme_folder: Path, tmp_path: Path) -> None:
-    Reader(shutil.copytree(readme_folder, tmp_path / "project")).read(page)
+@pytest.mark.parametrize("page", [p for p in PAGES if p.path != QUICKSTART.path], ids=named)
+def test_a_page_runs_after_the_quickstart(
+    page: Page, quickstart_folder: Path, tmp_path: Path
+) -> None:
+    Reader(shutil.copytree(quickstart_folder, tmp_path / "project")).read(page)
 
 
 @pytest.mark.timeout(600)
@@ -108,7 +111,7 @@ def test_what_a_page_names_is_there(page: Page) -> None:
 
 
 def check_imports(code: str) -> None:
-    """Raises an error if the code does not compile, or what it imports of spacy_pel is not there."""
+    """Raise an error if the code does not compile or imports missing names of spacy_pel."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("spacy_pel"):
             found = importlib.import_module(node.module)

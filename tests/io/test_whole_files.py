@@ -39,8 +39,8 @@ for step in count():
             whole_files._exchanged = dying(whole_files._exchanged, step, calls)
         else:
             whole_files._exchanged = lambda first, second: False
-        for name in ("rename", "fsync", "unlink", "rmdir"):
-            setattr(os, name, dying(getattr(os, name), step, calls))
+        for owner, name in ((Path, "rename"), (os, "fsync"), (os, "unlink"), (os, "rmdir")):
+            setattr(owner, name, dying(getattr(owner, name), step, calls))
         with whole_files.whole_folder(out) as new:
             (new / "weights").write_text("new")
             (new / "only_new").mkdir()
@@ -133,15 +133,15 @@ def replaced(folder: Path) -> None:
 def test_another_writer_leaves_a_file_that_is_about_to_be_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, replace = tmp_path / "out", os.replace
+    out, replace = tmp_path / "out", Path.replace
 
     def after_another_writer(new: Path, path: Path) -> None:
-        monkeypatch.setattr(os, "replace", replace)
+        monkeypatch.setattr(Path, "replace", replace)
         with whole_file(path) as file:
             file.write("other")
         replace(new, path)
 
-    monkeypatch.setattr(os, "replace", after_another_writer)
+    monkeypatch.setattr(Path, "replace", after_another_writer)
     with whole_file(out) as file:
         file.write("mine")
     assert out.read_text() == "mine" and list(tmp_path.iterdir()) == [out]

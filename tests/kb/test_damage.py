@@ -1,4 +1,4 @@
-"""Damaged and hostile KBs: ``verify`` finds it; in use an error names the file and ``kb verify``, and never another error.
+"""Damaged and hostile KBs: ``verify`` finds the damage; in use an error names the file and ``kb verify``.
 
 Files of vectors are compared with their checksums when they are first read, unless they are large. The
 fixture ``large`` makes all files large, for what is checked in those as well.
@@ -56,7 +56,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 def made(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A KB that was changed, unless its vectors were made shorter."""
     if kind == "lists":
-        monkeypatch.setattr("spacy_pel.kb.vectors.building.SCANNED_ROWS", 0)
+        monkeypatch.setattr("spacy_pel.kb.vectors.building.MAX_SCANNED_ROWS", 0)
     build_kb(PEOPLE, folder, types=TYPES, sources=["people"]).close()
     embed(folder, **KINDS[kind]).close()
     learn(folder, "a", [("Gout", "C1"), ("Name 5", "C2"), ("?", "C3")])
@@ -84,7 +84,7 @@ def use(folder: Path) -> None:
         rows = kb.mentions.nearest_of(queries, np.tile(kb.numbers()[:9], (3, 1)))
         kb.mentions.described(rows[rows >= 0])
         [kb.number(id) for id in ("C1", "A9", "D1", "none")]
-        kb.named("name 8"), kb.found("alias"), kb.found("Name 9")
+        kb.named("name 8"), kb.search_names("alias"), kb.search_names("Name 9")
         kb.of_types("Disease"), kb.semantic_type_tree
         sum(1 for _ in kb)
 
@@ -270,13 +270,13 @@ def test_a_damaged_table_of_names_is_found_and_made_anew(
             edited[column][0][1:] = value
             np.save(path, edited)
             assert verify(changed) and kb.stored_names() is None
-            assert kb.name_finder().found("Name 5")
+            assert kb.name_finder().find("Name 5")
             assert path.read_bytes() == content  # made anew
         edited = table.copy()
         edited["beginnings"][0][:] = False  # names vanish
         np.save(path, edited)
         assert verify(changed)
-        assert bool(size) == bool(kb.name_finder().found("Name 5"))
+        assert bool(size) == bool(kb.name_finder().find("Name 5"))
 
 
 def test_missing_and_short_files(changed: Path) -> None:

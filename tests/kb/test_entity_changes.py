@@ -13,7 +13,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import change_entities, forget_mentions, remove_entities
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.records.entity import joined
+from spacy_pel.kb.records.entity import merged
 from spacy_pel.kb.records.semantic_types import SemanticType
 from spacy_pel.kb.transaction import CHECKSUMS
 
@@ -44,7 +44,7 @@ def test_only_what_differs_is_encoded(folder: Path) -> None:
     assert sorted(encoder.encoded) == ["B1", "C2", "C2", "C4"]
     assert remove_entities(folder, ["C1", " C10", "C1"]) == (0, 0, 2)
     assert KnowledgeBase.open(folder).number("OMIM:1") is None
-    assert_holds(folder, [ENTITIES[0], joined(changed, more), *NEW])
+    assert_holds(folder, [ENTITIES[0], merged(changed, more), *NEW])
 
 
 def test_sources_types_and_mapped_ids_come_along(folder: Path) -> None:
@@ -164,7 +164,7 @@ class LivingKB(RuleBasedStateMachine):
         change_entities(self.folder, "merge", new, NameRows())
         for entity in new:
             old = self.model.get(entity.concept_id)
-            self.model[entity.concept_id] = joined(old, entity) if old else entity
+            self.model[entity.concept_id] = merged(old, entity) if old else entity
 
     @precondition(lambda self: len(self.model) > 1)
     @rule(data=st.data())

@@ -35,10 +35,10 @@ def test_entities_near_a_name_share_its_rarest_words(tmp_path: Path, monkeypatch
     names = ["lung cancer", "lung disease", "diabetic lung", "liver cancer", "kidney"]
     kb = build_kb([Entity(f"E{n}", name) for n, name in enumerate(names)], tmp_path / "near")
     asked = ["diabetes of the lungs", "cancers", "Tumour", ""]
-    assert kb.near(asked, 2).tolist() == [[2, 0], [0, 3], [-1, -1], [-1, -1]]
+    assert kb.fuzzy_candidates(asked, 2).tolist() == [[2, 0], [0, 3], [-1, -1], [-1, -1]]
     # "lung" has more owners: it counts where it is alone.
-    monkeypatch.setattr(module, "_COMPARED", 2)
-    assert kb.near(["lung kidney", "lung"], 3).tolist() == [[4, -1, -1], [0, 1, -1]]
+    monkeypatch.setattr(module, "_MAX_MATCHES", 2)
+    assert kb.fuzzy_candidates(["lung kidney", "lung"], 3).tolist() == [[4, -1, -1], [0, 1, -1]]
 
 
 def test_records_by_number_and_by_any_id(kb: KnowledgeBase) -> None:

@@ -25,7 +25,7 @@ TEXTS = st.lists(st.tuples(WORDS, st.sampled_from([" ", "", "\n "])), max_size=1
 
 
 def finder_of(entities: list[Entity], /, any_order: bool = False, **choice) -> NameFinder:
-    with patch.object(names_by_words, "_LEAST", 1000):  # no words mean the same
+    with patch.object(names_by_words, "_MIN_ENTITIES", 1000):  # no words mean the same
         return NameFinder(name_table(entities, np.arange(len(entities)), any_order), **choice)
 
 
@@ -99,10 +99,10 @@ def test_it_finds_what_a_naive_search_finds(names, texts, min_length, any_order)
     entities = [Entity(str(n), first, tuple(rest)) for n, (first, *rest) in enumerate(names)]
     finder = finder_of(entities, any_order=any_order, min_length=min_length)
     expected = [naive(entities, text, min_length, any_order) for text in texts]
-    found = [[(a, b, owners.tolist()) for a, b, owners in finder.found(text)] for text in texts]
+    found = [[(a, b, owners.tolist()) for a, b, owners in finder.find(text)] for text in texts]
     assert found == expected
     pieces = Pieces(texts)
-    first, last, _ = finder.found_in(pieces)
+    first, last, _ = finder.find_in(pieces)
     together = zip(pieces.texts[first], pieces.starts[first], pieces.ends[last])
     assert list(together) == [(n, a, b) for n, own in enumerate(expected) for a, b, _ in own]
 
@@ -119,14 +119,14 @@ def test_it_finds_what_a_naive_search_finds(names, texts, min_length, any_order)
 def test_what_is_a_name(text: str, expected: list[str]) -> None:
     names = ["lung", "lung cancer", "Small-cell lung cancer", "ALL", "in", "Role", "12", "OF"]
     finder = finder_of([Entity("1", "x", tuple(names))], stop_words={"rOle", "of"})
-    assert [text[start:end] for start, end, _ in finder.found(text)] == expected
+    assert [text[start:end] for start, end, _ in finder.find(text)] == expected
 
 
 def test_which_names_are_preferred() -> None:
     entities = [Entity("0", "common cold"), Entity("1", "cold", ("Common Cold",))]
     finder = finder_of(entities)
-    assert [o.tolist() for _, _, o in finder.found("a common cold, a cold")] == [[0, 1], [1]]
-    (name,) = finder.found_in(Pieces(["common cold"])).names
+    assert [o.tolist() for _, _, o in finder.find("a common cold, a cold")] == [[0, 1], [1]]
+    (name,) = finder.find_in(Pieces(["common cold"])).names
     assert finder.preferred[finder.bounds[name] : finder.bounds[name + 1]].tolist() == [True, False]
 
 
@@ -135,14 +135,14 @@ def test_the_file_is_made_once_and_swept_with_the_next_change(tmp_path: Path) ->
     read = []
     for _ in range(2):
         finder = kb.name_finder(lambda entities: [read.append(e) or e for e in entities])
-        assert len(read) == len(finder.found("some aspirin")) == 1
+        assert len(read) == len(finder.find("some aspirin")) == 1
     (file,) = kb.path.glob(".names-*")
     file.write_bytes(file.read_bytes()[:-1])  # a damaged one is made anew
-    assert kb.name_finder().found("aspirin") and kb.name_finder().found("aspirin")
+    assert kb.name_finder().find("aspirin") and kb.name_finder().find("aspirin")
     change_entities(kb.path, "add", [Entity("2", "long COVID")])
     assert not file.exists()
     changed = KnowledgeBase.open(kb.path).name_finder()
-    assert [o.tolist() for *_, o in changed.found("Long covid")] == [[1]]
+    assert [o.tolist() for *_, o in changed.find("Long covid")] == [[1]]
 
 
 def test_a_folder_that_cannot_be_written_to(bare_kb: KnowledgeBase, monkeypatch) -> None:
@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_written_to(bare_kb: KnowledgeBase, monkeypatch)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("spacy_pel.kb.knowledge_base.store_names", full)
-    assert bare_kb.name_finder().found(bare_kb.entities([0])[0].canonical_name)
+    assert bare_kb.name_finder().find(bare_kb.entities([0])[0].canonical_name)
     assert not list(bare_kb.path.glob(".names-*"))
 
 
@@ -158,7 +158,7 @@ def test_british_spelling_is_found_as_a_name_and_looked_up(tmp_path: Path) -> No
     names = ["Hemoptysis", "Edema of the larynx", "Hem"]
     entities = [Entity(f"C{n}", name) for n, name in enumerate(names, 1)]
     said = "Haemoptysis, oedema of the larynx; haem"
-    found = [said[start:end] for start, end, _ in finder_of(entities).found(said)]
+    found = [said[start:end] for start, end, _ in finder_of(entities).find(said)]
     assert found == ["Haemoptysis", "oedema of the larynx", "haem"]
     with build_kb([*entities, Entity("C4", "haem")], tmp_path) as kb:
         assert [e.concept_id for e in kb.named("HAEMOPTYSIS")] == ["C1"]
@@ -177,8 +177,8 @@ def test_british_spelling_is_found_as_a_name_and_looked_up(tmp_path: Path) -> No
     ],
 )
 def test_words_have_one_form(name: str, text: str) -> None:
-    assert finder_of([Entity("1", name)], any_order=True).found(text)
-    assert not finder_of([Entity("1", name)], any_order=True).found(text.rsplit(maxsplit=1)[0])
+    assert finder_of([Entity("1", name)], any_order=True).find(text)
+    assert not finder_of([Entity("1", name)], any_order=True).find(text.rsplit(maxsplit=1)[0])
 
 
 ORGANS = "agenesis cyst stone pain failure".split()
@@ -188,14 +188,14 @@ ORGANS = "agenesis cyst stone pain failure".split()
 def test_words_mean_the_same_if_names_of_enough_entities_use_them_so(
     tmp_path: Path, n_seen: int, is_found: bool, at_once: int, monkeypatch
 ) -> None:
-    monkeypatch.setattr(names_by_words, "_AT_ONCE", at_once)
+    monkeypatch.setattr(names_by_words, "_BATCH_SIZE", at_once)
     seen = [Entity(o, f"{o} of the kidney", (f"Renal {o}", o)) for o in ORGANS[:n_seen]]
     build_kb([*seen, Entity("X", "Kidney tumour", ("KT",))], tmp_path / "kb", in_any_order=True)
     kb = KnowledgeBase.open(tmp_path / "kb")
     for _ in range(2):  # made, and then mapped
         finder = kb.name_finder()
         text = "a renal tumor, renal"
-        found = [(text[a:b], kb.entities(own)[0].concept_id) for a, b, own in finder.found(text)]
+        found = [(text[a:b], kb.entities(own)[0].concept_id) for a, b, own in finder.find(text)]
         assert found == [("renal tumor", "X")] * is_found
         assert [e.concept_id for e in kb.named("renal tumor")] == ["X"] * is_found
         assert kb.named("tumor") == []
@@ -216,5 +216,5 @@ def test_names_of_some_entities(tmp_path: Path) -> None:
     text = "pain of a head; pain in the foot; Head Pain"
     for entities, expected in ((None, [0, 1, 0]), (kb.numbers()[:1], [0, 0])):
         finder = kb.name_finder(entities=entities)
-        assert [own.tolist() for *_, own in finder.found(text)] == [[n] for n in expected]
-    assert kb.name_finder(min_length=10).found(text) == []
+        assert [own.tolist() for *_, own in finder.find(text)] == [[n] for n in expected]
+    assert kb.name_finder(min_length=10).find(text) == []

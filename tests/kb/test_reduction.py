@@ -24,7 +24,7 @@ def lifted(kb: KnowledgeBase, axes: np.ndarray) -> np.ndarray:
 
 
 def axes_of(kb: KnowledgeBase) -> np.ndarray:
-    return kb.vectors.filed.projection.axes.astype(float)
+    return kb.vectors.base.projection.axes.astype(float)
 
 
 def test_the_axes_are_the_principal_ones() -> None:

@@ -38,7 +38,7 @@ def looked_up(kb: KnowledgeBase, i: int) -> Iterator[str]:
     yield from {entity.aliases[0].split()[-1] for entity in kb.by_id()}
     for state in ("even", "odd"):
         assert len(kb.named(f"name {i} {state}")) in (0, 1)
-        found = kb.found(f"common {state}", 500)
+        found = kb.search_names(f"common {state}", 500)
         assert len(found) in (0, N) and {state} >= {e.aliases[0].split()[-1] for e in found}
     now = kb.snapshot()
     only = SearchFilter(types=("Disease",), ids=[f"C{n:03}" for n in range(i % 7, N, 7)])
@@ -53,6 +53,7 @@ def looked_up(kb: KnowledgeBase, i: int) -> Iterator[str]:
     yield from states
 
 
+@pytest.mark.timeout(SECONDS + 300)
 def test_reading_while_the_kb_is_changed_refreshed_and_closed(folder: Path) -> None:
     kb, end, failures, n_read = KnowledgeBase.open(folder), threading.Event(), [], [0]
 

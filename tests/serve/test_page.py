@@ -153,7 +153,7 @@ def test_paste_click_edit_export(make_app, serve, visit, tmp_path: Path) -> None
 def test_what_is_corrected_is_gold_also_from_the_whole_kb(
     make_app, serve, visit, tiny_nlp: Language, tmp_path: Path
 ) -> None:
-    tiny_nlp.get_pipe("proxy_linker").candidates = 1
+    tiny_nlp.get_pipe("proxy_linker").search.candidates = 1
     page = visit(serve(make_app(nlp=tiny_nlp)))
     link(page, "MS or kidney")
     page.locator(".mention", has_text="MS").click()

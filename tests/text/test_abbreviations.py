@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spacy_pel.text.abbreviations import (
     _definitions,
     at_long_forms,
-    defined_acronyms,
+    defined_abbreviations,
     expanded,
     hidden_definitions,
     is_long_form,
@@ -38,7 +38,7 @@ MS = {"MS": "Multiple sclerosis"}
     ],
 )
 def test_definitions(text: str, expected: dict[str, str]) -> None:
-    assert defined_acronyms(text) == expected
+    assert defined_abbreviations(text) == expected
 
 
 letters = st.text("aAbMS ()-.é1", max_size=12)
@@ -101,7 +101,7 @@ def test_a_long_text_is_parted_where_nothing_is_defined() -> None:
     sentence = "The patients had acute renal failure (ARF) for several days. "
     tail = "They also had multiple sclerosis (MS) and end-stage renal disease ( ESRD ). "
     for n in (10, 17, 29):
-        assert list(defined_acronyms(sentence * n + tail * n)) == ["ARF", "MS", "ESRD"]
+        assert list(defined_abbreviations(sentence * n + tail * n)) == ["ARF", "MS", "ESRD"]
 
 
 # Short forms that stand first, against what a reader says of them
@@ -131,7 +131,7 @@ WRONG = [
 def test_a_long_form_in_parentheses_is_found_and_nothing_else() -> None:
     for short, long in RIGHT.items():
         for text in (f"Her {short} ({long}) relapsed.", f"{short} ( {long} ) ."):
-            assert defined_acronyms(text) == {short: long}
+            assert defined_abbreviations(text) == {short: long}
     for short, inside in WRONG:
         assert not is_long_form(short, inside)
         assert not list(short_forms_first(f"The {short} ({inside}) was seen."))
@@ -168,7 +168,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
 def test_definitions_of_hostile_texts(shape: str) -> None:
     def find(text: str) -> None:
         _definitions.cache_clear()
-        defined_acronyms(text)
+        defined_abbreviations(text)
 
     assert_linear(find, SHAPES[shape], 10_000)
 
@@ -208,5 +208,5 @@ def test_many_acronyms(read: Callable) -> None:
     ],
 )
 def test_definitions_are_hidden(text: str, hidden: str | None, places: list) -> None:
-    new, found = hidden_definitions(text, defined_acronyms(text))
+    new, found = hidden_definitions(text, defined_abbreviations(text))
     assert found == places and hidden in (None, new)

@@ -75,7 +75,7 @@ ADAM = {"optimizer.@optimizers": "Adam.v1", "max_steps": 0, "max_epochs": 1}
 def test_it_trains_as_spacy_does_also_if_it_is_broken_off(
     kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes, breaks
 ) -> None:
-    monkeypatch.setattr(batchers, "SHUFFLED_DOCUMENTS", 4)
+    monkeypatch.setattr(batchers, "SHUFFLE_BUFFER", 4)
     config = write_config(tmp_path, kb, train=TRAIN[:12], dev=TRAIN[9:], **changes)
     if breaks is None:
         ours = tmp_path / "ours"

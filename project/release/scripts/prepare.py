@@ -81,7 +81,7 @@ def text_in(archive: Path, member: str) -> bytes:
             held = ", ".join(file.namelist()[:5])
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise PelError(f"{archive}: damaged ({error})", "delete it and fetch it again") from error
-    remedy = "fetch the archive that docs/corpora.md names"
+    remedy = "fetch the archive that project/README.md names"
     raise PelError(f"{archive}: holds no {member}, but {held}", remedy)
 
 

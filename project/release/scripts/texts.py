@@ -113,7 +113,7 @@ def replaced(
     for text in texts:
         found = [
             (start, end, int(owners[0]))
-            for start, end, owners in finder.found(text)
+            for start, end, owners in finder.find(text)
             if len(owners) == 1 and int(owners[0]) in acronyms and not is_acronym(text[start:end])
         ]
         if not found:

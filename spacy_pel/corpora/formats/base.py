@@ -1,4 +1,4 @@
-"""What a file format gives: a way to read documents, or to write them, or both."""
+"""The interface of file formats, which read documents, or write them, or both."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-LONGEST = 64 * 2**20  # bytes between the ends of two documents
-MOST_MENTIONS = 100_000  # of a document: one every ten characters, at the length that spaCy reads
+MAX_DOCUMENT_BYTES = 64 * 2**20  # between the ends of two documents
+MAX_MENTIONS = 100_000  # of a document: one every ten characters, at the length that spaCy reads
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Where a document begins in its file: the number of its line, or words such as "document 3".
 Place = int | str
@@ -31,28 +31,30 @@ class LineError(PelError):
 
 
 class BoundedFile:
-    """A file of which LONGEST bytes are read at most before ``size`` is set to 0 again.
+    """A file that raises PelError if a document has more than MAX_DOCUMENT_BYTES.
 
-    A byte order mark at its start is passed over. It has a name, for messages.
+    The reader of documents sets ``size`` to 0 at the end of each. A byte order mark is skipped.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
-        self.file, self.name = file, name
-        self.size = 0  # bytes that were read
+        self.file, self.name = file, name  # the name is for messages
+        self.size = 0  # bytes read since the end of the last document
         self._is_new = True
 
     def read(self, n: int = -1) -> bytes:
-        """The next bytes, or all; PelError if there are too many."""
-        return self._counted(self.file.read(min(n, LONGEST + 1) if n >= 0 else LONGEST + 1))
+        """Return the next bytes, or all."""
+        return self._counted(
+            self.file.read(min(n, MAX_DOCUMENT_BYTES + 1) if n >= 0 else MAX_DOCUMENT_BYTES + 1)
+        )
 
     def __iter__(self) -> Iterator[bytes]:
-        """The lines with their ends; PelError if there are too many bytes."""
-        return iter(lambda: self._counted(self.file.readline(LONGEST + 1)), b"")
+        """Yield the lines with their ends."""
+        return iter(lambda: self._counted(self.file.readline(MAX_DOCUMENT_BYTES + 1)), b"")
 
     def _counted(self, data: bytes) -> bytes:
         self.size += len(data)
-        if self.size > LONGEST:
-            problem = f"no end of a document in {LONGEST:,} bytes"
+        if self.size > MAX_DOCUMENT_BYTES:
+            problem = f"no end of a document in {MAX_DOCUMENT_BYTES:,} bytes"
             raise PelError(
                 f"{problem}, and the rest of the file is not read", "split it, or correct it"
             )
@@ -63,106 +65,124 @@ class BoundedFile:
 
 
 class Input(NamedTuple):
-    """How a format is read."""
+    """The reader of a format: either ``document`` or ``doc`` is set."""
 
-    # Gives pairs of place and data of an open file, one a document, as a stream. The data is bytes or
-    # plain data that is not checked yet, so that documents can be passed over quickly. A PelError is a
-    # document that cannot be read. One that is raised means that the rest of the file cannot be read.
+    # Yields the place and the data of each document in an open file, as a stream. The data is bytes or
+    # plain data that is not checked yet, so that documents can be skipped quickly. If it is a PelError,
+    # the document cannot be read; if one is raised, the rest of the file cannot be read.
     split: Callable[[BoundedFile], Iterator[tuple[Place, Any]]]
-    # Makes the document from the data. A ValueError, in one line, says what is wrong.
+    # Makes the document from the data. It raises a ValueError with a message of one line.
     document: Callable[[Any], Document] | None
-    has_ids: bool  # whether mentions have entity ids, so that it can be trained on
-    # Of a format that holds Docs, and needs no ``document``: makes a Doc from a pipeline (None: any
-    # vocabulary) and the data.
+    has_ids: bool  # whether mentions have entity ids, which training needs
+    # Makes the Doc from a pipeline (None: any vocabulary) and the data, for a format of Docs.
     doc: Callable[[Language | None, Any], Doc] | None = None
 
 
 class Output(Protocol):
-    """How a format is written: in parts, which are joined at the end."""
+    """The writer of a format, which writes parts and joins them at the end."""
 
     def write_part(self, docs: NumberedDocs, spans_key: str | None, path: Path) -> None:
-        """Write linked docs to a file of their own."""
+        """Write linked docs to a file."""
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
-        """Make one file of all parts, in their order; the same parts give the same bytes."""
+        """Join parts to one file, in order. The same parts give the same bytes."""
 
 
 class Format(NamedTuple):
     """A file format."""
 
-    name: str  # that users write
-    suffixes: tuple[str, ...]  # of the names of its files, in lower case
+    name: str
+    suffixes: tuple[str, ...]  # of file names, in lower case
     input: Input | None = None  # None: it is only written
     output: Output | None = None  # None: it is only read
-    # Of a table: gives the output with a column for each of these vocabularies and attributes.
+    # Returns the output of a table with a column for each of these vocabularies and attributes.
     wider: Callable[[Sequence[str], Sequence[str]], Output] | None = None
+
+    @property
+    def reader(self) -> Input:
+        """The input; PelError if the format is only written."""
+        if self.input is None:
+            problem = f"{self.name} is a format that is only written"
+            raise PelError(problem, "choose a format that can be read")
+        return self.input
 
     def output_with(
         self, vocabularies: Sequence[str], attributes: Sequence[str] = ()
     ) -> Output | None:
-        """How it is written where mentions have codes in these vocabularies, and these attributes.
+        """Return the output for mentions with codes in these vocabularies and with these attributes.
 
         PelError if two columns of a table would have the same name.
         """
-        is_wider = self.wider and (vocabularies or attributes)
-        return self.wider(vocabularies, attributes) if is_wider else self.output
+        if self.wider and (vocabularies or attributes):
+            return self.wider(vocabularies, attributes)
+        return self.output
 
 
 class DocumentFile(NamedTuple):
-    """A file of documents, or a split in it. Standard input has no URL."""
+    """A file of documents."""
 
     name: str  # for messages
-    url: str | None  # or its path
-    size: int | None  # in bytes; None if that is not known
+    url: str | None  # or its path; None: standard input
+    size: int | None  # in bytes; None if it is not known
     format: Format
 
 
 class TextOutput(NamedTuple):
-    """Text, one document after the other; see ``Output``."""
+    """An ``Output`` as text, one document after the other."""
 
-    text: Callable[[int, Doc, str | None], str]  # of a doc with its number, and a spans key
-    head: str = ""  # what stands before all documents
-    tail: str = ""  # what stands after them
+    text: Callable[[int, Doc, str | None], str]  # of a doc, from its number, itself and a spans key
+    head: str = ""  # before all documents
+    tail: str = ""  # after all documents
 
     def write_part(self, docs: NumberedDocs, spans_key: str | None, path: Path) -> None:
-        with open(path, "wb") as file:
+        with path.open("wb") as file:
             for number, doc in docs:
                 file.write(encoded(self.text(number, doc, spans_key)))
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
-        with open(path, "wb") as file:
+        with path.open("wb") as file:
             file.write(encoded(self.head))
             for part in parts:
-                with open(part, "rb") as source:
+                with part.open("rb") as source:
                     copyfileobj(source, file)
             file.write(encoded(self.tail))
 
 
 def filled_lines(file: BoundedFile) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that are not blank, without their ends, and their numbers."""
+    """Yield the numbers and the lines, without their ends, of a file. Blank lines are left out."""
     for number, line in enumerate(file, start=1):
         if line.strip():
             yield number, line.rstrip(b"\r\n")
 
 
 def place_text(place: Place) -> str:
-    """A place in words: "line 3", "document 2"."""
+    """Return a place in words: "line 3", "document 2"."""
     return f"line {place}" if isinstance(place, int) else place
 
 
 def document_id(number: int, doc: Doc) -> str:
-    """The id of a document, or its number in the input if it has none."""
+    """Return the id of a document, or its number in the input if it has none."""
     return str(doc.user_data.get("id", number))
 
 
 def encoded(text: str) -> bytes:
-    """The text in UTF-8; a lone surrogate, which is no character, becomes a question mark."""
+    """Encode a text in UTF-8. A lone surrogate, which is no character, becomes a question mark."""
     return text.encode("utf8", errors="replace")
 
 
 def decoded(data: bytes) -> str:
-    """The text of UTF-8; PelError if it is none."""
+    """Decode UTF-8; PelError if the bytes are not UTF-8."""
     try:
         return data.decode("utf8")
     except UnicodeDecodeError as error:
         raise PelError("not UTF-8", "convert it to UTF-8") from error
+
+
+def unchecked_text(data: bytes) -> str:
+    """Decode UTF-8 with surrogates in place of faulty bytes, for ``checked_text`` to refuse later."""
+    return data.decode("utf8", "surrogateescape")
+
+
+def checked_text(text: str) -> str:
+    """Return the text of ``unchecked_text``; PelError if its bytes were not UTF-8."""
+    return decoded(text.encode("utf8", "surrogateescape"))

@@ -1,6 +1,6 @@
-"""BioC in XML and in JSON, and citations of PubMed in XML, as what BioC JSON has for a document.
+"""BioC in XML and in JSON, and citations of PubMed in XML. All are read by way of BioC JSON.
 
-PyPI's "bioc" does not check offsets, fails on the first odd document, and brings five packages.
+The package "bioc" does not check offsets, fails at the first faulty document, and has five dependencies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...errors import PelError
 from ...io.xml_elements import xml_elements
 from ..doc_conversion import linked_mentions, passages_of, plain_text
 from ..document import Document, Mention, Passage, checked_mentions, curated_ids, mention_at
-from .base import LONGEST, BoundedFile, Format, Input, TextOutput, document_id
+from .base import MAX_DOCUMENT_BYTES, BoundedFile, Format, Input, TextOutput, document_id
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -26,36 +26,36 @@ _HEAD = (
     "<collection><source>spacy_pel</source><date/><key/>\n"
 )
 _TAIL = "</collection>\n"
-# What XML cannot hold becomes U+FFFD, one character for one; a carriage return would be lost.
+# Characters that XML cannot hold become U+FFFD, so that offsets stay the same.
 _NO_XML = dict.fromkeys(
     (*range(9), 11, 12, *range(14, 32), *range(55296, 57344), 65534, 65535), "\ufffd"
 )
 
 
 def _split(file: BoundedFile) -> Iterator[tuple[str, dict[str, Any]]]:
-    made, number = {"document": _object, "PubmedArticle": _citation}, 0
-    for element in xml_elements(file, longest=LONGEST):
-        if element.tag in made:
+    readers, number = {"document": _object, "PubmedArticle": _citation}, 0
+    for element in xml_elements(file, longest=MAX_DOCUMENT_BYTES):
+        if element.tag in readers:
             number += 1
-            yield f"document {number}", made[element.tag](element)
+            yield f"document {number}", readers[element.tag](element)
     if not number:
         raise PelError("no document in it", "give a BioC collection, or a file of PubMed")
 
 
 def _object(element: Element) -> dict[str, Any]:
-    """What BioC JSON has for an element of BioC XML."""
+    """Return an element of BioC XML as in BioC JSON."""
     texts = {key: element.findtext(key) for key in ("id", "offset", "text")}
     parts = ("passage", "sentence", "annotation")
     return {
         **{key: text for key, text in texts.items() if text is not None},
-        **{f"{tag}s": [_object(each) for each in element.iterfind(tag)] for tag in parts},
-        "infons": {each.get("key", ""): each.text or "" for each in element.iterfind("infon")},
-        "locations": [dict(each.attrib) for each in element.iterfind("location")],
+        **{f"{tag}s": [_object(child) for child in element.iterfind(tag)] for tag in parts},
+        "infons": {infon.get("key", ""): infon.text or "" for infon in element.iterfind("infon")},
+        "locations": [dict(location.attrib) for location in element.iterfind("location")],
     }
 
 
 def _citation(element: Element) -> dict[str, Any]:
-    """The same for a citation: title and sections of the abstract, with blanks between."""
+    """Return a citation as in BioC JSON: the title and the sections of the abstract."""
     article = "MedlineCitation/Article"
     parts = [("title", part) for part in element.findall(f"{article}/ArticleTitle")[:1]]
     parts += [("abstract", part) for part in element.iterfind(f"{article}/Abstract/AbstractText")]
@@ -70,18 +70,25 @@ def _citation(element: Element) -> dict[str, Any]:
 
 
 def document_of_bioc(data: dict[str, Any]) -> Document:
-    """The document of an object in BioC JSON; PelError if it is none, or its offsets are wrong."""
+    """Return the document of an object in BioC JSON.
+
+    Raises:
+        PelError: It is no document, or its offsets are wrong.
+    """
     try:
-        passages, texts, annotations, end = [], [], [*(data.get("annotations") or ())], 0
+        passages, texts, end = [], [], 0
+        annotations = list(data.get("annotations") or ())
         for passage in data["passages"]:
             sentences, text = passage.get("sentences") or [], passage.get("text")
             holders = [passage] if text or (text is not None and not sentences) else sentences
             start = None
             for holder in holders:
                 place, more = _integer(holder["offset"]), holder.get("text") or ""
-                if not end <= place <= LONGEST:
-                    problem = f"a passage at {place}, where the text before it ends at {end}"
-                    remedy = f"correct the offsets, which count characters up to {LONGEST:,}"
+                if not end <= place <= MAX_DOCUMENT_BYTES:
+                    problem = f"a passage at {place}, but the text before it ends at {end}"
+                    remedy = (
+                        f"correct the offsets, which count characters up to {MAX_DOCUMENT_BYTES:,}"
+                    )
                     raise PelError(problem, remedy)
                 texts += [" " * (place - end), more]
                 start, end = place if start is None else start, place + len(more)
@@ -94,7 +101,7 @@ def document_of_bioc(data: dict[str, Any]) -> Document:
         given = mentions if annotations else None
         return Document(whole, id, given, tuple(passages), _infons(data), faults)
     except (AttributeError, KeyError, TypeError) as error:
-        problem = f"not as BioC has it ({type(error).__name__}: {error})"
+        problem = f"not BioC ({type(error).__name__}: {error})"
         raise PelError(problem, "correct the document") from error
 
 
@@ -104,7 +111,7 @@ def _infons(holder: dict[str, Any]) -> dict[str, str]:
 
 
 def _mention(text: str, annotation: dict[str, Any]) -> Mention:
-    """The mention of an annotation; one in pieces reaches from the first to the last of them."""
+    """Return the mention of an annotation, which spans all its locations."""
     expected = annotation.get("text")
     places = [(_integer(at["offset"]), _integer(at["length"])) for at in annotation["locations"]]
     if not places:
@@ -129,8 +136,8 @@ def _integer(value: Any) -> int:
 
 
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:
-    passages, full_text = passages_of(doc), doc.text  # spaCy joins the tokens each time
-    # A mention stands in the last passage that begins before it.
+    passages, full_text = passages_of(doc), doc.text  # spaCy joins the tokens at each call
+    # A mention is in the last passage that begins before it.
     following = [passage.start for passage in passages[1:]]
     inside: list[list[str]] = [[] for _ in passages]
     for n, mention in enumerate(linked_mentions(doc, spans_key), start=1):

@@ -1,4 +1,4 @@
-"""DocBin: spaCy's own format, with all annotations, and what one may unpack to.
+"""DocBin, spaCy's own format with all annotations, and the limits of its unpacked size.
 
 Without limits, a file of 2 MB could fill the memory.
 """
@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
-from .base import LONGEST, BoundedFile, Format, Input, NumberedDocs
+from .base import MAX_DOCUMENT_BYTES, BoundedFile, Format, Input, NumberedDocs
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, DocBin
 
-MOST_HELD = 2**30  # bytes of a file, which is held in memory
-# Documents that people write unpack to ten to twenty times the size of their file.
-MOST_BYTES, MOST_TIMES = 2**28, 25
+MAX_FILE_BYTES = 2**30  # bytes of a file, which is held in memory
+MAX_UNPACKED_BYTES = 5 * 2**26  # held twice for a moment, which takes 0.9 GB
 _PART = 2**12  # bytes, which unpack to at most a thousand times as many
-MOST_DOCUMENTS = 1_000_000
-MOST_TOKENS = 1_000_000  # of one document. spaCy reads no text with more characters, if not told to
-MOST_VALUES = 10_000_000  # texts, numbers and lists in what is no array
+MAX_DOCUMENTS = 1_000_000
+MAX_TOKENS = 1_000_000  # of one document: the default of ``nlp.max_length``, in characters
+MAX_VALUES = 10_000_000  # texts, numbers and lists outside of arrays
 _SPLIT = "split it into several files, and give their folder"
 
 
@@ -33,74 +32,74 @@ def _split(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     from spacy.vocab import Vocab
 
     try:
-        data = file.file.read(MOST_HELD + 1)
-        if len(data) > MOST_HELD:
+        data = file.file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
             raise PelError(
-                f"longer than {MOST_HELD:,} bytes, and it would be held in memory", _SPLIT
+                f"longer than {MAX_FILE_BYTES:,} bytes, and it would be held in memory", _SPLIT
             )
         docs = _limited(data)
-        # Each on its own, with its strings: in a memory zone, those of an earlier one are forgotten.
+        # Each document with its strings: in a memory zone, those of earlier documents are forgotten.
         for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
-            # A DocBin holds each word once, so that a small file can give an endless text.
-            if int(doc.to_array(LENGTH).sum()) > LONGEST:
-                error = PelError(f"longer than {LONGEST:,} characters", "split it")
+            # A DocBin stores each word once, so that a small file can make an endless text.
+            if int(doc.to_array(LENGTH).sum()) > MAX_DOCUMENT_BYTES:
+                error = PelError(f"longer than {MAX_DOCUMENT_BYTES:,} characters", "split it")
                 yield f"document {number}", error
             else:
-                alone = DocBin(docs.attrs, store_user_data=True, docs=[doc])
-                yield f"document {number}", alone.to_bytes()
+                single = DocBin(docs.attrs, store_user_data=True, docs=[doc])
+                yield f"document {number}", single.to_bytes()
     except (OSError, PelError):
         raise
-    except Exception as error:  # of zlib, of msgpack, or of what it holds
+    except Exception as error:  # of zlib, of msgpack, or of its content
         raise PelError("not a DocBin", "write it with DocBin.to_disk") from error
 
 
 def _limited(data: bytes) -> DocBin:
-    """The DocBin of these bytes; PelError if it would unpack to more than the limits allow."""
+    """Return the DocBin of these bytes; PelError if it would unpack to more than the limits."""
     import numpy
     from spacy.tokens import DocBin
 
-    limit = max(MOST_BYTES, MOST_TIMES * len(data))
     packed, size = zlib.decompressobj(), 0
-    for start in range(0, len(data), _PART):  # what is too long is never held
+    for start in range(0, len(data), _PART):  # never hold more than the limit
         size += len(packed.decompress(data[start : start + _PART]))
-        if size > limit:
-            raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
+        if size > MAX_UNPACKED_BYTES:
+            problem = f"a DocBin that unpacks to more than {MAX_UNPACKED_BYTES:,} bytes"
+            raise PelError(problem, _SPLIT)
     message = dict(_values(zlib.decompress(data)))
     lengths = numpy.frombuffer(message["lengths"], dtype="int32")
     longest = lengths.max(initial=0)
-    if len(lengths) > MOST_DOCUMENTS:
-        raise PelError(f"a DocBin of more than {MOST_DOCUMENTS:,} documents", _SPLIT)
-    if longest > MOST_TOKENS:
+    if len(lengths) > MAX_DOCUMENTS:
+        raise PelError(f"a DocBin of more than {MAX_DOCUMENTS:,} documents", _SPLIT)
+    if longest > MAX_TOKENS:
         problem = (
-            f"document {lengths.argmax() + 1} has {longest:,} tokens, more than {MOST_TOKENS:,}"
+            f"document {lengths.argmax() + 1} has {longest:,} tokens, more than {MAX_TOKENS:,}"
         )
         raise PelError(problem, "split the document")
     for part in ("user_data", "span_groups"):
         for packed in filter(None, message.get(part, ())):
-            _values(packed)  # of one document, as they are read one at a time later
+            _values(packed)  # of one document, because documents are read one at a time
     del message
     return DocBin().from_bytes(data)
 
 
 def _values(packed: bytes) -> Any:
-    """What msgpack holds, maps as pairs; PelError if that is more than MOST_VALUES values."""
+    """Unpack msgpack, with maps as pairs; PelError if it has more than MAX_VALUES values."""
     from srsly.msgpack import unpackb
 
-    too_many = PelError(f"a DocBin of more than {MOST_VALUES:,} values", _SPLIT)
+    too_many = PelError(f"a DocBin of more than {MAX_VALUES:,} values", _SPLIT)
     count = 0
 
     def counted(values: list) -> list:
         nonlocal count
         count += len(values)
-        if count > MOST_VALUES:
+        if count > MAX_VALUES:
             raise too_many
         return values
 
-    most = {"max_array_len": MOST_VALUES, "max_map_len": MOST_VALUES}
+    limits = {"max_array_len": MAX_VALUES, "max_map_len": MAX_VALUES}
     try:
-        return unpackb(packed, raw=False, list_hook=counted, object_pairs_hook=counted, **most)
+        return unpackb(packed, raw=False, list_hook=counted, object_pairs_hook=counted, **limits)
     except ValueError as error:
-        if "exceeds max_" in str(error):  # said before such a list is made
+        if "exceeds max_" in str(error):  # raised before such a list is made
             raise too_many from error
         raise
 
@@ -114,7 +113,7 @@ def _doc(nlp: Language | None, data: bytes) -> Doc:
 
 
 class _Output:
-    """A DocBin is one object: it is held in memory when the parts are joined."""
+    """Writes a DocBin, which is held in memory when the parts are joined."""
 
     def write_part(self, docs: NumberedDocs, spans_key: str | None, path: Path) -> None:
         from spacy.tokens import DocBin

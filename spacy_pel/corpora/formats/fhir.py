@@ -1,4 +1,4 @@
-"""FHIR R4: a Bundle a document, with a Condition or a MedicationStatement for each mention."""
+"""FHIR R4: a Bundle for each document, with a Condition or a MedicationStatement for each mention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .omop import is_negated
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-# Words of labels and semantic types, of the UMLS, MeSH and common recognisers, in lower case.
+# Words of labels and semantic types in the UMLS, MeSH and common recognisers, in lower case.
 _CONDITION = set(
     "condition conditions diagnosis disease diseases diso disorder disorders problem problems "
     "syndrome syndromes neoplastic neoplasm neoplasms cancer finding findings symptom symptoms "
@@ -47,32 +47,32 @@ def _bundle_line(number: int, doc: Doc, spans_key: str | None) -> str:
 
 
 def _resource(document: str, mention: dict[str, Any]) -> dict[str, Any] | None:
-    """The resource of a mention; None if it is neither a condition nor a medication."""
+    """Return the resource of a mention; None if it is neither a condition nor a medication."""
     text = _text(mention["text"])
     kind = kind_of(mention["label"], mention["types"])
     if not text or not kind:
         return None
-    concept = {"coding": _codings(mention), "text": text}
-    if not concept["coding"]:
-        del concept["coding"]
-    place = f"characters {mention['start']} to {mention['end']} of the document"
-    negated, sure = is_negated(mention), mention["probability"]
-    told = place if sure is None else f"{place}, probability {sure:.2f}"
+    codings = _codings(mention)
+    concept: dict[str, Any] = {"coding": codings, "text": text} if codings else {"text": text}
+    note = f"characters {mention['start']} to {mention['end']} of the document"
+    if mention["probability"] is not None:
+        note += f", probability {mention['probability']:.2f}"
     common = {
         "resourceType": kind,
         "subject": {"display": _text(f"patient of document {document}")},
-        "note": [{"text": told}],
+        "note": [{"text": note}],
     }
+    negated = is_negated(mention)
     if kind == "MedicationStatement":
         status = "not-taken" if negated else "unknown"
         return {**common, "status": status, "medicationCodeableConcept": concept}
     verification = "refuted" if negated else "unconfirmed"
-    status = {"system": f"{_STATUS}ver-status", "code": verification}
-    return {**common, "verificationStatus": {"coding": [status]}, "code": concept}
+    verification_status = {"system": f"{_STATUS}ver-status", "code": verification}
+    return {**common, "verificationStatus": {"coding": [verification_status]}, "code": concept}
 
 
 def kind_of(label: str, types: list[str]) -> str | None:
-    """The type of resource: what the label says, or else the semantic types of the entity."""
+    """Return the type of resource from the label, or else from the semantic types of the entity."""
     for text in (label, *types):
         words = set(re.findall(r"[^\W\d_]+", text.lower()))
         if words & _MEDICATION:
@@ -83,7 +83,7 @@ def kind_of(label: str, types: list[str]) -> str | None:
 
 
 def _codings(mention: dict[str, Any]) -> list[dict[str, str]]:
-    """The codes of a mention: the entity's id, and those that were asked for."""
+    """Return the distinct codes of a mention: the id of its entity, and its cross-references."""
     codings = []
     if mention["id"] not in ("", NIL):
         name = _text(mention["name"] or "")
@@ -91,12 +91,12 @@ def _codings(mention: dict[str, Any]) -> list[dict[str, str]]:
         codings.append(coding(*vocabulary_of(mention["id"])) | display)
     for vocabulary, codes in mention.get("xrefs", {}).items():
         codings += [coding(vocabulary, code) for code in codes]
-    distinct = {(each.get("system"), each["code"]): each for each in reversed(codings)}
-    return [*distinct.values()][::-1]
+    distinct = {(code.get("system"), code["code"]): code for code in reversed(codings)}
+    return [*reversed(distinct.values())]
 
 
 def _text(text: str) -> str:
-    """The text without what FHIR's strings may not hold."""
+    """Return the text without characters that strings of FHIR may not have."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 

@@ -1,8 +1,8 @@
-"""Documents in JSON: an object a line, or a file whose keys say whose it is.
+"""Documents in JSON: one object a line, or files, whose keys determine what they are.
 
 An object is a document as this package writes it, a task of Prodigy or of Label Studio, or a document
-of BioC. A file holds one object, or a list of them; or an object with a list under "documents", which
-is an answer of the API of ``pel serve``, or a BioC collection. ijson reads files as streams.
+of BioC. A file has one object, or a list of them, or an object with a list under "documents": a
+response of ``pel serve``, or a BioC collection. ijson reads files as streams.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
-from ...io.lines import MOST_VALUES, json_object
+from ...io.lines import MAX_JSON_VALUES, json_object
 from ...spans import ids_in
 from ..doc_conversion import linked_document
 from ..document import Document, Mention, checked_mentions, mention_at
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 _REMEDY = "correct the document"
-_NOT_ACCEPTED = ("reject", "ignore")  # answers of Prodigy's users
-_DEEPEST = 100  # levels of nesting
-# Bytes. ijson reads a string again for each buffer that it reaches into, and holds the events of one.
+_NOT_ACCEPTED = ("reject", "ignore")  # values of Prodigy's "answer"
+_MAX_DEPTH = 100  # levels of nesting
+# Bytes. ijson parses a string again for each buffer that it extends into, and holds the events of one.
 _BUFFER = 2**22
 
 
 def document_of(record: dict[str, Any]) -> Document:
-    """The document of an object with "text", and "mentions" or, as Prodigy has them, "spans".
+    """Return the document of an object with "text", and "mentions" or, as in Prodigy, "spans".
 
-    PelError if a key is missing or of the wrong type, or a mention is not in the text.
+    Raises:
+        PelError: A key is missing or has the wrong type.
     """
     text, id, meta = record.get("text"), record.get("id"), record.get("meta")
     if not isinstance(text, str):
@@ -52,7 +53,7 @@ def document_of(record: dict[str, Any]) -> Document:
     if not isinstance(given, list):
         raise PelError(f"{key!r} is not a list", _REMEDY)
     mentions, faults = checked_mentions(partial(_mention, text, id_key), given)
-    chosen = record.get("accept")  # the options that Prodigy's user chose, of the only span
+    chosen = record.get("accept")  # the options that were chosen in Prodigy, for the only span
     if id_key == "kb_id" and len(given) == 1 and isinstance(chosen, list):
         mentions = tuple(m if m.ids else m._replace(ids=tuple(map(str, chosen))) for m in mentions)
     return Document(text, id, mentions, faults=faults)
@@ -74,10 +75,10 @@ def _mention(text: str, id_key: str, mention: Any) -> Mention:
 
 
 def _lines(file: BoundedFile) -> Iterator[tuple[int, bytes]]:
-    """The filled lines, without the tasks that Prodigy's users did not accept."""
+    """Yield the lines that are not blank, without tasks that were not accepted in Prodigy."""
     for number, line in filled_lines(file):
         if b'"answer"' in line:
-            with suppress(ValueError):  # it is reported when the document is made
+            with suppress(ValueError):  # reported when the document is made
                 if json_object(decoded(line)).get("answer") in _NOT_ACCEPTED:
                     file.size = 0
                     continue
@@ -89,40 +90,41 @@ def _document_of_line(line: bytes) -> Document:
 
 
 def _records(file: BoundedFile) -> Iterator[tuple[str, Any]]:
-    """The items of the list that a file holds, or has under "documents"; else what it holds."""
+    """Yield the items of a file's list, or of its list under "documents"; otherwise its content."""
     import ijson
 
     depth, size, key = 0, 0, ""
     whole = ijson.ObjectBuilder()
 
-    def shallow() -> Iterator[tuple[str, Any]]:
+    def bounded_events() -> Iterator[tuple[str, Any]]:
         nonlocal depth, size
         for event, value in ijson.basic_parse(file, buf_size=_BUFFER, use_float=True):
             depth += event.startswith("start_") - event.startswith("end_")
             size += 1
-            if depth > _DEEPEST:
-                raise PelError(f"JSON of more than {_DEEPEST} levels", "correct it")
-            if size > MOST_VALUES:
-                raise PelError(f"a document of more than {MOST_VALUES:,} values", "split it")
+            if depth > _MAX_DEPTH:
+                raise PelError(f"JSON of more than {_MAX_DEPTH} levels", "correct it")
+            if size > MAX_JSON_VALUES:
+                raise PelError(f"a document of more than {MAX_JSON_VALUES:,} values", "split it")
             yield event, value
 
-    def of_list(level: int) -> Iterator[tuple[str, str, Any]]:
-        """The events in a list, as those of an item, and those that follow it.
+    def item_events(level: int) -> Iterator[tuple[str, str, Any]]:
+        """Yield the events within a list with the prefix "item", and those after it with none.
 
-        ijson's own prefixes have the keys above each value: a small file may make them endless.
+        The prefixes of ijson contain all keys above a value, so that a small file can exhaust memory.
         """
         is_inside = True
         for event, value in events:
             is_inside = is_inside and depth >= level
             yield "item" if is_inside else "", event, value
 
-    events = shallow()
+    events = bounded_events()
     try:
         for event, value in events:
             if event == "map_key" and depth == 1:
                 key = value
             if event == "start_array" and (depth == 1 or (depth, key) == (2, "documents")):
-                for number, record in enumerate(ijson.items(of_list(depth), "item"), start=1):
+                items = ijson.items(item_events(depth), "item")
+                for number, record in enumerate(items, start=1):
                     yield f"document {number}", record
                     size = 0
                 return
@@ -156,36 +158,36 @@ def _prodigy_line(number: int, doc: Doc, spans_key: str | None) -> str:
     return json.dumps({"text": document["text"], **meta, "spans": spans}, ensure_ascii=False) + "\n"
 
 
-# Label Studio. A task has its text under "data". What was marked is a list of results. Results with
-# the same id are of one region: one has the place and the label of a mention, another its entity id.
+# Label Studio. A task has its text under "data", and annotations with lists of results. Results with the
+# same id are one region: one result has the offsets and the label of a mention, another its entity id.
 
 LABELS, KB_ID = "label", "kb_id"  # names of the tags in the labelling config of docs/linking.md
 _TEXT = "text"
 _SHAPE = "export it from Label Studio as JSON"
 # The types of results that hold the label of a region, and those that may hold its id.
 _LABELLING = ("labels", "hypertextlabels")
-_ANSWERS = {"textarea": "text", "choices": "choices", "taxonomy": "taxonomy"}
+_ID_VALUES = {"textarea": "text", "choices": "choices", "taxonomy": "taxonomy"}
 
 
 def _document_of_task(task: dict[str, Any]) -> Document:
-    """The document of a task; without an annotation the mentions are still to be found.
+    """Return the document of a task. Without an annotation it has no mentions yet.
 
-    Of several annotations the last one counts that is marked as ground truth, or else the last one
-    that was not cancelled. Predictions of models are not read.
+    The annotation is the last one that is marked as ground truth, or else the last one that was not
+    cancelled. Predictions of models are not read.
     """
     try:
         data = task["data"]
         texts = {key: text for key, text in data.items() if key != "id" and isinstance(text, str)}
         if _TEXT not in texts and len(texts) != 1:
-            has = ", ".join(data) or "nothing"
-            raise PelError(f"no 'text' in 'data', which has: {has}", _SHAPE)
+            keys = ", ".join(data) or "nothing"
+            raise PelError(f"no 'text' in 'data', which has: {keys}", _SHAPE)
         text = texts.get(_TEXT) or next(iter(texts.values()))
         id = data.get("id", task.get("id"))
-        done = [each for each in task.get("annotations") or () if not each.get("was_cancelled")]
-        true = [each for each in done if each.get("ground_truth")]
-        if not done:
+        annotations = [a for a in task.get("annotations") or () if not a.get("was_cancelled")]
+        if not annotations:
             return Document(text, id)
-        regions = _regions((true or done)[-1]["result"])
+        ground_truth = [a for a in annotations if a.get("ground_truth")]
+        regions = _regions((ground_truth or annotations)[-1]["result"])
         mentions, faults = checked_mentions(partial(_region_mention, text), regions)
         return Document(text, id, mentions, faults=faults)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
@@ -194,22 +196,22 @@ def _document_of_task(task: dict[str, Any]) -> Document:
 
 
 def _regions(results: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
-    """The results that mark a region, and the ids of each."""
+    """Yield the results with the label of a region, and the entity ids of the region."""
     regions = [result for result in results if result["type"] in _LABELLING]
-    places = {region["id"] for region in regions}
-    answers = [r for r in results if r["type"] in _ANSWERS and r["id"] in places]
-    names = sorted({result["from_name"] for result in answers})
-    if len(names) > 1 and KB_ID not in names:
+    region_ids = {region["id"] for region in regions}
+    others = [r for r in results if r["type"] in _ID_VALUES and r["id"] in region_ids]
+    tags = sorted({result["from_name"] for result in others})
+    if len(tags) > 1 and KB_ID not in tags:
         remedy = f'name the tag that holds them "{KB_ID}"'
-        raise PelError(f"entity ids may be in any of {', '.join(names)}", remedy)
-    name = KB_ID if KB_ID in names else "".join(names)
-    ids = {answer["id"]: _ids(answer) for answer in answers if answer["from_name"] == name}
+        raise PelError(f"entity ids may be in any of {', '.join(tags)}", remedy)
+    tag = KB_ID if KB_ID in tags else "".join(tags)
+    ids = {result["id"]: _ids(result) for result in others if result["from_name"] == tag}
     for region in regions:
         yield region, ids.get(region["id"], ())
 
 
-def _region_mention(text: str, marked: tuple[dict[str, Any], tuple[str, ...]]) -> Mention:
-    region, ids = marked
+def _region_mention(text: str, region_ids: tuple[dict[str, Any], tuple[str, ...]]) -> Mention:
+    region, ids = region_ids
     value = region["value"]
     label, *_ = value.get(region["type"]) or [""]
     place = value.get("globalOffsets", value)  # of HyperText
@@ -219,25 +221,22 @@ def _region_mention(text: str, marked: tuple[dict[str, Any], tuple[str, ...]]) -
     return mention_at(text, int(start), int(end), label, ids, expected=value.get("text"))
 
 
-def _ids(answer: dict[str, Any]) -> tuple[str, ...]:
-    """The ids of a region: each line, choice, or last step in a taxonomy is one or more."""
-    given = answer["value"][_ANSWERS[answer["type"]]]
-    given = [given] if isinstance(given, str) else given
-    texts = [value[-1] if isinstance(value, list) else value for value in given]
+def _ids(result: dict[str, Any]) -> tuple[str, ...]:
+    """Return the ids in a result. Each line, choice, or last level of a taxonomy has one or more."""
+    values = result["value"][_ID_VALUES[result["type"]]]
+    values = [values] if isinstance(values, str) else values
+    texts = [value[-1] if isinstance(value, list) else value for value in values]
     return tuple(dict.fromkeys(id for text in texts for id in ids_in(text.strip())))
 
 
-class _TaskList:
-    """Tasks that have predictions, as a list; parts have a task a line."""
-
-    def __init__(self) -> None:
-        self.write_part = TextOutput(_task_line).write_part
+class _TaskList(TextOutput):
+    """A list of tasks with predictions. Parts have one task a line."""
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
         between = b"[\n"
-        with open(path, "wb") as file:
+        with path.open("wb") as file:
             for part in parts:
-                with open(part, "rb") as tasks:
+                with part.open("rb") as tasks:
                     for task in tasks:
                         file.write(between + task.rstrip(b"\n"))
                         between = b",\n"
@@ -248,14 +247,14 @@ def _task_line(number: int, doc: Doc, spans_key: str | None) -> str:
     document = linked_document(doc, spans_key)
     results: list[dict[str, Any]] = []
     for n, mention in enumerate(document["mentions"], start=1):
-        place = {"start": mention["start"], "end": mention["end"]}
+        offsets = {"start": mention["start"], "end": mention["end"]}
         region = {"id": f"m{n}", "to_name": _TEXT}
-        marked = {**place, "text": mention["text"], "labels": [mention["label"]]}
-        label = {**region, "from_name": LABELS, "type": "labels", "value": marked}
+        value = {**offsets, "text": mention["text"], "labels": [mention["label"]]}
+        label = {**region, "from_name": LABELS, "type": "labels", "value": value}
         if mention["score"] is not None:
             label["score"] = mention["score"]
-        answer = {**place, "text": [mention["id"]]}
-        results += [label, {**region, "from_name": KB_ID, "type": "textarea", "value": answer}]
+        id_value = {**offsets, "text": [mention["id"]]}
+        results += [label, {**region, "from_name": KB_ID, "type": "textarea", "value": id_value}]
     data = {key: document[key] for key in ("id", _TEXT) if key in document}
     task = {"data": data, "predictions": [{"model_version": "spacy_pel", "result": results}]}
     return json.dumps(task, ensure_ascii=False) + "\n"
@@ -268,5 +267,5 @@ FORMATS = (
     Format("prodigy", (".prodigy.jsonl",), LINES, TextOutput(_prodigy_line)),
     Format("json", (".json",), FILE),
     Format("bioc-json", (".bioc.json", ".biocjson"), FILE),
-    Format("label-studio", (".label-studio.json",), FILE, _TaskList()),
+    Format("label-studio", (".label-studio.json",), FILE, _TaskList(_task_line)),
 )

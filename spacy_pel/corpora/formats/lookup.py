@@ -1,4 +1,4 @@
-"""The one list of file formats, and plain text. To add one: a module beside this one, a line here."""
+"""The list of file formats, and plain text. To add one, write a module in this folder and a line here."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -6,25 +6,33 @@ from pathlib import PurePath
 from ...errors import PelError
 from ..document import Document
 from . import bioc, brat, docbin, fhir, json_formats, omop, pubtator, tables
-from .base import BoundedFile, Format, Input, decoded, filled_lines
+from .base import (
+    BoundedFile,
+    Format,
+    Input,
+    checked_text,
+    decoded,
+    filled_lines,
+    unchecked_text,
+)
 
 
-# Functions with names: a document and its format go to other processes.
+# Documents and their formats are pickled for other processes, so that these are no lambdas.
 def _line_document(line: bytes) -> Document:
     return Document(decoded(line))
 
 
 def _whole(file: BoundedFile) -> Iterator[tuple[str, list[str]]]:
-    yield "", [file.name, file.read().decode("utf8", "surrogateescape")]
+    yield "", [file.name, unchecked_text(file.read())]
 
 
 def _whole_document(data: list[str]) -> Document:
     name, text = data
     id = PurePath(name.removesuffix(".gz")).with_suffix("").as_posix()
-    return Document(decoded(text.encode("utf8", "surrogateescape")), id)
+    return Document(checked_text(text), id)
 
 
-# A document a line; in a folder of files, a document a file, whose id is the name of the file.
+# Each line is a document. In a folder each file is one, with the name of the file as its id.
 TEXT = Format("text", (".txt",), Input(filled_lines, _line_document, has_ids=False))
 WHOLE_TEXT = Input(_whole, _whole_document, has_ids=False)
 
@@ -42,14 +50,14 @@ FORMATS = (
 
 
 def format_of(name: str) -> Format | None:
-    """The format of files of this name, the longest suffix deciding; None if there is none."""
+    """Return the format with the longest suffix that fits a file name; None if none fits."""
     pairs = [(suffix, format) for format in FORMATS for suffix in format.suffixes]
     fitting = [pair for pair in pairs if name.lower().endswith(pair[0])]
     return max(fitting, key=lambda pair: len(pair[0]))[1] if fitting else None
 
 
 def format_named(name: str) -> Format:
-    """The format with this name; PelError if there is none."""
+    """Return the format with this name; PelError if there is none."""
     by_name = {format.name: format for format in FORMATS}
     if name not in by_name:
         raise PelError(f'no format "{name}"', f"choose one of: {', '.join(by_name)}")
@@ -57,9 +65,11 @@ def format_named(name: str) -> Format:
 
 
 def suffixes(direction: str, *, with_ids: bool = False) -> str:
-    """The suffixes of what can be read ("input") or written ("output"), for messages.
+    """Return the suffixes of formats for messages.
 
-    with_ids: only of what is read with entity ids.
+    Args:
+        direction: "input" or "output": formats that can be read, or written.
+        with_ids: Whether to include only formats that are read with entity ids.
     """
     known = [format for format in FORMATS if getattr(format, direction)]
     known = [f for f in known if not with_ids or (f.input and f.input.has_ids)]

@@ -19,23 +19,23 @@ COLUMNS = (
     *("note_nlp_concept_id", "note_nlp_source_concept_id", "nlp_system", "nlp_date"),
     *("nlp_datetime", "term_exists", "term_temporal", "term_modifiers"),
 )
-# Attributes that say that a mention is negated: of negspacy, and of medspacy.
+# The attributes of negated mentions of negspacy and of medspacy.
 NEGATIONS = ("negex", "is_negated")
-VOCABULARY = "OMOP"  # of the codes that are concept ids
-_UNKNOWN = 0  # the concept id of what has none
-_CONTEXT = 80  # characters of a snippet before a mention, and after it
-_LONGEST, _LONGEST_MODIFIERS = 250, 2000  # characters of a text in the table
+VOCABULARY = "OMOP"  # of codes that are concept ids
+_UNKNOWN = 0  # a missing concept id
+_CONTEXT = 80  # characters of a snippet before and after a mention
+_MAX_TEXT, _MAX_MODIFIERS = 250, 2000  # characters of a text in the table
 
 
 def is_negated(mention: dict[str, Any]) -> bool | None:
-    """Whether an attribute says that a mention is negated; None if none was asked for."""
+    """Return whether a mention is negated; None if it has no attribute of negation."""
     attributes = mention.get("attributes", {})
-    said = [bool(attributes[name]) for name in NEGATIONS if name in attributes]
-    return any(said) if said else None
+    values = [bool(attributes[name]) for name in NEGATIONS if name in attributes]
+    return any(values) if values else None
 
 
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:
-    """A row for each mention, in one line and without its number."""
+    """Return a row for each mention, in one line and without its number."""
     text = doc.text
     return "".join(
         csv_line(",", [*_row(document_id(number, doc), text, mention).values()][1:])
@@ -49,20 +49,22 @@ def _row(document: str, text: str, mention: dict[str, Any]) -> dict[str, Any]:
     probability = mention["probability"]
     modifiers = {"id": mention["id"], "probability": probability and round(probability, 4)}
     modifiers |= mention.get("attributes", {})
-    told = (f"{name}={plain_text(value)}" for name, value in modifiers.items() if value is not None)
+    pairs = [
+        f"{name}={plain_text(value)}" for name, value in modifiers.items() if value is not None
+    ]
     codes = mention.get("xrefs", {}).get(VOCABULARY, ())
     exists = {None: "", True: "N", False: "Y"}[is_negated(mention)]
     return dict.fromkeys(COLUMNS, "") | {
         "note_id": _one_line(document),
         "section_concept_id": _UNKNOWN,
-        "snippet": _one_line(snippet)[:_LONGEST],
+        "snippet": _one_line(snippet)[:_MAX_TEXT],
         "offset": start,
-        "lexical_variant": _one_line(mention["text"])[:_LONGEST],
+        "lexical_variant": _one_line(mention["text"])[:_MAX_TEXT],
         "note_nlp_concept_id": next(iter(codes), _UNKNOWN),
         "note_nlp_source_concept_id": _UNKNOWN,
         "nlp_system": f"spacy_pel {__version__}",
         "term_exists": exists,
-        "term_modifiers": _one_line(",".join(told))[:_LONGEST_MODIFIERS],
+        "term_modifiers": _one_line(",".join(pairs))[:_MAX_MODIFIERS],
     }
 
 
@@ -70,20 +72,18 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-class _Rows:
-    """Parts have rows without numbers, a line each; the numbers count the rows of a file."""
-
-    write_part = staticmethod(TextOutput(_text).write_part)
+class _Rows(TextOutput):
+    """Rows with numbers, which are added when the parts are joined."""
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
         number = 0
-        with open(path, "wb") as file:
-            file.write(encoded(csv_line(",", COLUMNS)))
+        with path.open("wb") as file:
+            file.write(encoded(self.head))
             for part in parts:
-                with open(part, "rb") as rows:
+                with part.open("rb") as rows:
                     for row in rows:
                         number += 1
                         file.write(b"%d," % number + row)
 
 
-FORMAT = Format("omop", (".note_nlp.csv",), output=_Rows())
+FORMAT = Format("omop", (".note_nlp.csv",), output=_Rows(_text, csv_line(",", COLUMNS)))

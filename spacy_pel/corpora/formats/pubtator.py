@@ -1,4 +1,4 @@
-"""PubTator: a title and an abstract, and a line a mention."""
+"""PubTator: a title and an abstract, and one line for each mention."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ...errors import PelError
 from ...spans import ids_in
 from ..doc_conversion import linked_mentions, passages_of
 from ..document import (
+    MAX_SHOWN,
     OFFSETS,
     Document,
     Mention,
@@ -27,13 +28,12 @@ if TYPE_CHECKING:
 _TITLE = re.compile(rb"([^\t|]+)\|t\|")
 _PASSAGE = re.compile(r"([^\t|]+)\|([ta])\|(.*)")
 _RELATION_NAME = re.compile(r"[A-Za-z_]+")
-_MOST_LINES = 1_000_000  # of one document: mentions and relations
-_SHOWN = 60  # characters of the user's text quoted in an error
-_COLUMNS = "a mention has PMID, start, end, text, type and id (-1 for none) with tabs between"
+_MAX_LINES = 1_000_000  # of one document: mentions and relations
+_COLUMNS = "write PMID, start, end, text, type and id (-1 for none), separated by tabs"
 
 
 def _blocks(file: BoundedFile) -> Iterator[tuple[int, Any]]:
-    """The lines of each document: a blank line ends it, and so does the next one's title line."""
+    """Yield the lines of each document, which end at a blank line or the next title line."""
     first, block = 0, bytearray()  # a list of lines takes ten times the memory
     for number, line in enumerate(file, start=1):
         title = _TITLE.match(line)
@@ -48,27 +48,24 @@ def _blocks(file: BoundedFile) -> Iterator[tuple[int, Any]]:
 
 
 def _document(block: bytes) -> Document:
-    """The document of these lines. The first line has its title or abstract.
-
-    Without an abstract line it is the title alone, and the other way round.
-    """
+    """Return the document of these lines. The first line is a title or an abstract; one may be missing."""
     number, id = 0, ""
     texts: dict[str, str] = {}
     rows: list[tuple[int, list[str]]] = []
     try:
-        if block.count(b"\n") > _MOST_LINES:
-            raise PelError(f"a document of more than {_MOST_LINES:,} lines", "split it")
+        if block.count(b"\n") > _MAX_LINES:
+            raise PelError(f"a document of more than {_MAX_LINES:,} lines", "split it")
         for number, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
             text = decoded(line).rstrip("\r")
             passage, row = _PASSAGE.fullmatch(text), text.split("\t")
             id = id or (passage[1] if passage else "")
             if not id:
-                problem = f"mention before its document, or not PubTator: {text[:_SHOWN]!r}"
+                problem = f"mention before its document, or not PubTator: {text[:MAX_SHOWN]!r}"
                 remedy = "put the 'PMID|t|title' line first, with no blank line before its mentions"
                 raise PelError(problem, remedy)
             of_line = passage[1] if passage else row[0] if len(row) > 3 else id
             if of_line != id:
-                problem = f"line of document {of_line[:_SHOWN]} inside document {id}"
+                problem = f"line of document {of_line[:MAX_SHOWN]} inside document {id}"
                 remedy = "move it to its own document, or put a blank line between the two"
                 raise PelError(problem, remedy)
             if passage:
@@ -79,7 +76,9 @@ def _document(block: bytes) -> Document:
             elif len(row) >= 6:
                 rows.append((number, row))
             elif len(row) < 4 or not _RELATION_NAME.fullmatch(row[1]):
-                raise PelError(f"malformed line of {len(row)} columns: {text[:_SHOWN]!r}", _COLUMNS)
+                raise PelError(
+                    f"malformed line of {len(row)} columns: {text[:MAX_SHOWN]!r}", _COLUMNS
+                )
         whole = " ".join(texts[kind] for kind in "ta" if kind in texts)
     except PelError as error:
         raise LineError(number, error.problem, error.remedy) from error
@@ -92,7 +91,7 @@ def _document(block: bytes) -> Document:
 
 
 def _mention(text: str, numbered: tuple[int, list[str]]) -> Mention:
-    """The mention of a line with its number; LineError if it is not one."""
+    """Return the mention of a numbered line; LineError if it is not one."""
     number, row = numbered
     try:
         return _mention_of_row(text, row)
@@ -106,19 +105,20 @@ def _mention_of_row(text: str, row: list[str]) -> Mention:
         raise PelError("the mention has no type", "write one in the fifth column")
     for field in place:
         if not re.fullmatch(r"\s*[-+]?\d+\s*", field):
-            problem = f"malformed offset {field[:_SHOWN]!r}"
+            problem = f"malformed offset {field[:MAX_SHOWN]!r}"
             raise PelError(problem, "columns 2 and 3 are whole numbers")
     start, end = map(int, place)
     remedy = f"{OFFSETS}, in title + ' ' + abstract"
-    own = label.strip(), curated_ids(ids)
-    return mention_at(text, start, end, *own, expected=words, remedy=remedy)
+    return mention_at(
+        text, start, end, label.strip(), curated_ids(ids), expected=words, remedy=remedy
+    )
 
 
 def pubtator_text(document: Document) -> str:
-    """The document in PubTator format, with a blank line behind it.
+    """Return the document in PubTator format, with a blank line at its end.
 
-    The title is the first passage, if one character parts it from a second one; else all of the
-    text stands in the title line. Line ends within the text become blanks, so that offsets hold.
+    The title is the first passage if one character separates it from a second one; otherwise it is the
+    whole text. Line ends within the text become blanks, so that offsets stay the same.
     """
     id, text, title = document.id, document.text, document.text
     match document.passages:

@@ -1,6 +1,6 @@
-"""Tables: CSV, TSV and Parquet, read with one document a row, written with one mention a row.
+"""Tables in CSV, TSV and Parquet: one document a row to read, one mention a row to write.
 
-DuckDB reads and writes Parquet: it is there for other tables, and pyarrow is another 45 MB.
+DuckDB, which other modules need, reads and writes Parquet. pyarrow would be another 45 MB.
 """
 
 from __future__ import annotations
@@ -24,14 +24,23 @@ from ...io.table_rows import table_rows
 from ...kb.readers.tables import parquet_rows
 from ..doc_conversion import linked_mentions, plain_text
 from ..document import Document
-from .base import LONGEST, BoundedFile, Format, Input, TextOutput, decoded, document_id
+from .base import (
+    MAX_DOCUMENT_BYTES,
+    BoundedFile,
+    Format,
+    Input,
+    TextOutput,
+    checked_text,
+    document_id,
+    unchecked_text,
+)
 from .json_formats import document_of
 
 if TYPE_CHECKING:
     import duckdb
     from spacy.tokens import Doc
 
-# Of a mention: the columns of CSV and TSV, and their types and the others in Parquet.
+# The columns of a mention in CSV and TSV; and in Parquet, with their types.
 COLUMNS = (
     *("document", "start", "end", "text", "label"),
     *("id", "name", "score", "probability", "types"),
@@ -44,7 +53,7 @@ _KINDS = dict.fromkeys(COLUMNS, "VARCHAR") | {
         "correction VARCHAR, as_in VARCHAR, matched_name VARCHAR, why VARCHAR)[]"
     ),
 }
-_LONGEST_ROW = 2**24  # bytes of a mention with its candidates, as JSON
+_MAX_ROW_BYTES = 2**24  # bytes of a mention with its candidates, as JSON
 _NAME_THEM = (
     "name the column that holds the documents 'text', and those of ids and mentions, if any, 'id' "
     "and 'mentions'"
@@ -52,9 +61,8 @@ _NAME_THEM = (
 
 
 def _csv_rows(delimiter: str | None, file: BoundedFile) -> Iterator[tuple[int, Any]]:
-    # What is not UTF-8 is refused when its document is made.
-    lines = (line.decode("utf8", "surrogateescape") for line in file)
-    rows = table_rows(enumerate(lines, start=1), delimiter, LONGEST)
+    lines = map(unchecked_text, file)
+    rows = table_rows(enumerate(lines, start=1), delimiter, MAX_DOCUMENT_BYTES)
     _, header = next(rows, (1, []))
     if isinstance(header, csv.Error):
         raise PelError(f"line 1: {header}", "correct it")
@@ -73,7 +81,7 @@ def _csv_rows(delimiter: str | None, file: BoundedFile) -> Iterator[tuple[int, A
 
 
 def _csv_document(row: dict[str, str]) -> Document:
-    cells = {key: decoded(cell.encode("utf8", "surrogateescape")) for key, cell in row.items()}
+    cells = {key: checked_text(cell) for key, cell in row.items()}
     return Document(cells["text"], cells.get("id"))
 
 
@@ -85,19 +93,19 @@ def _csv_text(
     doc: Doc,
     spans_key: str | None,
 ) -> str:
-    """A line for each mention. Several types, or codes in one vocabulary, are joined by bars."""
+    """Return a line for each mention. Several types, or codes in one vocabulary, are joined by bars."""
     lines = []
     for mention in linked_mentions(doc, spans_key):
         codes = ("|".join(mention.get("xrefs", {}).get(name, ())) for name in vocabularies)
         others = (plain_text(mention.get("attributes", {}).get(name)) for name in attributes)
         mention |= {"document": document_id(number, doc), "types": "|".join(mention["types"])}
-        own = (mention[column] for column in COLUMNS)
-        lines.append(csv_line(delimiter, [*own, *codes, *others]))
+        cells = (mention[column] for column in COLUMNS)
+        lines.append(csv_line(delimiter, [*cells, *codes, *others]))
     return "".join(lines)
 
 
 def csv_line(delimiter: str, row: Iterable[Any]) -> str:
-    """A row as a line that ends in a line feed."""
+    """Return a row as a line that ends in a line feed."""
     file = io.StringIO(newline="")
     # Python before 3.13 quotes a "\r" in a cell only if lines end in one; unquoted it ends a line.
     csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
@@ -113,9 +121,9 @@ def _csv_output(
 
 
 def _distinct(columns: list[str]) -> list[str]:
-    """The columns; PelError if two have the same name."""
-    if twice := sorted({name for name in columns if columns.count(name) > 1}):
-        problem = f"two columns would be named {', '.join(twice)}"
+    """Return the columns; PelError if two have the same name."""
+    if repeated := sorted({name for name in columns if columns.count(name) > 1}):
+        problem = f"two columns would be named {', '.join(repeated)}"
         raise PelError(problem, "write JSONL, which has attributes in an object of their own")
     return columns
 
@@ -129,24 +137,24 @@ def _csv_format(name: str, delimiter: str) -> Format:
 
 def _parquet_documents(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     with _path_of(file) as path:
-        rows = parquet_rows(path, _chosen, LONGEST)
+        rows = parquet_rows(path, _document_columns, MAX_DOCUMENT_BYTES)
         columns = next(rows)
         for number, row in enumerate(rows, start=1):
             yield f"row {number}", _without_nulls(dict(zip(columns, row)))
 
 
-def _chosen(found: Sequence[str]) -> list[str]:
-    if {"document", "start", "end"} <= set(found):
+def _document_columns(columns: Sequence[str]) -> list[str]:
+    if {"document", "start", "end"} <= set(columns):
         problem = "it has one mention a row, as pel link writes it, and not the documents' texts"
         raise PelError(problem, "link to JSONL, BioC, PubTator or DocBin, which keep them")
-    if "text" not in found:
-        raise PelError(f"no column 'text', but: {', '.join(found)}", _NAME_THEM)
-    return [column for column in ("text", "id", "mentions") if column in found]
+    if "text" not in columns:
+        raise PelError(f"no column 'text', but: {', '.join(columns)}", _NAME_THEM)
+    return [column for column in ("text", "id", "mentions") if column in columns]
 
 
 @contextmanager
 def _path_of(file: BoundedFile) -> Iterator[Path]:
-    """The path of an open file, which DuckDB needs; of a stream, that of a copy."""
+    """Give the path of an open file, which DuckDB needs, or of a copy of a stream."""
     path = Path(str(getattr(file.file, "name", "")))
     if isinstance(file.file, BufferedReader) and path.is_file():
         yield path
@@ -158,14 +166,14 @@ def _path_of(file: BoundedFile) -> Iterator[Path]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The value without the keys that have none, in structs and lists of structs."""
+    """Remove keys without a value from structs and lists of structs."""
     if isinstance(value, dict):
         return {key: _without_nulls(v) for key, v in value.items() if v is not None}
     return [_without_nulls(v) for v in value] if isinstance(value, list) else value
 
 
 class _ParquetOutput:
-    """Parts are JSONL, a mention a line, of which DuckDB makes row groups one after the other."""
+    """Writes parts as JSONL, one mention a line, from which DuckDB makes the row groups."""
 
     def __init__(self, vocabularies: Sequence[str] = (), attributes: Sequence[str] = ()) -> None:
         _distinct([*_KINDS, *vocabularies, *attributes])
@@ -188,7 +196,7 @@ class _ParquetOutput:
 
 
 def _kind_of(attribute: str) -> str:
-    """The type of the column of an extension attribute: whether it is false or true, or a text."""
+    """Return the SQL type of an extension attribute: BOOLEAN or VARCHAR."""
     from spacy.tokens import Span
 
     default, *_ = Span.get_extension(attribute)
@@ -198,16 +206,16 @@ def _kind_of(attribute: str) -> str:
 def rows_of_parts(
     parts: Sequence[Path], kinds: Mapping[str, str], compression: str = "uncompressed"
 ) -> str:
-    """The rows of files of JSON lines, as a table in SQL with columns of these kinds."""
+    """Return the rows of files of JSON lines as a table in SQL, with columns of these types."""
     columns = [(sql_identifier(name), kind) for name, kind in kinds.items()]
     if not any(part.stat().st_size for part in parts):
-        nothing = (f"NULL::{kind} AS {name}" for name, kind in columns)
-        return f"(SELECT {', '.join(nothing)} LIMIT 0)"
+        nulls = (f"NULL::{kind} AS {name}" for name, kind in columns)
+        return f"(SELECT {', '.join(nulls)} LIMIT 0)"
     kinds_of_columns = ", ".join(f"{name}: '{kind}'" for name, kind in columns)
     return (
         f"read_json([{', '.join(map(sql_path, parts))}], format = 'newline_delimited', "
         f"columns = {{{kinds_of_columns}}}, compression = '{compression}', "
-        f"maximum_object_size = {_LONGEST_ROW})"
+        f"maximum_object_size = {_MAX_ROW_BYTES})"
     )
 
 

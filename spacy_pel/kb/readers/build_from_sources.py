@@ -1,4 +1,4 @@
-"""From source files, such as ontologies and a UMLS release, to one knowledge base."""
+"""Builds one knowledge base from source files, such as ontologies and a UMLS release."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from .entity_source import ReadOptions
 from .source_formats import open_source
 from .tables import read_mapping
 
-_SHOWN = 20  # types in an error
+_MAX_SHOWN = 20  # types in an error
 
 
 def build_from_sources(
@@ -30,20 +30,21 @@ def build_from_sources(
     in_any_order: bool = False,
     progress: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
 ) -> KnowledgeBase:
-    """Build a KB of one or several sources. An existing KB is replaced.
+    """Build a KB from one or several sources, and replace an existing one.
 
-    Records with the same id become one entity, and so do records whose ids mean the same by a mapping.
-    The name and the definition are those of the first source. For the rest see ``build_kb``.
+    Records with the same id, or with ids that a mapping equates, become one entity with the name and
+    the definition of the first source. For the rest see ``build_kb``.
 
     Args:
         sources: Files or folders to read.
-        out: The folder to make.
-        mappings: SSSOM tables of ids that mean the same.
-        retired: Tables of old ids; see ``with_retired``.
+        out: The folder of the new KB.
+        mappings: SSSOM tables of equivalent ids.
+        retired: Tables of retired ids; see ``with_retired``.
         format: A name in ``SOURCE_FORMATS`` for all sources. None: detected from the files.
-        types: The types of entities that are kept; see ``of_types``. None given: all.
-        without_types: The types of entities that are left out.
-        options: Choices that only some formats know.
+        types: The types of entities to keep; see ``of_types``. Empty: all.
+        without_types: The types of entities to leave out.
+        options: Options that only some formats use.
+        in_any_order: As in ``build_kb``.
         progress: Wraps the entities of a source, with its file name.
 
     Raises:
@@ -71,31 +72,35 @@ def build_from_sources(
 
 
 def source_name(path: Path, version: str | None) -> str:
-    """The name of a source in a KB that is built of it."""
+    """Return the name of a source in the settings of a KB."""
     return f"{path} ({version})" if version else str(path)
 
 
 def with_retired(entities: Iterable[Entity], tables: Sequence[Path]) -> Iterator[Entity]:
-    """The entities, which are found by retired ids as well; at the end a PelError if none has one.
+    """Add the retired ids of tables to entities.
 
-    A table has lines of an old id, a tab, and the id of the entity now; more columns may follow.
+    Each line of a table has a retired id, a tab, and the current id. More columns may follow.
+
+    Raises:
+        PelError: A line has no tab; or, at the end, no entity has one of the current ids.
     """
-    old: defaultdict[str, list[str]] = defaultdict(list)
+    retired_by_id: defaultdict[str, list[str]] = defaultdict(list)
     for path in tables:
         for number, line in numbered_lines(path):
             retired, tab, rest = line.partition("\t")
             if not tab:
-                remedy = "write the old id, a tab and the id of today"
+                remedy = "write the retired id, a tab and the current id"
                 raise PelError(f"{path}: line {number} has no tab", remedy)
-            old[rest.partition("\t")[0].strip()].append(retired.strip())
+            retired_by_id[rest.partition("\t")[0].strip()].append(retired.strip())
     is_used = False
     for entity in entities:
-        gone = [old_id for id in (entity.concept_id, *entity.alt_ids) for old_id in old.get(id, ())]
-        is_used |= bool(gone)
-        yield entity._replace(retired_ids=(*entity.retired_ids, *gone)) if gone else entity
+        ids = (entity.concept_id, *entity.alt_ids)
+        new = [retired for id in ids for retired in retired_by_id.get(id, ())]
+        is_used = is_used or bool(new)
+        yield entity._replace(retired_ids=(*entity.retired_ids, *new)) if new else entity
     if not is_used:
-        where = ", ".join(map(str, tables))
-        problem = f"{where}: no entity has one of the {len(old):,} ids of today"
+        names = ", ".join(map(str, tables))
+        problem = f"{names}: no entity has one of the {len(retired_by_id):,} current ids"
         raise PelError(problem, "give the table that belongs to these sources")
 
 
@@ -105,24 +110,27 @@ def of_types(
     kept: Sequence[str] = (),
     left_out: Sequence[str] = (),
 ) -> Iterator[Entity]:
-    """The entities that have one of the kept types, if any is given, and none that is left out.
+    """Yield the entities that have one of the kept types (none given: all) and none of those left out.
 
-    A type is a name, code or tree number that the sources define, with the types below it; or the name of
-    any type of an entity; or "" for entities without one. At the end a PelError for a type that none has.
+    A type is a name, code or tree number that the sources define, and includes the types below it. It
+    may also be the name of any type of an entity, or "" for entities without one.
+
+    Raises:
+        PelError: No entity has one of the types (at the end).
     """
-    wanted = {
+    meant = {
         text: {text, *(type.name for type in types_meant(text, defined))}
         for text in (*kept, *left_out)
     }
-    names = set().union(*map(wanted.get, kept))
-    others = set().union(*map(wanted.get, left_out))
+    kept_names = {name for text in kept for name in meant[text]}
+    left_out_names = {name for text in left_out for name in meant[text]}
     seen: set[str] = set()
     for entity in entities:
-        own = set(entity.types or ("",))
-        seen |= own
-        if (not kept or own & names) and not own & others:
+        types = set(entity.types or ("",))
+        seen |= types
+        if (not kept or types & kept_names) and not types & left_out_names:
             yield entity
-    for text, meant in wanted.items():
-        if not meant & seen:
-            known = ", ".join(sorted(filter(None, seen))[:_SHOWN]) or "none"
-            raise PelError(f"no entity has the type {text!r}", f"choose of: {known}")
+    for text, names in meant.items():
+        if not names & seen:
+            known = ", ".join(sorted(filter(None, seen))[:_MAX_SHOWN]) or "none"
+            raise PelError(f"no entity has the type {text!r}", f"choose one of: {known}")

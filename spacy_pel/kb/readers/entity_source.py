@@ -1,37 +1,38 @@
-"""What every reader takes and gives, what a format says of itself, and what readers share."""
+"""The interface of readers: their options, the source that they return, and their format."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..records.entity import Entity
 from ..records.semantic_types import SemanticType
+from .umls_recipe import UmlsRecipe
 
 
 class ReadOptions(NamedTuple):
-    """Choices that only some formats have."""
+    """Options that only some formats use."""
 
-    umls: Any = None  # a UmlsRecipe, whose module imports this one
+    umls: UmlsRecipe | None = None
     columns: Mapping[str, str] = MappingProxyType({})  # of tables: {column: field of Entity}
 
 
 class Source(NamedTuple):
-    """An open source. Reading its entities, once, raises PelError for every fault of it.
+    """An open source. Its entities can be read once; a fault of the source raises PelError.
 
-    An entity may come in several records with the same id, which are to be joined (``kb.change.united``).
+    Several records with the same id are one entity and have to be joined (``kb.build.united``).
     """
 
     entities: Iterator[Entity]
-    types: tuple[SemanticType, ...] = ()  # that the source defines, sorted by code
-    version: str | None = None  # for example "2017AA"; None if the source does not say
+    types: tuple[SemanticType, ...] = ()  # defined by the source, sorted by code
+    version: str | None = None  # for example "2017AA"
 
 
 class SourceFormat(NamedTuple):
-    """A format that knowledge bases are built from."""
+    """A format of sources of knowledge bases."""
 
     name: str
     read: Callable[[Path, ReadOptions], Source]  # opens a file or folder of the format
-    names: tuple[str, ...] = ()  # patterns of the names of its files, in lower case, without .gz
-    is_folder: Callable[[Path], object] | None = None  # without it no folder is of the format
-    folder: str = ""  # what such a folder holds, for messages
+    names: tuple[str, ...] = ()  # patterns of file names, in lower case, without .gz
+    is_folder: Callable[[Path], object] | None = None  # None: the format has no folders
+    folder: str = ""  # the content of such a folder, for messages

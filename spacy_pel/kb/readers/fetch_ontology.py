@@ -1,4 +1,4 @@
-"""Fetches an ontology by its name, from where its authors publish it."""
+"""Downloads an ontology by name from its authors."""
 
 from collections.abc import Callable, Iterable
 from http.client import HTTPException
@@ -13,7 +13,7 @@ from ..records.entity import Entity
 from .source_formats import open_source
 
 _OBO = "https://purl.obolibrary.org/obo/"
-# The name of an ontology, what it has, and its address that stays the same. All are open.
+# The name, content and permanent URL of each ontology. All are open.
 ONTOLOGIES = {
     "mondo": ("diseases, with xrefs to UMLS, ICD and others", f"{_OBO}mondo.obo"),
     "doid": ("diseases", f"{_OBO}doid.obo"),
@@ -38,23 +38,30 @@ def fetch_ontology(
     received: Callable[[int, int | None], object] = lambda n, total: None,
     progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter,
 ) -> tuple[Path, int, str | None]:
-    """Download an ontology of ``ONTOLOGIES`` into a folder, and read it to its end.
+    """Download an ontology of ``ONTOLOGIES`` into a folder, and check it by reading it whole.
 
-    The file, the number of entities in it, and its release, if it says so, are returned. The file
-    appears whole and read, or not at all. ``received`` is told the number of bytes of each block, and
-    the total if it is known; ``progress`` wraps the entities while they are read. PelError if there is
-    no such name, the address cannot be reached, the download broke off, or what came cannot be read.
+    Args:
+        name: The name of the ontology.
+        folder: The folder for the file, which appears there only if it can be read.
+        received: Is called with the number of bytes of each block, and the total if it is known.
+        progress: Wraps the entities while they are read.
+
+    Returns:
+        The file, the number of its entities, and its release if the file names it.
+
+    Raises:
+        PelError: The name is unknown, the download failed or broke off, or the file cannot be read.
     """
     if name not in ONTOLOGIES:
-        raise PelError(f"no ontology {name!r} is known", f"choose of: {', '.join(ONTOLOGIES)}")
+        raise PelError(f"no ontology {name!r} is known", f"choose one of: {', '.join(ONTOLOGIES)}")
     _, url = ONTOLOGIES[name]
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".fetched-") as scratch:
         path = Path(scratch) / url.rpartition("/")[2]
         try:
-            with urlopen(url, timeout=_TIMEOUT) as answer, open(path, "xb") as file:
-                total = int(answer.headers.get("Content-Length") or 0)
-                while block := answer.read(_BLOCK):
+            with urlopen(url, timeout=_TIMEOUT) as response, path.open("xb") as file:
+                total = int(response.headers.get("Content-Length") or 0)
+                while block := response.read(_BLOCK):
                     file.write(block)
                     received(len(block), total or None)
                 if (n_bytes := file.tell()) < total:

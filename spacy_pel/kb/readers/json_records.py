@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ...errors import PelError
 from ...io.lines import json_object, numbered_lines
@@ -10,7 +11,7 @@ from .entity_source import Source, SourceFormat
 
 
 def _entities(path: Path) -> Iterator[Entity]:
-    """The entities of a file in scispaCy's schema, with the other fields of ``Entity``."""
+    """Yield the entities of a file in scispaCy's schema, which may have all fields of ``Entity``."""
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
@@ -19,7 +20,7 @@ def _entities(path: Path) -> Iterator[Entity]:
             record = json_object(line)
         except ValueError as error:
             raise PelError(f"{place}: {error}", "correct the line") from error
-        fields = {}
+        fields: dict[str, Any] = {}
         for field, default in Entity._field_defaults.items():
             value = record.get(field) or default
             texts = (value or "",) if default is None else value

@@ -1,6 +1,6 @@
-"""MeSH in XML: descriptors (desc*) and supplementary concepts (supp*).
+"""MeSH in XML: descriptors (desc*) and supplementary concepts (supp*), plain or gzipped.
 
-Files, plain or gzipped, are read twice, because descriptors refer to later ones.
+Files are read twice, because descriptors refer to later ones.
 """
 
 import re
@@ -25,23 +25,24 @@ BRANCHES = {
     "M": "Named Groups", "N": "Health Care", "V": "Publication Characteristics",
     "Z": "Geographicals",
 }  # fmt: skip
-# Parts of branches that are worth telling apart: those that corpora of chemicals and diseases leave out.
+# Parts of branches that are types of their own: corpora of chemicals and diseases leave them out.
 PARTS = {
     "C23": "Pathological Conditions, Signs and Symptoms", "D08": "Enzymes and Coenzymes",
     "D12": "Amino Acids, Peptides, and Proteins", "D27": "Chemical Actions and Uses",
 }  # fmt: skip
-_TYPES = tuple(SemanticType(name, code, code) for code, name in (BRANCHES | PARTS).items())
+_TYPE_NAMES = BRANCHES | PARTS
+_TYPES = tuple(SemanticType(name, code, code) for code, name in _TYPE_NAMES.items())
 _MENTAL_DISORDERS = "F03"
 VOCABULARY = "MSH"  # as UMLS names it
 
 
 def _read(path: Path, options: ReadOptions) -> Source:
-    """The records of a file, or of the files of a folder, as entities.
+    """Read the records of a file, or of the files of a folder, as entities.
 
-    All terms of a record are names. The types are the top branches of the tree numbers, and ``PARTS`` of
-    them; mental disorders are diseases, too, as they are in MEDIC. The parents are the descriptors one step above. A supplementary
-    record has the descriptors that it is mapped to as parents, and their types if their file is read
-    together with its own.
+    All terms of a record are names. The types are the top branches of the tree numbers, and the
+    ``PARTS`` of branches. Mental disorders are also diseases, as in MEDIC. The parents are the descriptors
+    one step above. The parents of a supplementary record are the descriptors that it is mapped to, whose
+    types it has if their file is read together with its own.
     """
     files = _xml_files(path) if path.is_dir() else [path]
     if not files:
@@ -52,12 +53,15 @@ def _read(path: Path, options: ReadOptions) -> Source:
 
 
 def _entities(files: list[Path]) -> Iterator[Entity]:
-    """The definition is the scope note of the preferred concept, or else the note of the record."""
-    numbers: dict[str, list[str]] = {}  # in the tree, by descriptor
+    """Yield the entities of files.
+
+    The definition is the scope note of the preferred concept, or else the note of the record.
+    """
+    tree_numbers: dict[str, list[str]] = {}  # by descriptor
     for _, record in chain.from_iterable(map(_records, files)):
         for id in _texts(record, "DescriptorUI"):
-            numbers[id] = _texts(record, "TreeNumberList/TreeNumber")
-    descriptors = {number: id for id, own in numbers.items() for number in own}
+            tree_numbers[id] = _texts(record, "TreeNumberList/TreeNumber")
+    descriptors = {number: id for id, numbers in tree_numbers.items() for number in numbers}
     for place, record in chain.from_iterable(map(_records, files)):
         kind = _KINDS[record.tag]
         id, name = ("".join(_texts(record, f"{kind}{end}")) for end in ("UI", "Name/String"))
@@ -65,16 +69,18 @@ def _entities(files: list[Path]) -> Iterator[Entity]:
             problem = f"{place}: the record {id or name!r} has no id or no name"
             raise PelError(problem, "give whole files of descriptors or supplementary concepts")
         mapped = [descriptor.lstrip("*") for descriptor in _texts(record, _MAPPED)]
-        tree = [number for each in (id, *mapped) for number in numbers.get(each, ())]
+        tree = [n for descriptor in (id, *mapped) for n in tree_numbers.get(descriptor, ())]
         if any(number.startswith(_MENTAL_DISORDERS) for number in tree):
             tree.append("C")
-        above = (descriptors.get(number.rpartition(".")[0]) for number in numbers.get(id, ()))
+        above = (descriptors.get(n.rpartition(".")[0]) for n in tree_numbers.get(id, ()))
         entity = Entity(
             concept_id=id,
             canonical_name=name,
             aliases=tuple(_texts(record, "ConceptList/Concept/TermList/Term/String")),
             types=tuple(
-                type.name for type in _TYPES if any(number.startswith(type.code) for number in tree)
+                name
+                for code, name in _TYPE_NAMES.items()
+                if any(number.startswith(code) for number in tree)
             ),
             definition=next(iter(_texts(record, _SCOPE_NOTE) + _texts(record, "Note")), None),
             parents=(*filter(None, above), *mapped),

@@ -1,6 +1,6 @@
 """Ontologies in OBO, and in OWL (RDF/XML, as ROBOT and Protégé write it), as streams.
 
-Libraries (pronto, fastobo, rdflib, owlready2, py-horned-owl) hold a file in memory, or refuse bad OBO.
+Libraries (pronto, fastobo, rdflib, owlready2, py-horned-owl) load a whole file, or refuse faulty OBO.
 """
 
 import logging
@@ -11,24 +11,25 @@ from itertools import chain
 from pathlib import Path
 
 from ...errors import PelError
-from ...io.lines import LONGEST_LINE, numbered_lines, opened_bytes, record_too_long
+from ...io.lines import MAX_LINE_BYTES, numbered_lines, opened_bytes, record_too_long
 from ...io.xml_elements import file_elements
 from ..records.entity import Entity, cleaned_at, ends_of
 from .entity_source import ReadOptions, Source, SourceFormat
 
 logger = logging.getLogger(__name__)
 
-Facts = dict[str, list[str]]  # the values of a class by the tags of OBO
+Facts = dict[str, list[str]]  # the values of a class by tags of OBO
 Class = tuple[str, str, Facts]  # its place, id and facts
 
 
 def _class_entities(
     path: Path, classes: Iterable[Class], namespace: str | None = None
 ) -> Iterator[Entity]:
-    """The entities of the classes that have a name and are not obsolete.
+    """Yield the entities of classes that have a name and are not obsolete.
 
-    Synonyms of every scope are aliases. The type is the namespace of the class, or else the given one; the
-    source is the prefix of the id. An obsolete id that exactly one class replaces becomes its retired id.
+    Synonyms of every scope are aliases. The type is the namespace of the class, or else the given one.
+    The source is the prefix of the id. An obsolete id that exactly one class replaces becomes a retired
+    id of that class.
     """
     known: dict[str, Entity] = {}
     replaced_by: dict[str, str] = {}
@@ -57,27 +58,27 @@ def _class_entities(
             nameless += 1
     ends = ends_of(replaced_by)
     for retired in sorted(replaced_by):
-        if lasting := known.get(ends[retired]):  # joined with the record above
-            yield lasting._replace(retired_ids=(retired,))
+        if current := known.get(ends[retired]):  # joined with the record above
+            yield current._replace(retired_ids=(retired,))
     if nameless:
         logger.warning("%s: skipped %d classes without a name", path, nameless)
 
 
 # OBO
 
-# Trailing modifiers and a comment may end each clause. Both stand behind a blank: the braces of
-# "N(4)-{beta-D-GlcNAc}-Asn residue" belong to the name.
+# Modifiers and a comment may end each clause. Both follow a blank: the braces of
+# "N(4)-{beta-D-GlcNAc}-Asn residue" are part of the name.
 _MODIFIER = r'[^\s={}"]+="(?:[^"\\]|\\.)*"'
 _MODIFIERS = rf"\{{\s*{_MODIFIER}(?:\s*,\s*{_MODIFIER})*\s*\}}"
 _END = rf"(?:(?<=\s){_MODIFIERS}\s*)?(?:(?<=\s)!.*)?\Z"
 _UNQUOTED_END = re.compile(_END)
-# What follows the text of a definition or synonym: scope, type, list of references.
+# After the text of a definition or synonym: scope, type, list of references.
 _QUOTED_END = re.compile(
     r'"\s*(?:(?:EXACT|BROAD|NARROW|RELATED)\b\s*)?(?:[^\s"{[!]+\s*)?'
     rf'(?:\[(?:[^\]"\\]|\\.|"(?:[^"\\]|\\.)*")*\]\s*)?{_END}'
 )
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_LONGEST_MENDED = 2_000  # characters: each quote of a line is looked at with all that follows it
+_MAX_MENDED = 2_000  # characters of a line: the time of mending quotes grows with its square
 _IDENTIFIER = re.compile(r"((?:[^\s\\]|\\.)+)(?=\s|\Z)")
 _ID = re.compile(rf"{_IDENTIFIER.pattern}\s*(?:[!{{].*)?\Z")
 _ESCAPED = re.compile(r"\\(.)")
@@ -90,25 +91,25 @@ def _unquoted(text: str) -> str | None:
 
 
 def _quoted(text: str) -> str | None:
-    """Return the text in quotes. It may hold quotes that should have been escaped."""
-    found = _QUOTED.match(text)
-    if found and not _QUOTED_END.match(text, found.end() - 1) and len(text) < _LONGEST_MENDED:
-        for quote in re.finditer('"', text[found.end() :]):
-            end = found.end() + quote.start()
+    """Return the text in quotes. It may contain quotes that should have been escaped."""
+    match = _QUOTED.match(text)
+    if match and not _QUOTED_END.match(text, match.end() - 1) and len(text) < _MAX_MENDED:
+        for quote in re.finditer('"', text[match.end() :]):
+            end = match.end() + quote.start()
             if text[end - 1] != "\\" and _QUOTED_END.match(text, end):
                 return text[1:end]
-    return found[1] if found else None
+    return match[1] if match else None
 
 
 def _first(pattern: re.Pattern[str]) -> Callable[[str], str | None]:
     def read(text: str) -> str | None:
-        found = pattern.match(text)
-        return found[1] if found else None
+        match = pattern.match(text)
+        return match[1] if match else None
 
     return read
 
 
-# What is read of each clause, escaped as it stands there; None if it cannot be read.
+# How to read the value of each clause, with its escapes; None if it cannot be read.
 _CLAUSES: dict[str, Callable[[str], str | None]] = {
     "id": _first(_ID),
     **dict.fromkeys(("alt_id", "xref", "is_a", "is_obsolete", "replaced_by"), _first(_IDENTIFIER)),
@@ -118,10 +119,10 @@ _CLAUSES: dict[str, Callable[[str], str | None]] = {
 
 
 def read_obo(path: Path, options: ReadOptions) -> Source:
-    """The terms of an ``.obo`` file, as ``_class_entities`` makes them.
+    """Read the terms of an ``.obo`` file; see ``_class_entities``.
 
-    Frames with the same id are joined, as the format says; so files may be concatenated. A clause that
-    cannot be read is left out and counted, unless it is an id or a name.
+    Frames with the same id are joined, as the format requires, so that files may be concatenated. A
+    clause that cannot be read is left out and counted; it raises PelError if it is an id or a name.
     """
     header: dict[str, str] = {}
     for _, line in numbered_lines(path):
@@ -144,11 +145,11 @@ def _obo_terms(path: Path) -> Iterator[Class]:
                 yield f"{path}, term {facts['id'][0]}", facts["id"][0], facts
             is_term, facts, size = line.startswith("[Term]"), {}, 0
         elif is_term and tag in _CLAUSES:
-            if size > LONGEST_LINE:
+            if size > MAX_LINE_BYTES:
                 raise record_too_long(path, number)
             escaped = _CLAUSES[tag](text.lstrip())
             if escaped and ("id" in facts) == (tag != "id"):
-                value = _ESCAPED.sub(lambda each: _ESCAPES.get(each[1], each[1]), escaped)
+                value = _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), escaped)
                 if (tag, value) != ("is_obsolete", "false"):
                     facts.setdefault(tag, []).append(value)
             elif tag in ("id", "name") or "id" not in facts:
@@ -157,15 +158,15 @@ def _obo_terms(path: Path) -> Iterator[Class]:
             else:
                 broken.append(f"{number}: {line[:80]}")
     if broken:
-        said = "%s: left out %d clauses, the first in line %s"
-        logger.warning(said, path, len(broken), broken[0])
+        message = "%s: left out %d clauses, the first in line %s"
+        logger.warning(message, path, len(broken), broken[0])
 
 
 # OWL
 
 _THING = "http://www.w3.org/2002/07/owl#Thing"  # above all classes: no parent in a KB
-# The tags of OBO that properties stand for, by their names as of ``curie``. Of two properties for a
-# name or a definition, the one that is listed first counts. P108, P97, P90 and P106 are codes of NCIt.
+# The tags of OBO for properties, by their names (``curie``). A name or definition is taken from the
+# property that is listed first. P108, P97, P90 and P106 are codes of NCIt.
 _TAGS = {
     **dict.fromkeys(("label", "prefLabel", "P108"), "name"),
     **dict.fromkeys(("IAO:0000115", "definition", "P97"), "def"),
@@ -173,13 +174,12 @@ _TAGS = {
     **dict.fromkeys(("hasBroadSynonym", "IAO:0000118", "altLabel"), "synonym"),
     **dict.fromkeys(("alternative:term", "P90"), "synonym"),  # of EFO and ORDO; of NCIt
     **dict.fromkeys(("IAO:0100001", "replacedBy"), "replaced_by"),
-    **{
-        "hasDbXref": "xref",
-        "hasOBONamespace": "namespace",
-        "P106": "namespace",
-        "hasAlternativeId": "alt_id",
-    },
-    **{"deprecated": "is_obsolete", "subClassOf": "is_a"},
+    "hasDbXref": "xref",
+    "hasOBONamespace": "namespace",
+    "P106": "namespace",
+    "hasAlternativeId": "alt_id",
+    "deprecated": "is_obsolete",
+    "subClassOf": "is_a",
 }
 _RANKS = {property: rank for rank, property in enumerate(_TAGS)}
 _IDENTIFIERS = ("xref", "alt_id", "replaced_by", "is_a")
@@ -189,9 +189,9 @@ _PREFIXED = re.compile(r"([A-Za-z][A-Za-z0-9.]*)_([A-Za-z0-9][A-Za-z0-9.-]*)")
 
 
 def curie(iri: str) -> str:
-    """An IRI as OBO writes it: "MONDO:0005301" for "http://purl.obolibrary.org/obo/MONDO_0005301".
+    """Return an IRI as in OBO: "MONDO:0005301" for "http://purl.obolibrary.org/obo/MONDO_0005301".
 
-    Of another IRI it is what stands after its last "#", "=" or "/". What is no IRI stays as it is.
+    Other IRIs become the part after the last "#", "=" or "/". A text that is no IRI stays as it is.
     """
     last = _LAST.fullmatch(iri)
     if last is None:
@@ -201,15 +201,15 @@ def curie(iri: str) -> str:
 
 
 def _facts(values: Iterable[tuple[str, str, str]]) -> Facts:
-    """The facts of properties, values and languages, the best first; English, if there is any."""
-    found = []
+    """Return the facts of triples of property, value and language, best first, in English if possible."""
+    ranked = []
     for property, value, language in values:
         name = curie(property)
         if name in _TAGS and value not in ("", _THING):
             is_foreign = language.lower().partition("-")[0] != "en"
-            found.append((is_foreign, _RANKS[name], _TAGS[name], value))
+            ranked.append((is_foreign, _RANKS[name], _TAGS[name], value))
     facts: Facts = {}
-    for is_foreign, _, tag, value in sorted(found, key=lambda each: each[:2]):
+    for is_foreign, _, tag, value in sorted(ranked, key=lambda fact: fact[:2]):
         if not (is_foreign and tag in facts):
             facts.setdefault(tag, []).append(curie(value) if tag in _IDENTIFIERS else value)
     names = facts.get("name", [])
@@ -221,21 +221,21 @@ def _facts(values: Iterable[tuple[str, str, str]]) -> Facts:
     }
 
 
-_LONGEST_ENTITY = 1_000  # characters: Protégé declares the beginnings of its IRIs
+_MAX_ENTITY = 1_000  # characters: Protégé declares the prefixes of its IRIs
 _RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
 _OWL = "{http://www.w3.org/2002/07/owl#}"
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def read_owl(path: Path, options: ReadOptions) -> Source:
-    """The named classes of an ``.owl`` file, as ``_class_entities`` makes them; ids as of ``curie``."""
+    """Read the named classes of an ``.owl`` file; see ``_class_entities`` and, for ids, ``curie``."""
     with opened_bytes(path) as file:
         head = file.read(1 << 16)
     if b"rdf:RDF" not in head:
         remedy = f"convert it: robot convert --input {path.name} --output {path.name}.obo"
         raise PelError(f"{path}: not OWL in RDF/XML", remedy)
     version = None
-    for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
+    for element in file_elements(path, longest_entity=_MAX_ENTITY):
         if element.tag == f"{_OWL}Ontology":
             iri = element.find(f"{_OWL}versionIRI")
             info = element.findtext(f"{_OWL}versionInfo")
@@ -246,9 +246,9 @@ def read_owl(path: Path, options: ReadOptions) -> Source:
 
 
 def _owl_classes(path: Path) -> Iterator[Class]:
-    """Yield the named classes. If none has a synonym, a warning names the annotations that were ignored."""
+    """Yield the named classes. If none has a synonym, warn of the annotations that were ignored."""
     has_synonyms, ignored = False, Counter[str]()
-    for element in file_elements(path, longest_entity=_LONGEST_ENTITY):
+    for element in file_elements(path, longest_entity=_MAX_ENTITY):
         iri = element.get(f"{_RDF}about") or element.get(f"{_RDF}ID")
         types = {type.get(f"{_RDF}resource") for type in element.iterfind(f"{_RDF}type")}
         if iri and (element.tag == f"{_OWL}Class" or f"{_OWL[1:-1]}Class" in types):

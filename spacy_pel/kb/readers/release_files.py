@@ -1,4 +1,4 @@
-"""Releases as tables in DuckDB, and the facts in them as entities: what RRF and SNOMED CT share."""
+"""What the readers of RRF and SNOMED CT share: releases as tables in DuckDB, and facts as entities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import PelError
 from ...io.duckdb_session import duckdb_that_sorts, sql_identifier, sql_literal, sql_path
@@ -18,26 +18,29 @@ from ..records.entity import Entity
 if TYPE_CHECKING:
     import duckdb
 
-LONGEST_ROW = 1_000_000  # bytes
+MAX_ROW_BYTES = 1_000_000  # bytes
 # The kinds of facts about an entity.
 NAME, TYPE, DEFINITION, PARENT, RETIRED = range(5)
 
 
 class Release(NamedTuple):
-    """The tables of a release as views of DuckDB. One that the release lacks has no rows."""
+    """The tables of a release as views of DuckDB. Missing tables are empty."""
 
     connection: duckdb.DuckDBPyConnection
 
-    def fetched(self, query: str) -> Iterator[tuple]:
+    def fetched(self, query: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query."""
         cursor = self.connection.execute(query)
         while rows := cursor.fetchmany(10_000):
             yield from rows
 
     def entities(self, queries: Iterable[str], where: str) -> Iterator[Entity]:
-        """The entities of facts that fulfil a condition, sorted by id; those without a name go.
+        """Yield the entities that have a name, sorted by id.
 
-        The columns of a fact: id, kind, text; and of some vocabulary, xref (a cross-reference), and a
-        place and number to sort a kind by.
+        Args:
+            queries: SQL for facts. Each has the columns id, kind (``NAME`` and so on) and text, and may
+                have vocabulary, xref, and place and number, by which the facts of a kind are sorted.
+            where: The SQL condition of facts to use.
         """
         rows = self.fetched(
             "SELECT id, kind, text, vocabulary, xref "
@@ -47,8 +50,9 @@ class Release(NamedTuple):
         for id, group in groupby(rows, key=itemgetter(0)):
             if id is None:
                 raise PelError("a row without an id", "fetch or unpack the release again")
-            texts: tuple[dict[str, None], ...] = ({}, {}, {}, {}, {})
-            sources, xrefs = set(), {}
+            texts: list[dict[str, None]] = [{} for _ in range(5)]  # distinct, by kind
+            sources: set[str | None] = set()
+            xrefs: dict[str | None, None] = {}
             for _, kind, text, vocabulary, xref in group:
                 if text is not None:
                     texts[kind][text] = None
@@ -56,9 +60,17 @@ class Release(NamedTuple):
                 xrefs[xref] = None
             names, types, definitions, parents, retired_ids = map(tuple, texts)
             if names:
-                texts = names[0], names[1:], types, next(iter(definitions), None)
-                others = tuple(filter(None, xrefs)), tuple(sorted(filter(None, sources)))
-                yield Entity(id, *texts, (), parents, retired_ids, *others)
+                yield Entity(
+                    concept_id=id,
+                    canonical_name=names[0],
+                    aliases=names[1:],
+                    types=types,
+                    definition=next(iter(definitions), None),
+                    parents=parents,
+                    retired_ids=retired_ids,
+                    xrefs=tuple(filter(None, xrefs)),
+                    sources=tuple(sorted(filter(None, sources))),
+                )
 
 
 @contextmanager
@@ -68,17 +80,23 @@ def opened_release(
     files: Mapping[str, Sequence[Path]],
     delimiter: str,
 ) -> Iterator[Release]:
-    """The tables of a folder, of which each has columns, and may have files.
+    """Open the tables of a release.
 
-    A bar, as ``delimiter``, also ends each row; with a tab, the first row names the columns. PelError if a
-    file has a fault, or there is no space to sort.
-    A query fails for every row of a table that is not whole, even one that is left out.
+    Args:
+        folder: The folder of the release, for messages.
+        columns: The names of the columns of each table, separated by blanks.
+        files: The files of each table, if it has any.
+        delimiter: "|", which also ends each row, or a tab, with which the first row is a header.
+
+    Raises:
+        PelError: A file has a fault, or there is no space to sort. A query fails for every malformed
+            row of a table, even one that it does not select.
     """
     import duckdb
 
     with duckdb_that_sorts(folder) as connection:
         try:
-            # DuckDB would make a join of a long list, and that reorders the rows.
+            # DuckDB would turn a long list into a join, which reorders the rows.
             connection.execute("SET disabled_optimizers = 'in_clause'")
             for table, names in columns.items():
                 rows = _read_csv(files.get(table, ()), names.split(), delimiter)
@@ -93,26 +111,26 @@ def opened_release(
 
 
 def _read_csv(files: Sequence[Path], names: list[str], delimiter: str) -> str:
-    """SQL for the rows of files, in their order; PelError if one cannot be read."""
+    """Return SQL for the rows of files, in order; PelError if a file cannot be read."""
     if not files:
         return f"(SELECT {', '.join(f'NULL::VARCHAR AS {name}' for name in names)} LIMIT 0)"
     has_header = delimiter == "\t"
     for file in files:
         check_gzip(file)
-        _, head = next(numbered_lines(file, LONGEST_ROW), (1, ""))
+        _, head = next(numbered_lines(file, MAX_ROW_BYTES), (1, ""))
         if has_header and head.split("\t") != names:
             problem = f"{file}, line 1: does not name the columns {' '.join(names)}"
             raise PelError(problem, "give the file as it was released")
     if not has_header:
-        names = [*names, "AFTER"]  # what follows the last bar, that is, nothing
+        names = [*names, "AFTER"]  # the empty cell after the last bar
     kinds = ", ".join(f"{sql_identifier(name)}: 'VARCHAR'" for name in names)
     return (
         f"read_csv([{', '.join(map(sql_path, files))}], columns = {{{kinds}}}, "
         f"delim = '{delimiter}', quote = '', escape = '', header = {has_header}, "
-        f"auto_detect = false, max_line_size = {LONGEST_ROW})"
+        f"auto_detect = false, max_line_size = {MAX_ROW_BYTES})"
     )
 
 
 def among(column: str, texts: Iterable[str]) -> str:
-    """SQL for the condition that a column is one of the texts."""
+    """Return the SQL condition that a column is one of the texts."""
     return f"list_contains([{', '.join(map(sql_literal, texts))}]::VARCHAR[], {column})"

@@ -1,6 +1,6 @@
 """SNOMED CT in Release Format 2 (RF2): the snapshot of an edition, or of a release and its extensions.
 
-Concept and Description files are needed. Others are read if they are there.
+Concept and Description files are required, others optional.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _ROW = "id effectiveTime active moduleId"
 _MEMBER = f"{_ROW} refsetId referencedComponentId"
 _DESCRIPTION = f"{_ROW} conceptId languageCode typeId term caseSignificanceId"
 _MAP = f"{_MEMBER} mapGroup mapPriority mapRule mapAdvice mapTarget correlationId"
-# The columns of each kind of file. A kind is what stands between the file type (sct2, der2) and "Snapshot".
+# The columns of each kind of file. A kind is the part of its name between the type (sct2, der2) and
+# "Snapshot".
 COLUMNS = {
     "Concept": f"{_ROW} definitionStatusId",
     "Description": _DESCRIPTION,
@@ -43,7 +44,7 @@ COLUMNS = {
 ) = COLUMNS  # fmt: skip
 # The name of a file has five elements: FileType, ContentType, ContentSubType, CountryNamespace and
 # VersionDate, as in "sct2_Description_UKCLSnapshot-en_GB1000000_20240410.txt". A provisional file begins
-# with an x. Before "Snapshot" stands a summary of the content: the kind of reference set, and the module.
+# with an x. A summary of the content precedes "Snapshot": the kind of reference set, and the module.
 _FILE = re.compile(r"x?(?:sct2|der2)_([A-Za-z]+)_(\w*)Snapshot([A-Za-z-]*_\w+)_(\d{8})\w*\.txt")
 _IS_A = "116680003"
 _IS_FULL = "typeId = '900000000000003001'"  # "Multiple sclerosis (disorder)"
@@ -56,16 +57,16 @@ _TAG = r"\s*\(([^()]*)\)\s*$"
 
 
 def read_snomed(path: Path, options: ReadOptions) -> Source:
-    """Return the active concepts of all snapshots below a folder, sorted by id as text.
+    """Read the active concepts of all snapshots below a folder, sorted by id as text.
 
-    Extensions are read together with the release that they extend. Of several dates of one file, the last
-    one counts; of a component that several files have, the row with the last ``effectiveTime``.
+    Extensions are read together with the release that they extend. The file with the latest date is
+    read, and the row of a component with the latest ``effectiveTime`` in several files.
 
-    The name is the preferred term, in English of the US if there is a choice, or else the fully specified
-    name without its tag, which is the type ("disorder"). Aliases are all other active English descriptions,
-    or those of all languages if a concept has none in English. An inactive concept that exactly one active
-    concept replaces, or is the same as, gives that one its id as a retired id. Cross-references are the
-    targets of the maps to ICD-10 and ICD-10-CM: several, where rules about the patient decide.
+    The name is the preferred term, if possible in US English, or else the fully specified name without
+    its tag, which is the type ("disorder"). Aliases are all other active English descriptions, or those
+    of all languages if a concept has none in English. The id of an inactive concept becomes a retired id
+    of the active concept that replaces it or is the same, if there is exactly one. Cross-references are
+    the targets of the maps to ICD-10 and ICD-10-CM: several, if they depend on the patient.
     """
     files, dates = _snapshot_files(path)
     if not files[CONCEPT]:
@@ -81,8 +82,8 @@ def _snapshot_files(folder: Path) -> tuple[dict[str, list[Path]], set[str]]:
     """Return the newest files of each kind below a folder, and the dates of its Concept files."""
     newest: dict[tuple[str, ...], tuple[str, Path]] = {}
     for path in sorted(folder.rglob("*Snapshot*.txt")):
-        if found := _FILE.fullmatch(path.name):
-            content, summary, scope, date = found.groups()
+        if match := _FILE.fullmatch(path.name):
+            content, summary, scope, date = match.groups()
             for kind in COLUMNS:
                 pattern, _, refset = kind.partition("_")
                 if content == pattern and refset in summary:
@@ -111,7 +112,7 @@ def _entities(folder: Path, files: dict[str, list[Path]]) -> Iterator[Entity]:
         codes = " ".join(f"WHEN '{refset}' THEN '{name}'" for refset, name in _MAPS.items())
         map_row = "refsetId || lpad(mapGroup, 3, '0') || lpad(mapPriority, 3, '0') AS number"
         queries = (
-            # Preferred terms, those of the US first; then fully specified names; then other terms.
+            # Preferred terms in US English, other preferred terms, fully specified names, other terms.
             f"SELECT id, {NAME} AS kind, '{SOURCE}' AS vocabulary, NULL AS xref, number, "
             f"if(is_full, regexp_replace(term, '{_TAG}', ''), term) AS text, "
             "if(is_full, 2, coalesce(place, 3)) AS place FROM description_of LEFT JOIN "
@@ -132,8 +133,8 @@ def _entities(folder: Path, files: dict[str, list[Path]]) -> Iterator[Entity]:
             f"CASE refsetId {codes} END || ':' || mapTarget AS xref, {map_row} "
             f"FROM Active{EXTENDED_MAP} WHERE coalesce(mapTarget, '') <> '' "
             f"AND refsetId IN {tuple(_MAPS)}",
-            # As the NHS writes codes: "J459" is J45.9; "G35X" is G35; "I330D" and "I398A" are a dagger
-            # and an asterisk code; "#NC" says that there is none.
+            # The codes of the NHS: "J459" is J45.9; "G35X" is G35; "I330D" and "I398A" are a dagger
+            # and an asterisk code; "#NC" is no code.
             f"SELECT referencedComponentId AS id, {TYPE} AS kind, 'ICD10:' || "
             r"regexp_replace(regexp_replace(mapTarget, '(X?[AD]|X)$', ''), '^(...)([^.])', '\1.\2') AS xref, "
             f"{map_row} "
@@ -143,25 +144,25 @@ def _entities(folder: Path, files: dict[str, list[Path]]) -> Iterator[Entity]:
 
 
 def _leave_out_other_languages(folder: Path, connection: duckdb.DuckDBPyConnection) -> None:
-    """Keep the English descriptions of each concept that has some."""
+    """Delete the other descriptions of concepts that have English ones."""
     left_out = connection.execute(
         "DELETE FROM description_of WHERE language NOT LIKE 'en%' AND id IN "
         "(SELECT id FROM description_of WHERE language LIKE 'en%') RETURNING language"
     ).fetchall()
     if left_out:
         languages = ", ".join(sorted({language for (language,) in left_out}))
-        said = "%s: left out %d descriptions that are not English (%s)"
-        logger.warning(said, folder, len(left_out), languages)
+        message = "%s: left out %d descriptions that are not English (%s)"
+        logger.warning(message, folder, len(left_out), languages)
 
 
 def _warn_of_a_missing_base(folder: Path, connection: duckdb.DuckDBPyConnection) -> None:
-    """Warn if descriptions are of concepts that no file has: an extension without what it extends."""
+    """Warn of concepts that have descriptions only: an extension without the release that it extends."""
     query = (
         f"SELECT count(DISTINCT id) FROM description_of WHERE id NOT IN (SELECT id FROM {CONCEPT})"
     )
     if n := connection.execute(query).fetchall()[0][0]:
-        said = "%s: left out %d concepts that have descriptions, but are in no Concept file: %s"
-        logger.warning(said, folder, n, "put the release that this one extends into the folder")
+        message = "%s: left out %d concepts that have descriptions, but are in no Concept file: %s"
+        logger.warning(message, folder, n, "put the release that this one extends into the folder")
 
 
 SNOMED = SourceFormat(

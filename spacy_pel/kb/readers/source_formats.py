@@ -1,4 +1,4 @@
-"""The one list of source formats. To add one: a module beside this one, and a line here."""
+"""The list of source formats. To add one, write a module in this folder and add a line here."""
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -13,7 +13,7 @@ from .entity_source import ReadOptions, Source, SourceFormat
 
 
 def _read_kb_folder(path: Path, options: ReadOptions) -> Source:
-    """The entities of a built KB. The version is the list of its sources."""
+    """Read the entities of a built KB. The version is the list of its sources."""
 
     def entities() -> Iterator[Entity]:
         with kb:
@@ -26,7 +26,7 @@ def _read_kb_folder(path: Path, options: ReadOptions) -> Source:
 KB = SourceFormat(
     "kb", _read_kb_folder, is_folder=lambda path: (path / KB_FILE).is_file(), folder="a built KB"
 )
-# By their names. A file or folder has the first of these formats that fits.
+# By name. A file or folder has the first format that fits.
 SOURCE_FORMATS = {
     format.name: format
     for format in (
@@ -47,10 +47,16 @@ SOURCE_FORMATS = {
 def open_source(
     path: str | Path, *, format: str | None = None, options: ReadOptions = ReadOptions()
 ) -> Source:
-    """Opens a file or folder that holds entities. The entities come as a stream.
+    """Open a file or folder of entities, which are read as a stream.
 
-    ``format`` is the name of its format; None detects it from the files. PelError if the source is
-    missing or its format is unknown, and for every fault of it, here or while it is read.
+    Args:
+        path: The file or folder.
+        format: The name of its format. None: detected from the files.
+        options: Options that only some formats use.
+
+    Raises:
+        PelError: The source is missing, its format is unknown, or it has a fault. Some faults are found
+            when the entities are read.
     """
     path = Path(path)
     if not path.exists():
@@ -63,16 +69,16 @@ def open_source(
 
 
 def detected_format(path: Path) -> str:
-    """The name of the first format that fits a file or folder; PelError if none does."""
+    """Return the name of the first format that fits a file or folder; PelError if none does."""
     name = path.name.lower().removesuffix(".gz")
     for format in SOURCE_FORMATS.values():
         if path.is_file() and any(fnmatchcase(name, pattern) for pattern in format.names):
             return format.name
         if path.is_dir() and format.is_folder and format.is_folder(path):
             return format.name
-    forms = {
-        each.name: (*each.names, *([f"a folder with {each.folder}"] if each.folder else ()))
-        for each in SOURCE_FORMATS.values()
-    }
-    choices = ", ".join(f"{name} ({', '.join(form)})" for name, form in forms.items())
-    raise PelError(f"{path}: cannot tell the format", f"choose one with --format: {choices}")
+    choices = []
+    for format in SOURCE_FORMATS.values():
+        folder = [f"a folder with {format.folder}"] if format.folder else []
+        choices.append(f"{format.name} ({', '.join([*format.names, *folder])})")
+    remedy = f"choose one with --format: {', '.join(choices)}"
+    raise PelError(f"{path}: cannot tell the format", remedy)

@@ -1,4 +1,4 @@
-"""The record of one entity of a knowledge base: how it is cleaned, and joined with others of that entity."""
+"""The record of one entity: its fields, how it is cleaned, and how several records are merged."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,27 +8,27 @@ from ...errors import PelError
 
 # Control characters end C strings and lines; lone surrogates cannot be written as UTF-8.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
-RESERVED_ID = "NIL"  # spans.NIL: what a mention without an entity has in place of an id
-LONGEST_ID = 1_000
-LONGEST_TEXT = 1_000_000
+RESERVED_ID = "NIL"  # spans.NIL: the id of a mention without an entity
+MAX_ID_LENGTH = 1_000
+MAX_TEXT_LENGTH = 1_000_000
 _PREFIXED = re.compile(r"(?:UMLS(?:_CUI)?:(C\d{7})|(?:MESH|MSH):([CD]\d+))", re.IGNORECASE)
 
 
 class Entity(NamedTuple):
-    """An entity of a knowledge base: the fields of scispaCy's JSONL schema, and some more.
+    """An entity of a knowledge base: the fields of scispaCy's JSONL schema and a few more.
 
     Attributes:
         concept_id: The identifier, for example a UMLS CUI or a MeSH descriptor.
         canonical_name: The preferred name.
-        aliases: Other names. They may include the canonical name.
+        aliases: Other names. The canonical name may be among them.
         types: Names of semantic types, most specific first.
         definition: Free text, or None.
-        alt_ids: Other identifiers of the same entity. A look-up by one of them finds this record.
-        parents: Concept ids of broader entities, which need not be in the KB.
-        retired_ids: Identifiers from earlier releases. A look-up by one of them finds this record.
-        xrefs: Identifiers in other vocabularies ("MSH:D009103"). Several entities may share one,
-            and look-ups do not use them.
-        sources: The vocabularies or files that the record comes from.
+        alt_ids: Other identifiers of the entity. A look-up by one of them returns this record.
+        parents: Concept ids of broader entities. They may be missing from the KB.
+        retired_ids: Identifiers from earlier releases. A look-up by one of them returns this record.
+        xrefs: Identifiers in other vocabularies ("MSH:D009103"). Entities may share them. Look-ups ignore
+            them.
+        sources: The vocabularies or files of the record.
     """
 
     concept_id: str
@@ -44,27 +44,28 @@ class Entity(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names, the canonical one first, without repeats."""
+        """The distinct names, the canonical one first."""
         return tuple(dict.fromkeys((self.canonical_name, *self.aliases)))
 
     def codes(self, vocabulary: str) -> tuple[str, ...]:
-        """Its codes in a vocabulary, without the name of the vocabulary: ("G35",) for "ICD10CM".
+        """Return the codes in a vocabulary, without its name: ("G35",) for "ICD10CM".
 
-        They are found among all its identifiers but the retired ones. Case is ignored.
+        All identifiers but the retired ones are considered. Case is ignored.
         """
         prefix = f"{vocabulary}:".lower()
         ids = (self.concept_id, *self.alt_ids, *self.xrefs)
-        found = (id[len(prefix) :] for id in ids if id.lower().startswith(prefix))
-        return tuple(dict.fromkeys(found))
+        codes = (id[len(prefix) :] for id in ids if id.lower().startswith(prefix))
+        return tuple(dict.fromkeys(codes))
 
 
 LISTS = tuple(name for name, default in Entity._field_defaults.items() if default == ())
 
 
 def cleaned(entity: Entity) -> Entity:
-    """The entity with printable texts, and without blank or repeated names, types, ids and sources.
+    """Return the entity with printable texts and without blank or repeated values.
 
-    PelError if an id or the name is unusable, or a text is far too long.
+    Raises:
+        PelError: An id or the name is unusable, or a text is too long.
     """
     concept_id = _identifier(entity.concept_id, entity)
     name = _printable(entity.canonical_name, concept_id)
@@ -73,9 +74,8 @@ def cleaned(entity: Entity) -> Entity:
     alt_ids = _identifiers(entity.alt_ids, entity, {concept_id})
     retired_ids = _identifiers(entity.retired_ids, entity, {concept_id, *alt_ids})
     if RESERVED_ID in (concept_id, *alt_ids, *retired_ids):
-        problem = f"the entity {name!r} has the id {RESERVED_ID!r}"
-        reason = "which stands for mentions without an entity"
-        raise PelError(f"{problem}, {reason}", "give it another id")
+        problem = f"the entity {name!r} has the id {RESERVED_ID!r}, which marks mentions without an entity"
+        raise PelError(problem, "give it another id")
     aliases, types, xrefs, sources = (
         tuple(dict.fromkeys(filter(None, (_printable(text, concept_id) for text in texts))))
         for texts in (entity.aliases, entity.types, entity.xrefs, entity.sources)
@@ -88,7 +88,7 @@ def cleaned(entity: Entity) -> Entity:
 
 
 def cleaned_at(place: str, entity: Entity) -> Entity:
-    """``cleaned`` for an entity that was read at this place, which an error then names."""
+    """Return ``cleaned(entity)``. An error names the place where the entity was read."""
     try:
         return cleaned(entity)
     except PelError as error:
@@ -105,65 +105,66 @@ def _identifier(id: str, entity: Entity) -> str:
     if not stripped or not stripped.isprintable() and _UNPRINTABLE.search(stripped):
         problem = f"the id {id!r} of the entity {entity.canonical_name!r}"
         raise PelError(f"{problem} is blank or contains control characters", "correct it")
-    if len(stripped) > LONGEST_ID:
+    if len(stripped) > MAX_ID_LENGTH:
         problem = f"the id {stripped[:40]!r}... of the entity {entity.canonical_name[:40]!r}"
-        remedy = f"shorten it to {LONGEST_ID:,} characters"
+        remedy = f"shorten it to {MAX_ID_LENGTH:,} characters"
         raise PelError(f"{problem} has {len(stripped):,} characters", remedy)
     return stripped
 
 
 def _printable(text: str, concept_id: str) -> str:
-    if len(text) > LONGEST_TEXT:
+    if len(text) > MAX_TEXT_LENGTH:
         problem = f"a text of the entity {concept_id!r} has {len(text):,} characters"
-        remedy = f"shorten it to {LONGEST_TEXT:,} characters"
+        remedy = f"shorten it to {MAX_TEXT_LENGTH:,} characters"
         raise PelError(f"{problem} ({text[:40]!r}...)", remedy)
     return (text if text.isprintable() else _UNPRINTABLE.sub(" ", text)).strip()
 
 
 def plain_id(id: str) -> str:
-    """An identifier as its vocabulary writes it: "C0012634" for "UMLS:C0012634", and so for MeSH."""
+    """Return a UMLS or MeSH identifier without its prefix: "C0012634" for "UMLS:C0012634"."""
     match = _PREFIXED.fullmatch(id)
     return (match[1] or match[2]) if match else id
 
 
-def joined(first: Entity, *others: Entity) -> Entity:
-    """One record of several that stand for the same entity, ``cleaned``.
+def merged(first: Entity, *others: Entity) -> Entity:
+    """Merge records of the same entity into one record, ``cleaned``.
 
-    The id, name and definition are those of the first; if it has no definition, that of the next.
-    The others' ids become alternative ids, and their names aliases. Lists are united in order.
+    The first record gives the id and the name. The first definition is kept. The ids of the other records
+    become alternative ids, and their names become aliases. Lists are concatenated.
     """
-    lists = {name: list(getattr(first, name)) for name in LISTS}
+    lists: dict[str, list[str]] = {name: list(getattr(first, name)) for name in LISTS}
     definition = first.definition
     for entity in others:
         if entity.canonical_name != first.canonical_name:
             lists["aliases"].append(entity.canonical_name)
         lists["alt_ids"].append(entity.concept_id)
-        for name, united in lists.items():
-            united += getattr(entity, name)
+        for name, values in lists.items():
+            values += getattr(entity, name)
         definition = definition or entity.definition
-    return cleaned(first._replace(**lists, definition=definition))
+    tuples = {name: tuple(values) for name, values in lists.items()}
+    return cleaned(Entity(**{**first._asdict(), **tuples, "definition": definition}))
 
 
 def renamed(entities: Iterable[Entity], mapping: Mapping[str, str]) -> Iterator[Entity]:
-    """The entities with the concept ids to which a mapping leads at its end (``ends_of``).
+    """Yield the entities with the concept ids that a mapping leads to (``ends_of``).
 
-    The mapping is from ids to ids of the same entities. Replaced ids become alternative ids, and
-    parents get their new ids. Alternative ids and cross-references are not looked at.
+    Each id of the mapping leads to another id of the same entity. Replaced ids become alternative ids.
+    Parents are mapped too; other ids are not.
     """
     ends = ends_of(mapping)
     for entity in map(cleaned, entities):
         id = ends.get(entity.concept_id, entity.concept_id)
         parents = tuple(ends.get(parent, parent) for parent in entity.parents)
         alt_ids = (entity.concept_id, *entity.alt_ids)
-        # ``cleaned`` takes out what is no other id.
+        # ``cleaned`` removes the concept id from the alternative ids.
         yield cleaned(entity._replace(concept_id=id, parents=parents, alt_ids=alt_ids))
 
 
 def ends_of(mapping: Mapping[str, str]) -> dict[str, str]:
-    """The id that each id of a mapping leads to: of a -> b -> c it is c; of a cycle, its smallest id."""
+    """Return where each id of a mapping leads: to c for a -> b -> c; to the smallest id of a cycle."""
     ends: dict[str, str] = {}
     for id in mapping:
-        path: dict[str, int] = {}  # the ids passed, each with its place
+        path: dict[str, int] = {}  # from each id passed to its position
         while id in mapping and id not in ends and id not in path:
             path[id] = len(path)
             id = mapping[id]

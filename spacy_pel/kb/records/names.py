@@ -1,4 +1,4 @@
-"""Compares names: when two are the same, which words they contain, and how similar they are."""
+"""Normalise and compare names: equality, words and similarity."""
 
 import re
 import unicodedata
@@ -6,12 +6,12 @@ from zlib import crc32
 
 from .plain_text import plain
 
-# As FTS5's tokenizer "ascii" splits words, except for surrogates, which UTF-8 does not have.
+# The words of FTS5's tokenizer "ascii", without surrogates, which UTF-8 lacks.
 _WORD = re.compile("[0-9a-z\u0080-\ud7ff\ue000-\U0010ffff]+")
 
 
-class _Blanks(dict):
-    """For str.translate: what separates words becomes a blank. Symbols stay: "Na+" is not "Na"."""
+class _Blanks(dict[int, str]):
+    """A table of str.translate. Separators become blanks. Symbols stay: "Na+" is not "Na"."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -25,13 +25,12 @@ _BLANKS = _Blanks()
 
 
 def normalised(name: str) -> str:
-    """The name in plain text, without differences of case, blanks and punctuation."""
+    """Return the plain text of a name without case, punctuation and repeated blanks."""
     folded = name.lower() if name.isascii() else plain(plain(name).casefold())
     return " ".join(folded.translate(_BLANKS).split()) or " ".join(folded.split())
 
 
-# British spellings with the American ones. They stand at the start of a word where other words have
-# these letters inside.
+# From British to American spellings; with \b where other words have these letters inside.
 _BRITISH = {
     "aemi": "emi", "aesthes": "esthes", "anaesth": "anesth", "caec": "cec", "faec": "fec",
     "gynaec": "gynec", "isation": "ization", "ischaem": "ischem", "leucocyt": "leukocyt",
@@ -40,7 +39,8 @@ _BRITISH = {
     "tumour": "tumor", "uraem": "urem", r"\baetiolog": "etiolog", r"\bamoeb": "ameb",
     r"\bcaesar": "cesar", r"\bcoeli": "celi", r"\bfoet": "fet", r"\bgoitre": "goiter",
     r"\bhaem": "hem", r"\bnaev": "nev", r"\boedem": "edem", r"\boesoph": "esoph",
-    r"\boestr": "estr", r"\bpaediatr": "pediatr", "ageing": "aging", "aluminium": "aluminum", "behaviour": "behavior",
+    r"\boestr": "estr", r"\bpaediatr": "pediatr",
+    "ageing": "aging", "aluminium": "aluminum", "behaviour": "behavior",
     "colour": "color", "fibre": "fiber", "odour": "odor",
 }  # fmt: skip
 _BRITISH_SPELLING = re.compile("|".join(sorted(_BRITISH, key=len, reverse=True)))
@@ -48,17 +48,17 @@ _AMERICAN = {key.removeprefix(r"\b"): american for key, american in _BRITISH.ite
 
 
 def american(name: str) -> str:
-    """A name in lower case in American spelling: "haemoptysis" is "hemoptysis"."""
-    return _BRITISH_SPELLING.sub(lambda found: _AMERICAN[found[0]], name)
+    """Return a lower-case name in American spelling: "hemoptysis" for "haemoptysis"."""
+    return _BRITISH_SPELLING.sub(lambda match: _AMERICAN[match[0]], name)
 
 
 def name_hash(normalised_name: str) -> int:
-    """A hash of a normalised name, of 32 bits. Different names may have the same hash."""
+    """Return a 32-bit hash of a normalised name. Hashes may collide."""
     return crc32(normalised_name.encode("utf-8", "surrogatepass"))
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, as the full-text index stores them."""
+    """Return the words of a text as the full-text index stores them."""
     return _WORD.findall(normalised(text))
 
 

@@ -1,9 +1,9 @@
-"""Plain text: one spelling of what Unicode writes in many ways, with the offsets of the text as given.
+"""Plain text: a normal form of Unicode text that keeps the offsets of the original.
 
-Names and texts are compared, and read by the encoders, in this form alone. Compatibility characters, such as
-ligatures, superscripts and full-width letters, become plain letters (NFKC). Accents and invisible characters
-are left out. There is one hyphen, one quote and one blank. A Greek letter that is not part of a Greek word
-is spelled out. Case stays. The plain form of ASCII, and of a plain text, is the text itself.
+Names and texts are compared and encoded only in this form. Compatibility characters, such as ligatures,
+superscripts and full-width letters, become plain letters (NFKC). Accents and invisible characters are
+removed. There is one hyphen, one quote and one blank. A Greek letter outside a Greek word is spelled out.
+Case stays. ASCII stays as it is. The function is idempotent.
 """
 
 import re
@@ -12,19 +12,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-# What compatibility forms leave as it is, or confuse with something else.
+# Characters that NFKC leaves unchanged or confuses with others.
 _SPELLED = {
     **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u2035\u02b9\u02bb\u02bc\u00b4", "'"),
     **dict.fromkeys("\u201c\u201d\u201e\u201f", '"'),
     **dict.fromkeys("\u2212\u2043", "-"),  # minus and bullet; the dashes are a category
     **dict.fromkeys("\u2044\u2215", "/"),
-    **dict.fromkeys("\u00ae\u2120\u2122", ""),  # NFKC makes letters of the last two, which are marks
+    **dict.fromkeys("\u00ae\u2120\u2122", ""),  # NFKC would make letters of the last two
     **{"ß": "ss", "ẞ": "SS", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O"},
     **{"ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "þ": "th", "Þ": "Th"},
     **{"ħ": "h", "Ħ": "H", "ı": "i"},
 }  # fmt: skip
 _SPELLED_CATEGORIES = {"Cf": "", "Pd": "-", "Zl": " ", "Zp": " ", "Zs": " "}
-# Accents, and choices between pictures of a character. The marks of kana tell letters apart and stay.
+# Accents and variation selectors. The marks of kana distinguish letters and stay.
 _ACCENTS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f"
 _ACCENT = re.compile(f"[{_ACCENTS}]")
 _CHARACTER = re.compile(
@@ -35,35 +35,36 @@ _GREEK = {
     for letter in "αβγδεζηθικλμνξοπρςστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ"
     for name in (unicodedata.name(letter).split()[-1].replace("LAMDA", "LAMBDA"),)
 }
-# More than two letters are a word. Before a Latin letter "μ" is the prefix of a unit: "μg".
+# More than two Greek letters are a word. "μ" before a Latin letter is the prefix of a unit: "μg".
 _G = f"[{''.join(_GREEK)}]"
 _GREEK_LETTER = re.compile(
     rf"(?!μ[A-Za-z])(?:(?<!{_G}){_G}(?!{_G}{_G})|(?<={_G})(?<!{_G}{_G}){_G}(?!{_G}))"
 )
-# Other scripts, whose marks stay. unicodedata sorts a run of marks in time that grows with its square, so
-# runs are bounded: no word of a language is longer.
+# Other scripts keep their marks. unicodedata sorts a run of marks in quadratic time, so runs are bounded;
+# no word is longer.
 _OTHERS = re.compile(r"[^\x00-\x7f]{1,250}")
 
 
 class PlainText:
-    """A text in its plain form, ``text``, and where each character stands in the text as given.
+    """The plain form of a text, ``text``, and the offsets of its characters in the original.
 
-    The offsets of both ascend together. A character that several others stand for, as "fi" for "ﬁ", is at
-    the place of all of these.
+    Offsets ascend in both. All characters that replace one, such as "fi" for "ﬁ", have its offsets.
     """
 
     def __init__(self, given: str) -> None:
         self.text = given
-        self._starts = self._ends = None  # int64 [n + 1], of plain text, as given; None: the same
+        # int64 [n + 1]: where the original has each offset of the plain text; None: at the same offset.
+        self._offsets: tuple[np.ndarray, np.ndarray] | None = None
         if not given.isascii():
-            self._starts = np.arange(len(given) + 1)
-            self._ends = self._starts
+            same = np.arange(len(given) + 1)
+            self._offsets = same, same
             self._replace(_CHARACTER, _PLAIN.__getitem__)
             self._replace(_GREEK_LETTER, _GREEK.__getitem__)
             self._replace(_OTHERS, lambda others: unicodedata.normalize("NFC", others))
 
     def _replace(self, pattern: re.Pattern[str], plain: Callable[[str], str]) -> None:
-        parts, starts, ends, at = [], [], [0], 0
+        parts: list[str] = []
+        starts, ends, at = list[int](), [0], 0
         for match in pattern.finditer(self.text):
             (first, after), new = match.span(), plain(match[0])
             if new == match[0]:
@@ -72,35 +73,37 @@ class PlainText:
             starts += [*range(at, first), *[first] * len(new)]
             ends += [*range(at + 1, first + 1), *[after] * len(new)]
             at = after
-        if not at:
+        if not at or self._offsets is None:
             return
         parts.append(self.text[at:])
         starts += range(at, len(self.text) + 1)
         ends += range(at + 1, len(self.text) + 1)
         self.text = "".join(parts)
-        self._starts, self._ends = self._starts[starts], self._ends[ends]
+        old_starts, old_ends = self._offsets
+        self._offsets = old_starts[starts], old_ends[ends]
 
     def places(self, given: np.ndarray) -> np.ndarray:
-        """Where the plain text has offsets of the text as given: int64, of any shape."""
-        return given if self._starts is None else self._starts[:-1].searchsorted(given)
+        """Convert offsets in the original to offsets in the plain text: int64, of any shape."""
+        return given if self._offsets is None else self._offsets[0][:-1].searchsorted(given)
 
     def given(self, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where the text as given has spans of the plain text: their starts and ends, int64 [n].
+        """Convert spans in the plain text to spans in the original: starts and ends, int64 [n].
 
-        All characters are taken that a span has some of, and none that is left out at its ends.
+        A span includes each character that it covers in part, and no removed character at its ends.
         """
-        if self._starts is None:
+        if self._offsets is None:
             return starts, ends
-        return self._starts[starts], np.maximum(self._ends[ends], self._starts[starts])
+        given_starts, given_ends = self._offsets
+        return given_starts[starts], np.maximum(given_ends[ends], given_starts[starts])
 
 
 def plain(text: str) -> str:
-    """A text in its plain form."""
+    """Return the plain form of a text."""
     return text if text.isascii() else PlainText(text).text
 
 
 class _Plain(dict[str, str]):
-    """From characters, with the accents behind them, to plain ones."""
+    """A cache from a character with its accents to the plain characters."""
 
     def __missing__(self, given: str) -> str:
         letters = unicodedata.normalize("NFC", _ACCENT.sub("", given))

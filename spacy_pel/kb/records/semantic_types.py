@@ -1,4 +1,4 @@
-"""Semantic types, and their place in a tree such as UMLS's."""
+"""Semantic types and their tree, such as that of UMLS."""
 
 import re
 from collections.abc import Iterable
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class SemanticType(NamedTuple):
-    """A type of entities, with its code, such as a TUI, and its place in a tree, where it has them.
+    """A semantic type, its code (such as a TUI) and its tree number ("B2.2.1").
 
-    The tree numbers of its descendants, for example "B2.2.1.2.1", begin with its own.
+    The tree number of a type begins with that of each of its ancestors.
     """
 
     name: str
@@ -17,18 +17,17 @@ class SemanticType(NamedTuple):
 
 
 def _steps(tree_number: str | None) -> list[str]:
-    """From the top: "B", "2", "2", "1" for "B2.2.1", because "B" is above "B2" in the UMLS."""
+    """Return the steps from the root: "B", "2", "2", "1" for "B2.2.1" ("B" is above "B2" in UMLS)."""
     return re.findall(r"[A-Z]+|[^A-Z.]+", tree_number or "")
 
 
 def _is_below(tree_number: str | None, ancestor: str | None) -> bool:
-    """Whether a tree number stands below another, step by step. None stands nowhere."""
     steps, above = _steps(tree_number), _steps(ancestor)
     return 0 < len(above) < len(steps) and steps[: len(above)] == above
 
 
 def types_meant(text: str, types: Iterable[SemanticType]) -> list[SemanticType]:
-    """The types that have this name, code or tree number, and all types below them."""
+    """Return the types with this name, code or tree number, and all types below them."""
     types = list(types)
     chosen = [type for type in types if text and text in type]
     numbers = {text, *(type.tree_number for type in chosen)}

@@ -1,4 +1,4 @@
-"""Builds approximate indexes, and measures how much of what exact search finds they find."""
+"""Build approximate indexes, and measure their recall of exact search."""
 
 import errno
 from itertools import pairwise
@@ -17,28 +17,29 @@ from .index import (
 )
 from .matrix import VectorMatrix
 
-SCANNED_ROWS = 2_000_000  # up to this many rows a fast scan of all codes; above, an inverted file
+MAX_SCANNED_ROWS = 2_000_000  # a fast scan of all codes up to here; above, an inverted file
 _SEED = 0
-_TRAINED = 20_000  # rows that the codes of a fast scan are learnt from
-_FEW_NUMBERS = 192  # rows this short need a code for each number, or too many would be scored again
-_TRAINED_PER_CENTRE = 50  # rows that k-means sees for each centre
+_TRAINING_ROWS = 20_000  # for the codes of a fast scan
+_MAX_FINE_DIM = 192  # shorter rows need a code for each number, or too many would be scored again
+_TRAINING_ROWS_PER_CENTRE = 50  # for k-means
 _ITERATIONS = 8
 DEPTH = 64
-_QUERIES = 512
+_N_QUERIES = 512
 _NOISE = 0.5  # relative to the length of a row; the cosine of a query and its row is about 0.9
-_OF_LISTS, _OF_CODES = {"1": 0.995, "64": 0.95}, {"1": 0.999, "64": 0.99}  # the recall wanted
-_MARGIN = 2  # factor on the lists that the sample needs: mentions are farther from rows than these
-_LEAST = 4  # rows of codes; it suffices where a row stands for other rows of its entity
+# The recall required at 1 and 64 entities.
+_LIST_RECALL, _CODE_RECALL = {"1": 0.995, "64": 0.95}, {"1": 0.999, "64": 0.99}
+_MARGIN = 2  # on the lists that the sample needs: mentions are farther from rows than the sample
+_MIN_OVERSAMPLING = 4  # enough where a row represents other rows of its entity
 
 
 def write_index(
     path: Path, matrix: VectorMatrix, row_entities: np.ndarray, alike: float | None
 ) -> dict[str, Any]:
-    """Writes a FAISS index of the rows; returns what a KB's settings say of it.
+    """Write a FAISS index of the rows, and return its entry in the KB's settings.
 
-    ``alike``: see ``representative_rows``; None: each row has a code. OSError if the disk is full.
+    ``alike`` is the cosine of ``representative_rows``; None: each row has a code. OSError for a full disk.
     """
-    if len(matrix) <= SCANNED_ROWS:
+    if len(matrix) <= MAX_SCANNED_ROWS:
         coded = None if alike is None else representative_rows(matrix, row_entities, alike)
         index, effort = built_fast_scan(matrix, coded), "oversampling"
         about = {"kind": FAST_SCAN_KIND, "codes": index.ntotal}
@@ -53,17 +54,17 @@ def write_index(
 
 
 def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
-    """A FAISS index of the codes of the coded rows, int64, or of all. The same rows give the same."""
+    """Build a deterministic FAISS index of the codes of some rows, int64, or of all."""
     faiss, dim = imported_faiss(), matrix.dim
-    # A code for 2 numbers needs an even count, and many numbers or rows that share codes: then more
-    # rows are found than entities are wanted, so coarse codes do.
-    halved = dim % 2 == 0 and (coded is not None or dim > _FEW_NUMBERS)
+    # One code for two numbers needs an even dimension. It suffices for long vectors, and for rows that
+    # share codes, because then more rows than entities are found.
+    halved = dim % 2 == 0 and (coded is not None or dim > _MAX_FINE_DIM)
     pieces = dim // 2 if halved else dim
     codes = faiss.IndexPQFastScan(dim, pieces, 4, faiss.METRIC_INNER_PRODUCT)
     codes.pq.cp.seed = _SEED
     codes.pq.cp.min_points_per_centroid = 1  # no warning
-    sample = matrix.take(_drawn(len(matrix), _TRAINED))
-    with one_faiss_thread():  # on a busy machine several took minutes, not 1 s
+    sample = matrix.take(_drawn(len(matrix), _TRAINING_ROWS))
+    with one_faiss_thread():  # several took minutes on a busy machine, not 1 s
         codes.train(np.resize(sample, (max(len(sample), 16), dim)))
     if coded is None:
         for _, block in matrix.blocks():
@@ -76,32 +77,32 @@ def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> An
 
 
 def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) -> np.ndarray:
-    """Rows, int64, ascending, that can stand for all: each row is similar to one of them of its entity.
+    """Return representative rows, int64, ascending: each row has a cosine of ``alike`` to one of its entity.
 
-    Greedily: next is the first row that is similar to the most rows without a representative.
+    The choice is greedy: the first row that represents the most remaining rows is next.
     """
     bounds = np.flatnonzero(np.diff(row_entities, prepend=-1, append=-1))
     chosen = np.zeros(len(matrix), dtype=bool)
     for start, stop in pairwise(bounds):
         rows = matrix.take(np.arange(start, stop))
         units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-        near = units @ units.T >= alike
-        np.fill_diagonal(near, True)
-        left = np.ones(len(rows), dtype=bool)
-        while left.any():
-            best = (near & left & left[:, None]).sum(axis=1).argmax()
+        similar = units @ units.T >= alike
+        np.fill_diagonal(similar, True)
+        remaining = np.ones(len(rows), dtype=bool)
+        while remaining.any():
+            best = (similar & remaining & remaining[:, None]).sum(axis=1).argmax()
             chosen[start + best] = True
-            left &= ~near[best]
+            remaining &= ~similar[best]
     return np.flatnonzero(chosen)
 
 
 def built_inverted_file(matrix: VectorMatrix) -> Any:
-    """A FAISS inverted file of all rows, of one byte a number. The same rows give the same file."""
+    """Build a deterministic FAISS inverted file of all rows, with one byte per number."""
     faiss, n_lists = imported_faiss(), min(len(matrix), int(2 * len(matrix) ** 0.5))
     ivf = faiss.index_factory(matrix.dim, f"IVF{n_lists},SQ8", faiss.METRIC_INNER_PRODUCT)
     ivf.cp.niter, ivf.cp.spherical, ivf.cp.seed = _ITERATIONS, True, _SEED
-    ivf.cp.min_points_per_centroid, ivf.cp.max_points_per_centroid = 1, _TRAINED_PER_CENTRE
-    ivf.train(matrix.take(_drawn(len(matrix), n_lists * _TRAINED_PER_CENTRE)))
+    ivf.cp.min_points_per_centroid, ivf.cp.max_points_per_centroid = 1, _TRAINING_ROWS_PER_CENTRE
+    ivf.train(matrix.take(_drawn(len(matrix), n_lists * _TRAINING_ROWS_PER_CENTRE)))
     for _, block in matrix.blocks():
         ivf.add(block)
     return ivf
@@ -110,16 +111,16 @@ def built_inverted_file(matrix: VectorMatrix) -> Any:
 def chosen_effort(
     matrix: VectorMatrix, row_entities: np.ndarray, index: Any
 ) -> tuple[int, dict[str, float | int]]:
-    """The effort of a ``RowFinder`` of this index, and its recall then.
+    """Choose the effort of a ``RowFinder`` of this index, and measure its recall.
 
-    It is the smallest power of 2 with enough recall of the first entity and of 64 entities. Of lists it
-    is that times a margin. Where rows share codes it is the lowest, because more would not help.
+    The effort is the smallest power of 2 with the required recall; for lists, times a margin. Where rows
+    share codes it is the minimum, because more would not help.
 
-    Half of the queries are rows with noise. The others lie midway between two rows: far from the
-    centre of any list, so that their nearest rows are in several lists.
+    Half of the queries are rows with noise. The others lie midway between two rows, far from the centres of
+    lists, so that their nearest rows are in several lists.
     """
     random = np.random.default_rng(_SEED)
-    rows = _drawn(len(matrix), _QUERIES, random)
+    rows = _drawn(len(matrix), _N_QUERIES, random)
     vectors = matrix.take(rows)[random.permutation(len(rows))]
     between = vectors + np.roll(vectors, 1, axis=0)
     noise = random.standard_normal(vectors.shape, dtype=np.float32)
@@ -130,26 +131,25 @@ def chosen_effort(
 
     def measured(effort: int) -> dict[str, float | int]:
         searched = VectorIndex(matrix, row_entities, RowFinder(index, effort))
-        found = recall(searched.search(queries, DEPTH), truth)
         first = recall(searched.search(queries, 1), truth)["1"]
-        return {**found, "1": first, "queries": len(rows)}
+        return {**recall(searched.search(queries, DEPTH), truth), "1": first, "queries": len(rows)}
 
     finder = RowFinder(index, 1)
     n_lists = finder.n_lists
-    effort, wanted = (1, _OF_LISTS) if n_lists else (_LEAST, _OF_CODES)
-    most, found = n_lists or (effort if finder.finds_entities else np.inf), measured(effort)
+    effort, wanted = (1, _LIST_RECALL) if n_lists else (_MIN_OVERSAMPLING, _CODE_RECALL)
+    max_effort, reached = n_lists or (effort if finder.finds_entities else np.inf), measured(effort)
     # Without lists this ends where search becomes exact.
-    while effort < most and any(found[at] < share for at, share in wanted.items()):
+    while effort < max_effort and any(reached[at] < share for at, share in wanted.items()):
         effort *= 2
-        found = measured(effort)
+        reached = measured(effort)
     if n_lists:
         effort = min(_MARGIN * effort, n_lists)
-        found = measured(effort)
-    return effort, found
+        reached = measured(effort)
+    return effort, reached
 
 
 def recall(found: Candidates, truth: Candidates) -> dict[str, float]:
-    """The share found of the true first entities ("1"), and of all true entities ("64")."""
+    """Return the recall of the true first entities ("1") and of all true entities ("64")."""
     pairs = zip(found.numbers, truth.numbers)
     hits = sum(np.isin(line, true[true >= 0]).sum() for line, true in pairs)
     return {
@@ -158,7 +158,7 @@ def recall(found: Candidates, truth: Candidates) -> dict[str, float]:
     }
 
 
-def _drawn(n: int, most: int, random: np.random.Generator | None = None) -> np.ndarray:
-    """At most so many of n rows, at random, ascending."""
+def _drawn(n: int, size: int, random: np.random.Generator | None = None) -> np.ndarray:
+    """Draw at most ``size`` of n rows, ascending."""
     random = random or np.random.default_rng(_SEED)
-    return np.sort(random.choice(n, min(n, most), replace=False))
+    return np.sort(random.choice(n, min(n, size), replace=False))

@@ -1,4 +1,4 @@
-"""Rows of vectors: in ``.npy`` files that are mapped into memory, read as float32, and multiplied."""
+"""Rows of vectors in memory-mapped ``.npy`` files, read as float32."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 from ...errors import PelError, damaged
 
 DTYPES = ("float32", "float16", "int8")
-_BLOCK = 1 << 23  # numbers in a block: 32 MB as float32
-_GATHERED = 1 << 14  # chosen rows in a block
-_FLOATS = 1 << 18  # numbers of rows that are multiplied at a time
+_BLOCK_SIZE = 1 << 23  # numbers in a block: 32 MB as float32
+_BLOCK_ROWS = 1 << 14  # in a block of selected rows
+_BATCH_SIZE = 1 << 18  # numbers of rows that are multiplied at a time
 _SEED = 0
 
 
 class VectorMatrix:
     """Rows of vectors: float32, float16, or int8 with a scale for each row, float32 [n_rows].
 
-    A file is mapped into memory. It may be used after a fork, and by several threads.
+    A file is mapped into memory. Matrices are safe for forks and threads.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class VectorMatrix:
 
     @classmethod
     def opened(cls, path: Path, scales: np.ndarray | None = None) -> VectorMatrix:
-        """The matrix of a file; PelError if it cannot be read or holds something else."""
+        """Open the matrix of a file; PelError if the file is damaged or holds something else."""
         values = mapped(path)
         if values.ndim != 2 or values.dtype.name not in DTYPES:
             raise damaged(path, "does not hold rows of vectors")
@@ -45,7 +45,7 @@ class VectorMatrix:
         return len(self._values)
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """The rows with these numbers: float32 [n, dim], a copy; PelError if one is not finite."""
+        """Copy the rows with these numbers: float32 [n, dim]; PelError if one is not finite."""
         vectors = self._floats(self._values.take(rows, axis=0), rows)  # a third faster than [rows]
         self.check_finite(vectors)
         return vectors
@@ -56,26 +56,27 @@ class VectorMatrix:
         return np.asarray(values, dtype=np.float32)
 
     def blocks(self, rows: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """These rows, or all: the numbers of a block's rows, and the block: float32, read-only."""
+        """Yield blocks of these rows, or of all: their numbers, and the rows, float32, read-only."""
         if rows is not None:
-            for start in range(0, len(rows), _GATHERED):
-                some = rows[start : start + _GATHERED]
-                yield some, self.take(some)
+            for start in range(0, len(rows), _BLOCK_ROWS):
+                numbers = rows[start : start + _BLOCK_ROWS]
+                yield numbers, self.take(numbers)
             return
-        step = max(1, _BLOCK // self.dim)
-        for some in (slice(start, start + step) for start in range(0, len(self), step)):
-            yield np.arange(*some.indices(len(self))), self._floats(self._values[some], some)
+        step = max(1, _BLOCK_SIZE // self.dim)
+        for start in range(0, len(self), step):
+            block = slice(start, min(start + step, len(self)))
+            yield np.arange(block.start, block.stop), self._floats(self._values[block], block)
 
     def inner_products(
         self, queries: np.ndarray, lines: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
-        """Inner products of pairs of a query and a row; PelError if one is not finite.
+        """Return the inner products of pairs of a query and a row; PelError if one is not finite.
 
-        The last bits of a product of matrices depend on its size and on where a row stands. With
-        them, equal vectors would not tie. Here each pair is summed on its own.
+        The last bits of a matrix product depend on its size and on the position of a row, so equal vectors
+        would not tie. Here each pair is summed on its own.
         """
         scores = np.empty(len(rows), dtype=np.float32)
-        step = max(1, _FLOATS // self.dim)
+        step = max(1, _BATCH_SIZE // self.dim)
         bounds = np.union1d(np.flatnonzero(np.diff(lines, prepend=-1)), range(0, len(rows), step))
         for start, stop in pairwise([*bounds.tolist(), len(rows)]):  # of the same query
             vectors = self._values.take(rows[start:stop], axis=0).astype(np.float32)
@@ -86,8 +87,8 @@ class VectorMatrix:
         return scores
 
     def check_finite(self, computed: np.ndarray) -> None:
-        """PelError if what was read or computed from rows holds NaN or infinity, as then a row does."""
-        # The sum is the fastest test: NaN and infinity stay what they are.
+        """Raise PelError if values read or computed from rows hold NaN or infinity."""
+        # The sum is the fastest test: NaN and infinity persist.
         with np.errstate(over="ignore", invalid="ignore"):
             total = computed.sum(dtype=np.float32)
         if not np.isfinite(total) and not np.isfinite(computed).all():
@@ -97,8 +98,8 @@ class VectorMatrix:
 
 
 def written_matrix(path: Path, blocks: Iterable[np.ndarray], dim: int, dtype: str) -> VectorMatrix:
-    """The rows of blocks, finite float32 [n, dim], in a new file; errors as of ``coded``."""
-    n_rows, scales = 0, []
+    """Write blocks of rows, finite float32 [n, dim], to a new file; errors as of ``coded``."""
+    n_rows, scales = 0, list[np.ndarray]()
     descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
 
     def write_header() -> None:
@@ -106,21 +107,22 @@ def written_matrix(path: Path, blocks: Iterable[np.ndarray], dim: int, dtype: st
         header = {"descr": descr, "fortran_order": False, "shape": (n_rows, dim)}
         np.lib.format.write_array_header_1_0(file, header)
 
-    with open(path, "xb") as file:
+    with path.open("xb") as file:
         write_header()
         for block in blocks:
-            values, own = coded(block, dtype)
+            values, block_scales = coded(block, dtype)
             file.write(np.ascontiguousarray(values).data)
-            scales.append(own)
+            if block_scales is not None:
+                scales.append(block_scales)
             n_rows += len(values)
         write_header()  # numpy leaves room in the header for any number of rows
-    return VectorMatrix.opened(path, np.concatenate(scales) if dtype == "int8" and scales else None)
+    return VectorMatrix.opened(path, np.concatenate(scales) if scales else None)
 
 
 def coded(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """Float32 vectors [n, dim] as one of ``DTYPES``, and of int8 a scale for each, float32 [n].
+    """Convert float32 vectors [n, dim] to one of ``DTYPES``; int8 has a scale for each, float32 [n].
 
-    A scale has 16 significant bits, so coding the product gives the same again. PelError for a vector
+    A scale has 16 significant bits, so coding the product again changes nothing. PelError for a vector
     that float16 cannot hold.
     """
     if dtype != "int8":
@@ -135,10 +137,10 @@ def coded(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | Non
 
 
 def mapped(path: Path) -> np.ndarray:
-    """The array of a ``.npy`` file, mapped, read-only; PelError unless it is all of the file."""
+    """Map the array of a ``.npy`` file, read-only; PelError if the file is damaged."""
     try:
         array = np.lib.format.open_memmap(path, mode="r")
-    except Exception as error:  # a damaged header, which is a literal of Python, raises many kinds
+    except Exception as error:  # a damaged header, a Python literal, raises many kinds
         raise damaged(path, "cannot be read") from error
     size = array.offset + array.nbytes
     if not (array.flags.c_contiguous and array.dtype.isnative and size == path.stat().st_size):
@@ -149,8 +151,8 @@ def mapped(path: Path) -> np.ndarray:
 class Projection:
     """A projection onto orthonormal axes, float32 [dim, width].
 
-    The inner product of a projected query with a stored row is that of the query with the row lifted by
-    the transposed axes.
+    The inner product of a projected query and a stored row is that of the query and the row lifted by the
+    transposed axes.
     """
 
     def __init__(self, axes: np.ndarray) -> None:
@@ -159,11 +161,11 @@ class Projection:
 
     @classmethod
     def principal(cls, matrix: VectorMatrix, width: int) -> tuple[Projection, float]:
-        """That which keeps the most of the rows' squared length, and the share of it.
+        """Return the projection that keeps most of the rows' squared length, and the share kept.
 
-        The axes span the first eigenvectors of the rows' second moments. The rows are not centred,
-        because their inner products are to stay. Then the axes are rotated at random, so that each
-        number of a stored row carries equally much: codes quantize all numbers equally finely.
+        The axes span the first eigenvectors of the rows' second moments. The rows are not centred, to keep
+        inner products. The axes are rotated at random, so that all numbers of a stored row carry equal
+        variance: codes quantize them equally finely.
         """
         moments = np.zeros((matrix.dim, matrix.dim))
         for _, block in matrix.blocks():
@@ -175,13 +177,14 @@ class Projection:
         return cls(np.ascontiguousarray(axes, dtype=np.float32)), float(share)
 
     def projected_rows(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors [n, dim] as they are stored: float32 [n, width], scaled to the same lengths."""
+        """Project vectors [n, dim] to rows: float32 [n, width], scaled to the same lengths."""
         rows = vectors @ self.axes
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         lengths[lengths == 0] = 1
-        return rows * (np.linalg.norm(vectors, axis=1, keepdims=True) / lengths)
+        projected: np.ndarray = rows * (np.linalg.norm(vectors, axis=1, keepdims=True) / lengths)
+        return projected
 
     def projected_queries(self, vectors: np.ndarray) -> np.ndarray:
-        """Queries [n, dim] on the axes: float32 [n, width]. Each is computed alone, for its last bits."""
+        """Project queries [n, dim]: float32 [n, width]; one by one, so that last bits do not depend on n."""
         shape = len(vectors), self.width
         return np.array([vector @ self.axes for vector in vectors], np.float32).reshape(shape)

@@ -1,4 +1,4 @@
-"""Writes the vectors of a KB: first the rows, in batches, then the index that finds them."""
+"""Write the vectors of a KB: the rows, in batches, then their index."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,26 +19,26 @@ from .matrix import DTYPES, Projection, VectorMatrix, coded, written_matrix
 
 logger = logging.getLogger(__name__)
 
-# The most rows that are searched exactly, for each choice of ``index``.
+# By ``index``: the most rows that are searched exactly, and the most that are stored as float32.
 EXACT_ROWS = {"auto": 50_000, "exact": inf, "approximate": 0}
-FLOAT32_ROWS = {"auto": 300_000, "exact": inf, "approximate": 0}  # more rows become float16
-_ENCODED = 64  # passages given to the encoder at a time
+FLOAT32_ROWS = {"auto": 300_000, "exact": inf, "approximate": 0}
+_BATCH_SIZE = 64  # passages encoded at a time
 
 Batches = Iterable[tuple[np.ndarray, np.ndarray]]
 
 
 class Encoder(Protocol):
-    """Encodes entities as the KB's others were encoded, and mentions as a linker reads them."""
+    """An encoder of entities, as those of the KB were encoded, and of mentions, as a linker reads them."""
 
-    fingerprint: str  # of what encodes entities, as the KB has it
-    index_unit: str  # as the KB has it
-    mention_fingerprint: str  # of all that decides the vectors of mentions
+    fingerprint: str  # of the entity encoder, stored in the KB
+    index_unit: str  # stored in the KB
+    mention_fingerprint: str  # of all that determines the vectors of mentions
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        """Vectors, float32 [n, dim], and the place of each row's entity in ``entities``, int64 [n]."""
+        """Return vectors, float32 [n, dim], and the index of each one's entity in ``entities``, int64 [n]."""
 
     def mention_vectors(self, passages: Sequence[MentionPassage]) -> np.ndarray:
-        """The vectors of all mentions of the passages, in their order: float32 [n, dim]."""
+        """Return the vectors of all mentions of the passages in order: float32 [n, dim]."""
 
 
 def write_vectors(
@@ -54,27 +54,28 @@ def write_vectors(
     alike: float | None = None,
     mentions: Encoder | None = None,
 ) -> KnowledgeBase:
-    """Writes the vectors of a KB, and opens it. After any error or interruption, it stays as it was.
+    """Write the vectors of a KB, and open the KB. An error or an interruption leaves it as it was.
 
     Args:
-        batches: Pairs of vectors, float32 [b, dim], and the number of each vector's entity [b], in the
-            order of ``KnowledgeBase.numbers_by_id``. Give vectors of length 1 to search by cosine.
+        path: The folder of the KB.
+        batches: Pairs of vectors, float32 [b, dim], and the entity number of each vector [b], in the order
+            of ``KnowledgeBase.numbers_by_id``. Vectors of length 1 are searched by cosine.
         dim: The length of the vectors.
-        fingerprint: Their encoder.
-        index_unit: What a row stands for.
-        dtype: The type of the stored vectors: "float32", "float16", "int8" or "auto", which is
-            float16 for many rows and for an "approximate" index, and float32 otherwise.
-        index: How they are searched: "exact", "approximate" or "auto", which is approximate for
-            many rows: by short codes, or for very many rows by lists.
-        stored_dim: The length of the vectors as they are stored; None: their own. If it is less, they
-            are projected onto the principal axes of all, and so are the queries of each search.
-        alike: Rows of one entity with this cosine or more share a short code. There are fewer codes
-            then, and some of the last candidates differ. None: each row has its own.
-        mentions: Makes new vectors of the mentions that the KB has learnt.
+        fingerprint: The fingerprint of their encoder.
+        index_unit: What a row represents.
+        dtype: The type of the stored vectors: "float32", "float16", "int8" or "auto", which is float16 for
+            many rows and for an "approximate" index, and float32 otherwise.
+        index: The kind of search: "exact", "approximate" (by short codes, or by lists for very many rows) or
+            "auto", which is approximate for many rows.
+        stored_dim: The length of the stored vectors; None: ``dim``. If it is less, vectors and queries are
+            projected onto the principal axes.
+        alike: Rows of one entity with at least this cosine share a code. This saves memory, and changes
+            some of the last candidates. None: each row has its own code.
+        mentions: The encoder of the mentions that the KB has learnt.
 
     Raises:
-        PelError: There is no KB, vectors or settings do not fit, learnt mentions would get no vectors,
-            or the disk is full.
+        PelError: There is no KB, vectors or settings do not fit, learnt mentions would have no vectors, or
+            the disk is full.
     """
     if dtype not in ("auto", *DTYPES):
         raise PelError(f"unknown dtype {dtype!r}", f"choose auto, {', '.join(DTYPES)}")
@@ -91,12 +92,12 @@ def write_vectors(
             raise PelError(problem, "run kb embed with a pipeline, or kb forget")
         about = {"dim": dim, "index_unit": index_unit, "fingerprint": fingerprint, "alike": alike}
         about |= {"dtype": dtype, "index": index, "stored_dim": stored_dim or dim}
-        _file(change, batches, about, mentions)
+        _write(change, batches, about, mentions)
     return KnowledgeBase.open(path)
 
 
 def insert_rows(change: Writing, batches: Batches, projection: Projection | None) -> int:
-    """Writes rows into the database of a KB, where they are searched exactly; returns their number."""
+    """Write rows into the database of a KB, to be searched exactly; return their number."""
     vectors, total = change.settings["vectors"], 0
     insert = "INSERT INTO row (vectors, number, vector) VALUES (?, ?, ?)"
     for rows, numbers in _checked(batches, vectors["dim"]):
@@ -109,26 +110,29 @@ def insert_rows(change: Writing, batches: Batches, projection: Projection | None
     return total
 
 
-def _file(
+def _write(
     change: Writing, batches: Batches, about: dict[str, Any], mentions: Encoder | None
 ) -> None:
-    """Writes a file of all vectors of a KB with its index. ``about`` goes to the KB's settings."""
+    """Write a file of all vectors of a KB with its index. ``about`` becomes part of the settings."""
     dim, dtype, index = about["dim"], about["dtype"], about["index"]
     with KnowledgeBase.open(change.folder) as kb:
         by_id, n_records = kb.numbers_by_id(), kb.settings["next_number"]
         ranked = kb.settings["in_order"] < n_records
-        ranks = np.full(n_records + 1, -1, dtype=np.int64)  # the last is that of no number
+        ranks = np.full(
+            n_records + 1, -1, dtype=np.int64
+        )  # the last one is that of unknown numbers
         ranks[by_id] = np.arange(len(by_id)) if ranked else by_id
         learnt = kb.mentions.passages() if mentions else []
-    each = [np.empty(0, np.int64)]
+    number_batches = [np.empty(0, np.int64)]
 
     def rows() -> Iterator[np.ndarray]:
         for vectors, numbers in _checked(batches, dim):
-            each.append(numbers)
+            number_batches.append(numbers)
             yield vectors
 
-    stored = whole = written_matrix(temporary_path(change.folder, ".npy"), rows(), dim, "float32")
-    numbers = np.concatenate(each)
+    path = temporary_path(change.folder, ".npy")
+    stored = original = written_matrix(path, rows(), dim, "float32")
+    numbers = np.concatenate(number_batches)
     owners = ranks[numbers.clip(-1, n_records)].astype(np.int32)
     if not len(owners):
         raise PelError("no vectors to write", "embed at least one entity")
@@ -142,14 +146,15 @@ def _file(
         logger.warning("%d of %d entities have no vector", missing, len(by_id))
     if dtype == "auto":
         dtype = "float32" if len(owners) <= FLOAT32_ROWS[index] else "float16"
-    projection, blocks = None, (block for _, block in whole.blocks())
+    projection = None
+    blocks: Iterable[np.ndarray] = (block for _, block in original.blocks())
     if about["stored_dim"] < dim:
-        projection, about["kept"] = Projection.principal(whole, about["stored_dim"])
+        projection, about["kept"] = Projection.principal(original, about["stored_dim"])
         blocks = map(projection.projected_rows, blocks)
     if projection or dtype != "float32":
         path = temporary_path(change.folder, ".npy")
         stored = written_matrix(path, blocks, about["stored_dim"], dtype)
-    file = published(change.folder, stored.path, "vectors")
+    file = published(change.folder, path, "vectors")
     matrix = VectorMatrix.opened(change.folder / file["name"], stored.scales)
     found_by = None
     if len(owners) > EXACT_ROWS[index]:
@@ -160,23 +165,28 @@ def _file(
         found_by["file"] = published(change.folder, path, "index")
     counts = {"stored_rows": len(owners), "rows": len(owners)}
     new = {**about, **counts, "file": file, "dtype": dtype, "found_by": found_by}
-    made = encoded_mentions(mentions, (passage for passage, _ in learnt))
-    made = list(zip(made, (id for _, ids in learnt for id in ids)))
-    axes = None if projection is None else projection.axes
-    columns = [(owners, "<i4"), (by_id if ranked else None, "<i4"), (stored.scales, "<f4")]
-    columns.append((axes, "<f4"))
+    mention_vectors: list[tuple[bytes, int]] = []
+    if mentions:
+        encoded = encoded_mentions(mentions, (passage for passage, _ in learnt))
+        mention_vectors = list(zip(encoded, (id for _, ids in learnt for id in ids)))
+    columns = (
+        (owners, "<i4"),
+        (by_id if ranked else None, "<i4"),
+        (stored.scales, "<f4"),
+        (projection.axes if projection else None, "<f4"),
+    )
     blobs = [None if value is None else value.astype(kind).tobytes() for value, kind in columns]
     old = change.settings
     kept = (file["name"], (old["vectors"] or new)["file"]["name"])
     with change.transaction() as number:
         execute = change.database.execute
-        # The rows before stay for readers who have them open; those before these go. If the file is
-        # the same as before, what was added since is in it.
+        # The previous rows stay for readers that have them open; older ones are deleted. If the file is the
+        # same as before, it contains the rows that were added since.
         execute("DELETE FROM row WHERE vectors NOT IN (?, ?)", kept)
         execute("DELETE FROM vectors WHERE name NOT IN (?, ?)", kept)
         execute("DELETE FROM row WHERE vectors = ?", kept[:1])
         execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?, ?)", (file["name"], *blobs))
-        change.database.executemany("UPDATE mention SET vector = ? WHERE id = ?", made)
+        change.database.executemany("UPDATE mention SET vector = ? WHERE id = ?", mention_vectors)
         if mentions and old["mentions"]:
             fingerprint = mentions.mention_fingerprint
             read = {**old["mentions"], "fingerprint": fingerprint, "changed": number}
@@ -186,15 +196,15 @@ def _file(
 
 
 def encoded_mentions(encoder: Encoder, passages: Iterable[MentionPassage]) -> Iterator[bytes]:
-    """The vector of each mention, as a KB stores it."""
+    """Yield the vector of each mention, as a KB stores it."""
     stream = iter(passages)
-    while block := list(islice(stream, _ENCODED)):
+    while block := list(islice(stream, _BATCH_SIZE)):
         for vector in encoder.mention_vectors(block):
             yield vector.astype("<f4").tobytes()
 
 
 def _checked(batches: Batches, dim: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The batches as arrays; PelError if they are not finite vectors of this length."""
+    """Yield the batches as arrays; PelError unless they are finite vectors of this length."""
     for vectors, numbers in batches:
         vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         if vectors.shape != (len(numbers), dim):

@@ -31,17 +31,16 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousandth of the limits; what is refused must not take more than a few of them."""
     limited = (bioc, docbin, format, tables)
     for module in limited:
-        monkeypatch.setattr(module, "LONGEST", SMALL)
-    monkeypatch.setattr(docbin, "MOST_HELD", MEGABYTE)
-    monkeypatch.setattr(docbin, "MOST_BYTES", MEGABYTE)
-    monkeypatch.setattr(docbin, "MOST_TIMES", 0)
-    monkeypatch.setattr(docbin, "MOST_DOCUMENTS", 1_000)
-    monkeypatch.setattr(docbin, "MOST_TOKENS", 1_000)
-    monkeypatch.setattr(docbin, "MOST_VALUES", 10_000)
-    monkeypatch.setattr(pubtator, "_MOST_LINES", 1_000)
-    monkeypatch.setattr(json_formats, "MOST_VALUES", 10_000)
-    monkeypatch.setattr(lines, "MOST_VALUES", 10_000)
-    monkeypatch.setattr(xml_elements, "MOST_ELEMENTS", 1_000)
+        monkeypatch.setattr(module, "MAX_DOCUMENT_BYTES", SMALL)
+    monkeypatch.setattr(docbin, "MAX_FILE_BYTES", MEGABYTE)
+    monkeypatch.setattr(docbin, "MAX_UNPACKED_BYTES", MEGABYTE)
+    monkeypatch.setattr(docbin, "MAX_DOCUMENTS", 1_000)
+    monkeypatch.setattr(docbin, "MAX_TOKENS", 1_000)
+    monkeypatch.setattr(docbin, "MAX_VALUES", 10_000)
+    monkeypatch.setattr(pubtator, "_MAX_LINES", 1_000)
+    monkeypatch.setattr(json_formats, "MAX_JSON_VALUES", 10_000)
+    monkeypatch.setattr(lines, "MAX_JSON_VALUES", 10_000)
+    monkeypatch.setattr(xml_elements, "MAX_ELEMENTS", 1_000)
 
 
 def faults(path: Path) -> str:
@@ -177,7 +176,7 @@ def test_a_parquet_that_would_fill_the_memory(tmp_path: Path) -> None:
 
 def test_too_many_mentions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["spacy_pel.corpora.open_documents"]  # the package has the function
-    monkeypatch.setattr(module, "MOST_MENTIONS", 100)
+    monkeypatch.setattr(module, "MAX_MENTIONS", 100)
     rows = [f"1\t{i}\t{i + 1}\tx\tD\t-" for i in range(101)]
     (tmp_path / "a.pubtator").write_text("\n".join(["1|t|" + "x" * 101, *rows]))
     mentions = [{"start": i, "end": i + 1} for i in range(101)]

@@ -123,10 +123,10 @@ def test_reading_is_linear_in_the_size(tmp_path: Path, shape: str) -> None:
 def test_a_record_that_does_not_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: str, rest: str, message: str
 ) -> None:
-    monkeypatch.setattr(ontologies, "LONGEST_LINE", LIMIT)
+    monkeypatch.setattr(ontologies, "MAX_LINE_BYTES", LIMIT)
     monkeypatch.setattr(xml_elements.xml_elements, "__kwdefaults__", {"longest": LIMIT})
-    monkeypatch.setattr("spacy_pel.io.lines.LONGEST_LINE", LIMIT)
-    monkeypatch.setattr(tables, "_LONGEST_ROW", LIMIT)
+    monkeypatch.setattr("spacy_pel.io.lines.MAX_LINE_BYTES", LIMIT)
+    monkeypatch.setattr(tables, "_MAX_ROW_SIZE", LIMIT)
     (tmp_path / name).write_bytes(gzip.compress((head + rest * 40_000).encode()))
     with pytest.raises(PelError, match=f"{name}.*({message})"):
         list(open_source(tmp_path / name).entities)

@@ -11,7 +11,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.io import duckdb_session
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers import ReadOptions, UmlsRecipe, detected_format, open_source
-from spacy_pel.kb.readers.release_files import LONGEST_ROW, among, opened_release
+from spacy_pel.kb.readers.release_files import MAX_ROW_BYTES, among, opened_release
 from spacy_pel.kb.readers.rrf import COLUMNS
 from spacy_pel.kb.records.semantic_types import SemanticType
 
@@ -134,7 +134,7 @@ def test_types_of_the_release_and_its_version(tmp_path: Path) -> None:
         ("MRCONSO.RRF", conso("C1", "Fever")[3:], "Line: 2 .* Columns: 19 Found: 18"),
         ("MRREL.RRF", relation("C1", "PAR", "C2")[:-1], "Line: 2 .* Columns: 17 Found: 16"),
         ("MRCONSO.RRF", conso("C1", "Fe\rver"), "cannot be|not possible to parse"),
-        ("MRDEF.RRF", definition("C1", "MSH", "x" * LONGEST_ROW), "Line: 2 .*Maximum line size"),
+        ("MRDEF.RRF", definition("C1", "MSH", "x" * MAX_ROW_BYTES), "Line: 2 .*Maximum line size"),
         ("MRDEF.RRF", definition("C1", "MSH", "é").encode("latin-1"), "Line: 2 .*not utf-8"),
     ],
 )

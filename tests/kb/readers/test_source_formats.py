@@ -135,5 +135,5 @@ def test_who_is_kept(kept: list[str], left_out: list[str], ids: str) -> None:
 
 
 def test_a_type_that_no_entity_has() -> None:
-    with pytest.raises(PelError, match="the type 'Bird'; choose of: Fish, Food, weather"):
+    with pytest.raises(PelError, match="the type 'Bird'; choose one of: Fish, Food, weather"):
         list(of_types(TYPED, TYPES, ["Bird"]))

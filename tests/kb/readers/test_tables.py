@@ -80,7 +80,7 @@ def test_several_rows_an_entity_and_columns_of_other_names(tmp_path: Path) -> No
         ("a,b,c\n", {"a": "concept_id", "b": "canonical_name", "c": "concept_id"}, "several"),
         ("concept_id,a,a\n", {}, "line 1: two columns"),
         ("concept_id,canonical_name\nC1, \n", {}, "line 2: no id or no name"),
-        ("concept_id,canonical_name\nC1,x\nC2,y,z\n", {}, "line 3: 3 cells, where"),
+        ("concept_id,canonical_name\nC1,x\nC2,y,z\n", {}, "line 3: 3 cells, but"),
         ('concept_id,canonical_name\nC1,"x\n', {}, "line 2: unexpected end of data"),
         (f"concept_id,canonical_name\nC1,{'x' * 3_000_000}\n", {}, "line 2: a text of the entity"),
         ("", {}, "no column concept_id"),
@@ -139,7 +139,7 @@ def test_reads_diseases_of_mesh_and_omim(tmp_path: Path) -> None:
 def test_faults_of_medic_are_named(tmp_path: Path) -> None:
     with pytest.raises(PelError, match="no comment names its columns; fetch CTD_diseases"):
         open_source(medic(tmp_path, ROWS, columns="DiseaseName\tDiseaseID"))
-    with pytest.raises(PelError, match=r"tsv\.gz, line 6: 2 cells, where the first row has 9"):
+    with pytest.raises(PelError, match=r"tsv\.gz, line 6: 2 cells, but the first row has 9"):
         list(open_source(medic(tmp_path, [ROWS[1], ("Flu", "MESH:D2")])).entities)
 
 
@@ -191,7 +191,7 @@ def test_linked_ids_lead_to_one_end(tmp_path_factory, pairs: list[tuple[str, str
     "text, fault",
     [
         ("subject_id\tobject_id\n", ": no column predicate_id"),
-        (f"{HEAD}A:1\tx\tskos:exactMatch\n", "line 4: 3 cells, where the first row has 5"),
+        (f"{HEAD}A:1\tx\tskos:exactMatch\n", "line 4: 3 cells, but the first row has 5"),
         (f"{HEAD}A:1\tx\tskos:exactMatch\t\tC1\n", "line 4: 'C1' is not a CURIE"),
         (f"{HEAD}A:1\tx\tskos:exactMatch\t\tB:1\x012\n", "line 4: the id .* control characters"),
     ],

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build
 from spacy_pel.kb.build import united
-from spacy_pel.kb.records.entity import joined, plain_id, renamed
+from spacy_pel.kb.records.entity import merged, plain_id, renamed
 
 from ...growth import assert_linear
 
@@ -26,12 +26,12 @@ OTHER = Entity(
 
 
 def test_joined_takes_the_first_and_unites_the_rest() -> None:
-    assert joined(FULL, OTHER) == Entity(
+    assert merged(FULL, OTHER) == Entity(
         "A1", "Fever", ("Pyrexia", "Febris", "Fever"), ("Finding", "Sign"), "Hot.",
         ("X1", "B1", "X2"), ("P1", "P2"), ("R1", "R2"), ("M:1", "M:2"), ("A", "B"),
     )  # fmt: skip
-    assert joined(OTHER, FULL).definition == "Hot."
-    assert joined(FULL, FULL) == FULL
+    assert merged(OTHER, FULL).definition == "Hot."
+    assert merged(FULL, FULL) == FULL
 
 
 def test_plain_ids() -> None:
@@ -103,6 +103,6 @@ def test_many_records_of_one_entity_are_joined_in_time() -> None:
     def records(n: int) -> list[Entity]:
         return [Entity("A", f"name {i}", (f"alias {i}",), xrefs=(f"X:{i}",)) for i in range(n)]
 
-    expected = [Entity("0", "x"), reduce(joined, records(3))]
+    expected = [Entity("0", "x"), reduce(merged, records(3))]
     assert list(united([*records(3), Entity("0", "x")])) == expected
     assert_linear(lambda entities: list(united(entities)), records, 500)

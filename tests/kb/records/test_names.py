@@ -97,7 +97,7 @@ def test_printable_text_is_kept() -> None:
         (Entity("C\x001", "Fever"), "control characters"),
         (Entity("C1", "Fever", alt_ids=("",)), "the id '' of the entity 'Fever' is blank"),
         (Entity("C1", "\x00"), "'C1' has a blank canonical_name"),
-        (Entity(" NIL ", "Fever"), "'Fever' has the id 'NIL', which stands for mentions without"),
+        (Entity(" NIL ", "Fever"), "'Fever' has the id 'NIL', which marks mentions without"),
         (Entity("C1", "Fever", alt_ids=("D1", "NIL")), "has the id 'NIL'.*; give it another id"),
         (Entity("C1", "Fever", retired_ids=("NIL",)), "has the id 'NIL'"),
     ],

@@ -48,7 +48,7 @@ def test_offsets_ascend_and_spans_lead_back(given: str, data: st.DataObject) -> 
     n = len(text.text)
     starts, ends = text.given(np.arange(n), np.arange(1, n + 1))
     assert (np.diff(starts) >= 0).all() and (np.diff(ends) >= 0).all()
-    assert (0 <= starts).all() and (starts < ends).all() and (ends <= len(given)).all()
+    assert (starts >= 0).all() and (starts < ends).all() and (ends <= len(given)).all()
     assert (np.diff(text.places(np.arange(len(given) + 1))) >= 0).all()
     start = data.draw(st.integers(0, n))
     end = data.draw(st.integers(start, n))

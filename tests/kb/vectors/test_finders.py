@@ -64,15 +64,15 @@ class Example:
 @pytest.fixture(scope="module", params=["codes", "alike", "lists"])
 def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Example:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "_SHARE", 1)
+        patch.setattr(index, "_MIN_SHARE", 1)
         patch.setattr(building, "_MARGIN", 1)  # else all of so few lists would be looked at
         return Example(request.param, tmp_path_factory.mktemp(request.param))
 
 
 @pytest.fixture(autouse=True)
 def approximate_also_for_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "_FEW_ROWS", 20)
-    monkeypatch.setattr(index, "_SHARE", 1)
+    monkeypatch.setattr(index, "_MAX_EXACT_ROWS", 20)
+    monkeypatch.setattr(index, "_MIN_SHARE", 1)
 
 
 @pytest.mark.parametrize("k", [1, 5, 64])
@@ -93,7 +93,7 @@ def test_alone_equals_together_in_any_chunks(
     example: Example, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = example.index.search(example.queries, 20)
-    monkeypatch.setattr(index, "_CELLS", 5000)
+    monkeypatch.setattr(index, "_CHUNK_SIZE", 5000)
     for size in (1, 7, len(example.queries)):
         for start in range(0, len(example.queries) - size + 1, 13):
             part = example.index.search(example.queries[start : start + size], 20)

@@ -49,15 +49,13 @@ def searches(draw):
 def test_equals_brute_force(search, dtype: str, block_rows: int, sampled: int) -> None:
     """However the rows are stored, and whatever is looked at together."""
     queries, rows, entities, k, allowed = search
-    if dtype == "int8":
-        stored = VectorMatrix(*coded(rows * 127, "int8"))  # a power of 2 or near: exact in float32
-    else:
-        stored = VectorMatrix(rows.astype(dtype))
+    # Products with 127 are exact in float32.
+    stored = VectorMatrix(*coded(rows * 127 if dtype == "int8" else rows, dtype))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matrix, "_BLOCK", block_rows * rows.shape[1])
-        patch.setattr(matrix, "_GATHERED", block_rows)
+        patch.setattr(matrix, "_BLOCK_SIZE", block_rows * rows.shape[1])
+        patch.setattr(matrix, "_BLOCK_ROWS", block_rows)
         patch.setattr(index, "_GROUPS", sampled)
-        patch.setattr(index, "_TOGETHER", 2)
+        patch.setattr(index, "_BATCH_SIZE", 2)
         found = VectorIndex(stored, entities).search(queries, k, allowed)
     assert found.numbers.dtype == np.int64 and found.scores.dtype == np.float32
     taken = stored.take(np.arange(len(rows)))

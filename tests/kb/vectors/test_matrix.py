@@ -14,7 +14,7 @@ from spacy_pel.kb.vectors.matrix import VectorMatrix, coded, written_matrix
 def test_what_is_written_piece_by_piece_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, error: float
 ) -> None:
-    monkeypatch.setattr(module, "_BLOCK", 70)
+    monkeypatch.setattr(module, "_BLOCK_SIZE", 70)
     rows = np.random.default_rng(0).uniform(-1, 1, (1000, 7)).astype(np.float32)
     blocks = [rows[:0], rows[:1], rows[1:999], rows[999:]]
     matrix = written_matrix(tmp_path / "vectors.npy", blocks, 7, dtype)
@@ -25,7 +25,7 @@ def test_what_is_written_piece_by_piece_is_read(
     np.testing.assert_allclose(taken, rows[some], atol=error)
     np.testing.assert_array_equal(taken, VectorMatrix(*coded(rows, dtype)).take(some))
     assert matrix.take(some[:0]).shape == (0, 7)
-    monkeypatch.setattr(module, "_GATHERED", 3)
+    monkeypatch.setattr(module, "_BLOCK_ROWS", 3)
     for wanted, size in ((None, 10), (some, 3)):
         numbers, blocks = zip(*matrix.blocks(wanted))
         assert len(numbers[0]) == len(blocks[0]) == size

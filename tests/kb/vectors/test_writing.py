@@ -22,7 +22,7 @@ ROWS /= np.linalg.norm(ROWS, axis=1, keepdims=True)
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A KB whose index is measured by a small sample."""
-    monkeypatch.setattr(building, "_QUERIES", 50)
+    monkeypatch.setattr(building, "_N_QUERIES", 50)
     return build_kb(ENTITIES, tmp_path / "kb").path
 
 
@@ -40,7 +40,7 @@ def test_what_is_written_is_found(
 ) -> None:
     """And the same again is the same."""
     if kind == "SQ8":
-        monkeypatch.setattr(building, "SCANNED_ROWS", 0)
+        monkeypatch.setattr(building, "MAX_SCANNED_ROWS", 0)
     index = kind if kind == "exact" else "approximate"
     kb = write(folder, dtype=dtype, index=index)
     about = {"dim": DIM, "dtype": dtype, "index": index, "index_unit": "name", "fingerprint": "abc"}
