@@ -87,7 +87,7 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
     "options, message",
     [
         ("--column aliases", "write FIELD=COLUMN"),
-        ("--column concept_id=A --column aliases=A", "names no column, or one a second time"),
+        ("--column concept_id=A --column aliases=A", "the column is missing or repeated"),
         ("--preset st22", "unknown preset"),
         ("--without-type Disaese", "no entity has the type 'Disaese'; choose one of: Anatomy, Ch"),
         ("--format obo", "source.jsonl"),
@@ -96,7 +96,7 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
 def test_build_says_what_is_wrong(run, source, tmp_path: Path, options, message: str) -> None:
     assert message in run("kb", "build", source, tmp_path / "kb", *options.split(), code=1)
     assert not (tmp_path / "kb").exists()
-    assert "the last path is the folder to make" in run("kb", "build", source, code=1)
+    assert "there is no SOURCE before it" in run("kb", "build", source, code=1)
 
 
 def test_fetch(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeyp
     (left / "chunk-000000.npz").touch()
     monkeypatch.setattr("spacy_pel.batch.embed.write_vectors", None)
     said = run("kb", "embed", bare_kb.path, tiny_folder)
-    assert "has the vectors of this encoder already" in said and not left.exists()
+    assert "already has the vectors of this encoder" in said and not left.exists()
 
 
 def test_vectors_kept_otherwise_are_not_encoded_again(

@@ -28,7 +28,7 @@ def test_pairs_in_verdicts_out(
 
 def test_what_cannot_be_checked_is_said(run: Callable, tiny_kb: Path, tmp_path: Path) -> None:
     missing, out = tmp_path / "none.tsv", tmp_path / "out.tsv"
-    assert "let it end in .tsv" in run("check", tiny_kb, missing, "-o", "out.parquet", code=1)
+    assert "use the suffix .tsv" in run("check", tiny_kb, missing, "-o", "out.parquet", code=1)
     assert "cannot be read" in run("check", tiny_kb, missing, "-o", out, code=1)
     for nothing in (missing, tmp_path):
         said = run("check", nothing, missing, "-o", out, code=1)

@@ -212,7 +212,7 @@ def test_errors_in_plain_words(make_app, serve, visit) -> None:
     page.get_by_role("button", name="Link this selection").click()
     assert page.text_content("#error") == "Select some words of the text first."
     link(page, "a" * 301)
-    assert page.text_content("#error") == "301 characters of text; at most 300 are taken."
+    assert page.text_content("#error") == "301 characters of text; send at most 300."
     page.route("**/link", lambda route: route.abort())
     page.get_by_role("button", name="Link", exact=True).click()
     said = "The server cannot be reached. Is it still running?"
