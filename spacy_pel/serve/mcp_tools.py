@@ -79,8 +79,8 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
     ) -> list[list[Meaning]]:
         """Find the entities that names mean: for each name a list, most probable first.
 
-                "probability" is the probability that the name means this entity and not the next one. If it is below 0.9,
-        consider the others too.
+        "probability" is the probability that the name means this entity and not the next one. If it is
+        below 0.9, consider the others too.
         """
         with one_call:
             return checking.ground(source, names, n)
@@ -91,9 +91,9 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
     ) -> list[Verdict]:
         """Check whether ids exist and mean the names beside them: a verdict for each pair.
 
-                "correct"; "unknown id": the id does not exist; "retired": another id replaced it; "other name": the
-        id exists and means something else, given as "means". "proposed" is the id that fits the name, empty
-        if no entity is similar, and "probability" is its probability.
+        "correct"; "unknown id": the id does not exist; "retired": another id replaced it; "other name":
+        the id exists and means something else, given as "means". "proposed" is the id that fits the name,
+        empty if no entity is similar, and "probability" is its probability.
         """
         with one_call:
             return list(checking.check(source, ((pair.name, pair.id) for pair in pairs)))

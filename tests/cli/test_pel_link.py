@@ -87,7 +87,7 @@ def test_codes_of_other_vocabularies(run, tiny_folder: Path, tmp_path: Path) -> 
     text.write_text("MS and kidney\n")
     command = ("link", tiny_folder, text, "--kb", coded, "-o", out, "--xref")
     run(*command, "ICD10CM")
-    with open(out, newline="") as file:
+    with out.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [f"C{row['ICD10CM']}" for row in rows] == [row["id"] for row in rows]
     output = run(*command, "SNOMED", code=1)
