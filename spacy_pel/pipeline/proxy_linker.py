@@ -388,7 +388,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         """Check that the KB has vectors of this linker's encoder; PelError if not."""
         with self._building:  # else each thread would make the retriever at the first doc
             _ = self.retriever  # missing weights are reported before a missing KB
-            self.searched(self.kb)
+            self.retriever, self.searched(self.kb)
 
     def searched(self, kb: KnowledgeBase) -> KnowledgeBase | NegativePool:
         """Return what is searched: the KB, or the proxies under training, encoded by the present weights.
