@@ -87,7 +87,10 @@ class KBMatcher(KBComponent, Pipe):
 
         The names are in a file in the KB's folder, which is made if it is not there: in 3 s for the
         280,000 names of MeSH, for which it has 6 MB. Then it is only mapped. ``progress`` wraps the
-        entities whose names are read. ``kb`` is a snapshot of the KB; None: as it is now. PelError: there is no KB, or it lacks one of the types.
+        entities whose names are read. ``kb`` is a snapshot of the KB; None: as it is now.
+
+        Raises:
+            PelError: There is no KB, or it lacks one of the types.
 
         Returns:
             What finds the names, what is one, and the owners of those found last.

@@ -17,14 +17,8 @@ from spacy.tokens import Doc
 from starlette.exceptions import HTTPException
 
 from ..batch.link import DOCUMENTS_PER_BLOCK
-<<<<<<< HEAD
 from ..batch.link_docs import Linking, release_memory
-from ..corpora import make_doc
-from ..corpora.doc_conversion import linked_document
-=======
-from ..batch.link_docs import Linking, give_back_memory
 from ..corpora.doc_conversion import linked_document, make_doc
->>>>>>> lcli
 from ..corpora.document import Document, Mention
 
 PART_CHARACTERS = 4000  # approximate
@@ -114,17 +108,10 @@ class LinkingQueue:
                 record = linked_document(doc, self.linking.linker.spans_key)
                 text = json.dumps(record, ensure_ascii=False).encode()
                 linked.append((text, len(record["mentions"])))
-<<<<<<< HEAD
-        self._since_given_back += len(linked)
-        if self._since_given_back >= DOCUMENTS_PER_BLOCK:
-            self._since_given_back = 0
-            release_memory()
-=======
         self._documents_in_memory += len(linked)
         if self._documents_in_memory >= DOCUMENTS_PER_BLOCK:
             self._documents_in_memory = 0
-            give_back_memory()
->>>>>>> lcli
+            release_memory()
         return linked
 
     def _doc(self, number: int, document: Document) -> Doc:

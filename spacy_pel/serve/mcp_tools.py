@@ -79,13 +79,8 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
     ) -> list[list[Meaning]]:
         """Find the entities that names mean: for each name a list, most probable first.
 
-        <<<<<<< HEAD
-        "probability" is the probability that the entity is meant and not its best rival; below 0.9 look at the
-        others too.
-        =======
-        "sure" is the probability that the name means this entity and not the next one. If it is below 0.9,
-        consider the others too.
-        >>>>>>> lcli
+        "probability" is the probability that the name means this entity and not the next one. If it is
+        below 0.9, consider the others too.
         """
         with one_call:
             return checking.ground(source, names, n)
@@ -96,15 +91,9 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
     ) -> list[Verdict]:
         """Check whether ids exist and mean the names beside them: a verdict for each pair.
 
-        <<<<<<< HEAD
-        "correct"; "unknown id": there is no such id; "retired": it was replaced by another; "other name":
-        the id exists and means something else, which is "means". "proposed" is the id that the name
-        needs, empty if no entity is near, and "probability" how probable that is.
-        =======
-        "right"; "unknown id": the id does not exist; "retired": another id replaced it; "other name": the
-        id exists and means something else, given as "means". "proposed" is the id that fits the name, empty
-        if no entity is similar, and "sure" is its probability.
-        >>>>>>> lcli
+        "correct"; "unknown id": the id does not exist; "retired": another id replaced it; "other name":
+        the id exists and means something else, given as "means". "proposed" is the id that fits the name,
+        empty if no entity is similar, and "probability" is its probability.
         """
         with one_call:
             return list(checking.check(source, ((pair.name, pair.id) for pair in pairs)))

@@ -14,7 +14,11 @@ from ..conftest import ENTITIES, contents
 from .conftest import write_entities
 
 OBO = "data-version: 2016\n\n[Term]\nid: D:1\nname: RA\nxref: UMLS:C0000003\n"
-SSSOM = "subject_id\tpredicate_id\tobject_id\nM:3\tskos:exactMatch\tUMLS:C0000003\nD:1\tskos:exactMatch\tUMLS:C0000003\n"
+SSSOM = (
+    "subject_id\tpredicate_id\tobject_id\n"
+    "M:3\tskos:exactMatch\tUMLS:C0000003\n"
+    "D:1\tskos:exactMatch\tUMLS:C0000003\n"
+)
 OPEN_SOURCE = "spacy_pel.kb.readers.build_from_sources.open_source"
 
 

@@ -106,13 +106,8 @@ def test_names_and_acronyms_are_learnt(
         "--weak-labels",
         labelled,
     )
-<<<<<<< HEAD
-    assert "1 acronyms of entities in 1 texts" in output and "1 updated" in output
-    assert "1 weakly labelled documents in" in output and "RAT" in labelled.read_text()
-=======
     assert "1 abbreviations of entities from 1 texts" in output and "1 updated" in output
-    assert "1 weakly labelled documents:" in output and "RAT" in lessons.read_text()
->>>>>>> lcli
+    assert "1 weakly labelled documents:" in output and "RAT" in labelled.read_text()
 
 
 def test_mentions_are_learnt_shown_and_forgotten(

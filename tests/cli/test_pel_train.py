@@ -46,7 +46,7 @@ def test_a_run_and_one_that_was_interrupted(
     assert f"No checkpoint in {broken}: training begins" in said
     assert "interrupted; the last checkpoint is complete, and --resume continues from it" in said
     monkeypatch.undo()
-    with open(broken / "log.jsonl", "a") as file:
+    with (broken / "log.jsonl").open("a") as file:
         file.write('{"stop": 2}\n')  # a damaged line
         file.write('{"step": 3, "lo')  # as a killed process may leave it
 
