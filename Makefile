@@ -1,7 +1,7 @@
 # make demo: install, link three sentences to MeSH with the trained package, then build, train, evaluate
 # and package the demo (a few minutes on two cores)
 # make test: install, then run the tests
-# make lint: install, then check the style (ruff); "make format" mends it
+# make lint: install, then check style (ruff) and types (mypy); "make format" corrects the style
 # make docs: install, then build the documentation into site/
 # All work in a virtual environment of their own, in .venv. They install torch for the CPU; "make DEVICE=gpu demo"
 # installs it for a GPU, which is some gigabytes.
@@ -34,6 +34,7 @@ test: $(INSTALLED)
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -32,6 +32,7 @@ TEST = [
     "negspacy>=1.1",
     "pandas>=2.0",
     "ruff>=0.9",
+    "mypy>=2.4",
     *SERVE,
     *MCP,
     *ONNX,
@@ -98,8 +99,8 @@ setup(
         "Typing :: Typed",
     ],
     cmdclass={"build_py": BuildWithProject},
-    # With this line an editable install puts the clone itself on the path. Without it, a clone named spacy_pel
-    # in the working folder hides the package: Python takes the clone for a namespace package.
+    # With this line an editable install puts the clone itself on the path. Without it, a clone named
+    # spacy_pel in the working folder hides the package: Python takes the clone for a namespace package.
     package_dir={"": "."},
     packages=find_packages(include=["spacy_pel", "spacy_pel.*"]),
     package_data={"spacy_pel": ["py.typed", "serve/page/*", "batch/page/*"]},

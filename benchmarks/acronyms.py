@@ -1,9 +1,10 @@
-"""Acronyms that a text does not define: how often the right one of their senses is chosen.
+"""Measure how often the correct sense of an acronym is chosen in texts that do not define it.
 
     python -m spacy pel kb learn KB TEXTS --acronyms --pipeline PIPELINE
-    python -m spacy pel kb learn COPY OTHER_TEXTS --acronyms --lessons lessons.pubtator    # COPY: of the KB before
-    awk -v RS= -v ORS='\\n\\n' 'NR % 2' lessons.pubtator > odd.pubtator
-    awk -v RS= -v ORS='\\n\\n' 'NR % 2 == 0' lessons.pubtator > even.pubtator
+    # COPY is a copy of the KB before the first command.
+    python -m spacy pel kb learn COPY OTHER_TEXTS --acronyms --weak-labels labelled.pubtator
+    awk -v RS= -v ORS='\\n\\n' 'NR % 2' labelled.pubtator > odd.pubtator
+    awk -v RS= -v ORS='\\n\\n' 'NR % 2 == 0' labelled.pubtator > even.pubtator
     python -m spacy pel calibrate PIPELINE DEV odd.pubtator --kb KB
     python benchmarks/acronyms.py PIPELINE even.pubtator --kb KB
 
@@ -14,7 +15,7 @@ of wrong answers. NIL decisions do not count.
 
 The figure in the docs is of a KB of MeSH that learnt 81,895 sentences and the train splits of BC5CDR,
 NCBI disease and BioRED, a ranking fitted to the dev splits of BC5CDR and NCBI disease and to half of
-the lessons of 81,894 other sentences, and the other half.
+the weakly labelled documents of 81,894 other sentences, and the other half.
 """
 
 from pathlib import Path
@@ -31,11 +32,11 @@ HEAD = ["senses", "mentions", "most frequent", "score alone", "pipeline", "p rig
 MOST = 4  # senses; more are as many
 
 
-def main(pipeline: Path, lessons: list[str], kb: Path | None = None) -> None:
-    """Print how often the senses of acronyms in LESSONS, without their definitions, are right."""
+def main(pipeline: Path, corpora: list[str], kb: Path | None = None) -> None:
+    """Print how often the senses of acronyms in CORPORA, without their definitions, are correct."""
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, "proxy_linker", kb=kb)
-    examples = gold_examples(nlp, linker, lessons)
+    examples = gold_examples(nlp, linker, corpora)
     link_examples(nlp, linker, examples)
     rows, others = [], 0
     for example in examples:

@@ -22,8 +22,8 @@ from pathlib import Path
 import typer
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.curation.check_ids import RETIRED, RIGHT, Source, check, opened
-from spacy_pel.curation.kb_encoder import LinkerRows
+from spacy_pel.curation.check_ids import CORRECT, RETIRED, Source, check, opened
+from spacy_pel.curation.kb_encoder import KBEncoder
 from spacy_pel.kb import Entity
 from spacy_pel.kb.change import change_entities
 from spacy_pel.kb.records.names import normalised
@@ -50,7 +50,7 @@ def main(
         folder = Path(shutil.copytree(kb, Path(scratch, "kb")))
         pairs = Pairs(KnowledgeBase.open(kb), parents, retired, seed)
         drawn = pairs.drawn()
-        change_entities(folder, "update", pairs.changed(), LinkerRows(linker) if linker else None)
+        change_entities(folder, "update", pairs.changed(), KBEncoder(linker) if linker else None)
         if linker:
             linker.set_kb(folder)
         report(linker or KnowledgeBase.open(folder), drawn)
@@ -63,7 +63,7 @@ def report(source: Source, drawn: Drawn) -> None:
         if not pairs:
             continue
         verdicts = list(check(source, [pair for pair, _ in pairs]))
-        right, kept = kind.startswith("right"), [v.verdict == RIGHT for v in verdicts]
+        right, kept = kind.startswith("right"), [v.verdict == CORRECT for v in verdicts]
         if kind == "retired":
             right, kept = True, [v.verdict == RETIRED for v in verdicts]
         hits = kept.count(right)
@@ -124,7 +124,7 @@ class Pairs:
         }
 
     def changed(self) -> list[Entity]:
-        """The entities whose names or ids are not those of the KB."""
+        """Return the entities whose names or ids differ from those of the KB."""
         return [new for old in self.kb if old != (new := self.entities[old.concept_id])]
 
     def _pairs(self, kind: str, n: int) -> Iterator[tuple[Pair, str]]:
@@ -144,7 +144,7 @@ class Pairs:
                 n -= 1
 
     def _near(self, kind: str, id: str) -> str | None:
-        """An entity one step away, if there is one."""
+        """Return an entity one step away, if there is one."""
         step = self.random.choice(STEPS) if kind == HARDER else kind
         near = self.parents[id] if step == "parent" else self.children[id]
         if step == "sibling":

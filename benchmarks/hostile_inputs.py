@@ -25,7 +25,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb.readers import open_source
 
 def read(path):
-    if "kb-" in path:
+    if "/kb-" in path:
         return sum(1 for _ in open_source(path).entities)
     return sum(len(raw.document().text) for raw in open_documents(path))
 
@@ -42,7 +42,7 @@ print(said[:90], f"{seconds:.1f}", int(held) >> 10, sep="|")
 
 
 def files() -> Iterator[tuple[str, Iterable[bytes]]]:
-    """The names of files and their blocks. Names that begin with "kb-" are of entities."""
+    """Yield the names of files and their blocks. Files named "kb-…" have entities."""
 
     def whole(head: bytes, unit: bytes, size: int = 63 * MEGABYTE) -> Iterator[bytes]:
         yield head
@@ -62,12 +62,34 @@ def files() -> Iterator[tuple[str, Iterable[bytes]]]:
     yield "text.xml.gz", whole(b"<a><b>", b"0", 512 * MEGABYTE)
     yield "elements.xml", whole(b"<a><document>", b"<passage/>")
     yield "levels.xml", whole(b"<a>", b"<passage>")
-    yield "kb-elements.owl", whole(b"<rdf:RDF><a>", b"<b/>")
+    yield (
+        "kb-elements.owl",
+        whole(b'<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><a>', b"<b/>"),
+    )
     yield "quotes.csv", whole(b"text,id\n", b'"a\n')
-    yield "quotes.tsv", whole(b"text\tid\n", b'"a\t1\n')
-    yield "kb-quotes.tsv", whole(b"concept_id\tcanonical_name\n", b'a\t"a\n')
+    # Each row is a document, which costs some microseconds, honest or not.
+    for name, row in ("rows", b"a\t1\n"), ("quotes", b'"a\t1\n'), ("ends", b'"\t"\n'):
+        yield f"{name}.tsv", whole(b"text\tid\n", row, 4 * MEGABYTE)
+    for name, row in ("rows", b"a\ta\n"), ("quotes", b'a\t"a\n'):
+        yield f"kb-{name}.tsv", whole(b"concept_id\tcanonical_name\n", row, 4 * MEGABYTE)
+    yield "quoted.tsv", [*whole(b'text\tid\n"', b"a\n"), b'"\t1\n']
+    yield "kb-synonyms.obo", whole(b"[Term]\nid: A:1\nname: a\n", b'synonym: "a" EXACT []\n')
+    yield "kb-clauses.obo", whole(b"[Term]\nid: A:1\nname: a\n", b"def: (\n")
+    yield "kb-rrf/MRSTY.RRF", [b"C1|T047|B2|Disease|A|256|\n"]
+    yield "kb-rrf/MRCONSO.RRF", whole(b"", b"C1|ENG|P|L1|PF|S1|Y|A1|||D1|MSH|MH|D1|a|0|N||\n")
+    snomed = "kb-snomed/sct2_{}_INT_20260101.txt"
+    columns = b"id\teffectiveTime\tactive\tmoduleId\tdefinitionStatusId\n"
+    yield snomed.format("Concept_Snapshot"), [columns, b"1\t20260101\t1\t1\t1\n"]
+    columns = columns.replace(
+        b"definitionStatusId", b"conceptId\tlanguageCode\ttypeId\tterm\tcaseSignificanceId"
+    )
+    row = b"2\t20260101\t1\t1\t1\ten\t900000000000003001\ta (disorder)\t1\n"
+    yield snomed.format("Description_Snapshot-en"), whole(columns, row)
     yield "mentions.pubtator", whole(b"1|t|x\n", b"1\t0\t1\tx\tD\t-\n")
     yield "line.txt", whole(b"", b"a")
+    tokens = {"attrs": [65], "strings": [], "lengths": bytes(4), "spaces": b"", "cats": [{}]}
+    tokens |= {"tokens": bytes(310 * MEGABYTE), "flags": [{}], "span_groups": [b""]}
+    yield "large.spacy", [zlib.compress(msgpack_dumps(tokens), 1)]
     yield "zeros.spacy", [zlib.compress(bytes(2**30), 1)]
     empty = b"\xdd" + (40 * MEGABYTE).to_bytes(4, "big") + b"\x80" * (40 * MEGABYTE)
     yield "values.spacy", [zlib.compress(b"\x81\xa1x" + empty)]
@@ -90,11 +112,12 @@ def tables(folder: Path) -> None:
 
 
 def report(path: Path) -> None:
-    """Print the row of a file."""
+    """Print the row of a file, or of a folder."""
     command = [sys.executable, "-c", READ, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    said, seconds, memory = (done.stdout.strip() or "crash|-|-").rsplit("|", 2)
-    print(f"| {path.name} | {path.stat().st_size:,} | {said} | {seconds} | {memory} |", flush=True)
+    said, seconds, memory = (done.stdout.splitlines() or ["crash|-|-"])[-1].rsplit("|", 2)
+    n_bytes = sum(each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file())
+    print(f"| {path.name} | {n_bytes:,} | {said} | {seconds} | {memory} |", flush=True)
 
 
 def main() -> None:
@@ -107,10 +130,14 @@ def main() -> None:
             report(path)
         for name, blocks in files():
             path = folder / name
-            with gzip.open(path, "wb", 1) if name.endswith(".gz") else open(path, "wb") as file:
+            path.parent.mkdir(exist_ok=True)
+            with gzip.open(path, "wb", 1) if name.endswith(".gz") else path.open("wb") as file:
                 file.writelines(blocks)
-            report(path)
-            path.unlink()
+            if path.parent == folder:
+                report(path)
+                path.unlink()
+            elif len(list(path.parent.iterdir())) == 2:  # the release has both its files
+                report(path.parent)
 
 
 if __name__ == "__main__":

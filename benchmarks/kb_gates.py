@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from enum import Enum
 from multiprocessing import get_context
 from pathlib import Path
@@ -59,7 +60,7 @@ def entities(n: int, prefix: str = "C") -> list[Entity]:
 
 
 def made_kb(folder: Path, n: int, index: str = "auto") -> Path:
-    """An embedded KB of n entities of two names each; each has one vector a name."""
+    """Make an embedded KB of n entities with two names and two vectors each."""
     build_kb(entities(n), folder).close()
     random_ = np.random.default_rng(0)
 
@@ -117,10 +118,8 @@ def kills(scratch: Path, n: int) -> None:
             work(kind, folder)
             os._exit(0)
         time.sleep(chance.uniform(0.0, 0.6))
-        try:
+        with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         os.waitpid(child, 0)
         with KnowledgeBase.open(folder) as kb:
             state = "old" if kb.settings["checksum"] == before else "new"
@@ -150,7 +149,7 @@ def writers(scratch: Path) -> None:
 
 
 def keep_adding(folder: Path, name: str) -> None:
-    """A writer that adds 25 times 4 entities."""
+    """Add 25 times 4 entities."""
     for n in range(25):
         while True:
             try:
@@ -162,7 +161,7 @@ def keep_adding(folder: Path, name: str) -> None:
 
 
 def keep_searching(folder: Path, done: Path) -> None:
-    """A reader that searches until all is done."""
+    """Search until the writers have ended."""
     with KnowledgeBase.open(folder) as kb:
         while not done.exists():
             kb.refresh()
@@ -172,7 +171,7 @@ def keep_searching(folder: Path, done: Path) -> None:
 
 
 def opening(folder: Path) -> None:
-    """The time and the memory of opening a KB and of one look-up, in a process of its own."""
+    """Measure the time and memory of opening a KB and of one look-up, in a new process."""
     script = (
         "import resource, time, sys\n"
         "from spacy_pel.kb.knowledge_base import KnowledgeBase\n"
@@ -223,7 +222,7 @@ def searching(folder: Path) -> None:
 
 
 def changes(folder: Path) -> None:
-    """A thousand additions, updates and removals in one KB."""
+    """Make a thousand additions, updates and removals in one KB."""
     new = entities(1000, "X")
     for name, change in {
         "add": lambda: change_entities(folder, "add", new, Encoder()),

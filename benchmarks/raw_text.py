@@ -83,7 +83,7 @@ class Linker:
         return json.loads(line)
 
     def asked(self, texts: list[str]) -> dict[str, Any]:
-        """The mentions of texts, and the processor seconds that they took."""
+        """Return the mentions of texts, and the CPU seconds that they took."""
         print(json.dumps(texts), file=self._process.stdin, flush=True)
         return self._answer()
 
@@ -179,7 +179,7 @@ class Entities:
         self.linked = {self.of(entity.concept_id) for entity in kb}  # what the pipeline can say
 
     def of(self, id: str) -> int | str:
-        """The entity of an id; the id itself, if neither KB has it."""
+        """Return the entity of an id, or the id itself if neither KB has it."""
         if (number := self.ids.number(id)) is None and (own := self.kb.number(id)) is not None:
             [(id, _)] = self.kb.labels([own])  # it was renamed
             number = self.ids.number(id)
@@ -189,7 +189,7 @@ class Entities:
 def scores(
     entities: Entities, documents: Iterable[Document], found: Iterable[list[Found]]
 ) -> list[float]:
-    """The figures of a line, from 0 to 1."""
+    """Return the metrics of a line, from 0 to 1."""
     n_gold = n_found = spans_right = right = 0
     of_documents = []
     for document, mentions in zip(documents, found, strict=True):

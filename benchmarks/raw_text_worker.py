@@ -32,14 +32,14 @@ SENTENCES = (
 
 
 def package(pipeline: str, runtime: str) -> tuple[Language, Callable[[Span], str]]:
-    """A pipeline of this package, and what gives the id of a mention, "" for NIL."""
+    """Load a pipeline of this package; also return a function for the id of a mention, "" for NIL."""
     config = {"components": {"kb_ner": {"runtime": runtime}, "proxy_linker": {"runtime": runtime}}}
     nlp = spacy.load(pipeline, config=config)
     return nlp, lambda ent: ent.kb_id_.replace("NIL", "")
 
 
 def scispacy(pipeline: str, kb: str, index: str) -> tuple[Language, Callable[[Span], str]]:
-    """The same for scispaCy's linker, with acronyms, and without the filter for definitions."""
+    """Do the same for scispaCy's linker, with abbreviations, and without the filter for definitions."""
     from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  (it registers itself)
     from scispacy.candidate_generation import CandidateGenerator, LinkerPaths
     from scispacy.linking import EntityLinker

@@ -56,11 +56,11 @@ def main(kb: Path, corpus: list[Path], train: list[Path] = [], pipeline: list[Pa
 
 
 def _rows_of(pipeline: Path, kb: Path, corpus: Path) -> Iterator[list[str]]:
-    """The lines of a pipeline: without a reranker and, if it has one, with it."""
+    """Return the lines of a pipeline, without and, if it has one, with its reranker."""
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, kb=kb)
     for depth in dict.fromkeys((0, linker.reranked)):
-        linker.rerank = depth
+        linker.search.rerank = depth
         found = evaluate(nlp, [corpus])
         figures = [found[f"recall@{k}"]["in_kb"] for k in KS]
         figures += [found["recall@1"][which] for which in ("seen", "unseen")]

@@ -83,7 +83,7 @@ def main(
 
 
 def good_cases(nlp: spacy.Language, lines: list[str]) -> list[Case]:
-    """Requests with single texts, batches and given mentions, and the pipeline's own answers."""
+    """Return requests with texts, batches and given mentions, and the pipeline's predictions."""
     texts = [line for line in lines if line.strip()]
     texts += [ASTRAL + text for text in texts[::3]]
     docs = {text: nlp(text) for text in texts}
@@ -148,7 +148,7 @@ def get_case(kind: str, path: str, fault: Callable[[Any], str | None], status: i
 
 
 def wrong_cases() -> list[Case]:
-    """Requests that must be refused with a reason."""
+    """Return requests that must be refused with a reason."""
     million = json.dumps({"documents": [{"text": "a " * 500_000}]}).encode()
     overlapping = [{"start": 0, "end": 4}, {"start": 2, "end": 6}]
     bodies = [
@@ -173,7 +173,7 @@ def wrong_cases() -> list[Case]:
 
 
 def no_reason(answer: Any) -> str | None:
-    """What is wrong with a refusal, which is one sentence without a path or a traceback."""
+    """Return what is wrong with a refusal: it must be one sentence without a path or a traceback."""
     detail = answer["detail"]
     unfit = re.search(r"Traceback|\.py|/\w+/|\n", detail)
     return unless(list(answer) == ["detail"] and not unfit)
@@ -183,13 +183,13 @@ def no_reason(answer: Any) -> str | None:
 
 
 def pel_serve(pipeline: str, port: int, *options: str) -> list[str]:
-    """The command that serves a pipeline."""
+    """Return the command that serves a pipeline."""
     command = [sys.executable, "-m", "spacy", "pel", "serve", pipeline, "--port", str(port)]
     return [*command, *options]
 
 
 def free_port() -> int:
-    """A port of this computer that nothing listens at."""
+    """Return an unused port of this computer."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
@@ -259,7 +259,7 @@ async def load(
 
 
 def client_at(address: str, own: str) -> httpx.AsyncClient:
-    """A client of the server that has an address of its own."""
+    """Return a client of the server with this local address."""
     transport = httpx.AsyncHTTPTransport(local_address=own)
     return httpx.AsyncClient(base_url=address, timeout=60, transport=transport)
 

@@ -12,15 +12,17 @@ import unicodedata
 import spacy
 
 NAMES = """
-non-Hodgkin lymphoma; graft-versus-host disease; Niemann-Pick disease; Smith-Lemli-Opitz syndrome; Creutzfeldt-Jakob disease
-Guillain-Barré syndrome; Sjögren's syndrome; Behçet syndrome; Ménière's disease; Sézary syndrome; Ménétrier disease
-Schönlein-Henoch purpura; Löffler syndrome; Alzheimer's disease; Parkinson's disease; Crohn's disease; Hodgkin's disease
-Graves' disease; Huntington's disease; Addison's disease; Cushing's syndrome; Wilson's disease; beta-thalassemia
-alpha-thalassemia; alpha 1-antitrypsin deficiency; Charcot-Marie-Tooth disease; Wolff-Parkinson-White syndrome
-Stevens-Johnson syndrome; Prader-Willi syndrome; Lesch-Nyhan syndrome; myocardial infarction; inflammation; asthma
-fibromyalgia; influenza; pulmonary fibrosis; type 2 diabetes; cystic fibrosis; kidney failure; atrial fibrillation
-fluorouracil; ifosfamide; fluoxetine; furosemide; ciprofloxacin; interferon-alpha; beta-carotene; vitamin B12; fluconazole
-acetylsalicylic acid
+non-Hodgkin lymphoma; graft-versus-host disease; Niemann-Pick disease; Smith-Lemli-Opitz syndrome
+Creutzfeldt-Jakob disease; Guillain-Barré syndrome; Sjögren's syndrome; Behçet syndrome
+Ménière's disease; Sézary syndrome; Ménétrier disease; Schönlein-Henoch purpura; Löffler syndrome
+Alzheimer's disease; Parkinson's disease; Crohn's disease; Hodgkin's disease; Graves' disease
+Huntington's disease; Addison's disease; Cushing's syndrome; Wilson's disease; beta-thalassemia
+alpha-thalassemia; alpha 1-antitrypsin deficiency; Charcot-Marie-Tooth disease
+Wolff-Parkinson-White syndrome; Stevens-Johnson syndrome; Prader-Willi syndrome
+Lesch-Nyhan syndrome; myocardial infarction; inflammation; asthma; fibromyalgia; influenza
+pulmonary fibrosis; type 2 diabetes; cystic fibrosis; kidney failure; atrial fibrillation
+fluorouracil; ifosfamide; fluoxetine; furosemide; ciprofloxacin; interferon-alpha; beta-carotene
+vitamin B12; fluconazole; acetylsalicylic acid
 """  # fmt: skip
 PLAIN = str.maketrans("éöçèë", "eocee")
 

@@ -49,7 +49,7 @@ def main(pipeline: str, serve: bool = False, runs: int = 5) -> None:
 
 
 def loaded(pipeline: str) -> Start:
-    """A Python program that loads the pipeline and links a text."""
+    """Return a Python program that loads the pipeline and links a text."""
     began = time.perf_counter()
     command = [sys.executable, "-c", FIRST_DOCUMENT, pipeline, TEXT]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -61,7 +61,7 @@ def loaded(pipeline: str) -> Start:
 
 
 def served(pipeline: str) -> Start:
-    """A server that answers a request."""
+    """Start a server that answers a request."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "spacy", "pel", "serve", pipeline, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -76,7 +76,7 @@ def served(pipeline: str) -> Start:
 
 
 def figures_of(pid: int, began: float) -> Start:
-    """The figures of a process now, from Linux."""
+    """Return the time and memory of a process, from Linux."""
     seconds = time.perf_counter() - began
     statistics = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     memory = Path(f"/proc/{pid}/smaps_rollup").read_text()

@@ -1,18 +1,17 @@
-"""How far a mention walks through the package: when it is found, when it is linked, and in a training step.
+"""Count the functions that a mention runs through: found, linked, and in a training step.
 
     python benchmarks/walk.py PIPELINE [--kb KB] [--corpus CORPUS] [--config CONFIG] [--calls]
 
-PIPELINE finds and links one mention in TEXT: its components before the linker find it. The training step is one ``nlp.update`` on two mentions
-of a document of CORPUS, whose entities are in KB. It follows CONFIG, but with random negatives and
-with FGSM. All three are the demo's unless they are given. Both are run once before they are traced,
-so that nothing is opened during the trace. The same files give the same figures.
+PIPELINE finds and links one mention in TEXT. The training step is one ``nlp.update`` on two mentions of a
+document of CORPUS, whose entities are in KB. It follows CONFIG, but with random negatives and FGSM. KB,
+CORPUS and CONFIG default to the demo's. Each walk runs once before it is traced, so that nothing is opened
+during the trace. The same files give the same figures.
 
-The script prints for each walk the number of functions of spacy_pel that are called, of their files,
-of their rooms and of changes of file, and the number of calls with their changes of file. The first
-number of changes counts each function once, where it is first called; the second counts every call.
-A room is the first folder of a file's path; a file outside every folder is a room of its own.
-Comprehensions and lambdas belong to the function that holds them. With --calls the walks follow: a
-line for each function, indented below the function that calls it first.
+The script prints, for each walk, the numbers of functions of spacy_pel, of their files, of their rooms and
+of changes of file, and the number of calls with their changes of file. The first number of changes counts
+only the first call of each function, the second all calls. A room is the first folder of a file's path; a
+file outside every folder is its own room. Comprehensions and lambdas belong to the enclosing function. With
+--calls, the walks follow: one line per function, indented below its first caller.
 """
 
 import sys
@@ -68,7 +67,7 @@ def main(
 
 
 def first_calls(calls: list[Call]) -> list[Call]:
-    """The first call of each function."""
+    """Return the first call of each function."""
     firsts: dict[tuple[str, Path], Call] = {}
     for call in calls:
         firsts.setdefault((call.function, call.file), call)
@@ -76,12 +75,12 @@ def first_calls(calls: list[Call]) -> list[Call]:
 
 
 def changes(calls: list[Call]) -> int:
-    """How often a call is in another file than the one before it."""
+    """Count the calls in another file than the call before."""
     return sum(a.file != b.file for a, b in zip(calls, calls[1:]))
 
 
 def calls_of(pipeline: Path, text: str) -> dict[str, list[Call]]:
-    """The calls of the linker, of what is before it, and of both together."""
+    """Return the calls of the linker, of the components before it, and of both together."""
     nlp = spacy.load(pipeline)
     mentions = [span.text for span in nlp(text).ents]
     assert len(mentions) == 1, f"{text!r} should have one mention, and has {mentions}"
@@ -96,7 +95,7 @@ def calls_of(pipeline: Path, text: str) -> dict[str, list[Call]]:
 
 
 def step_calls(config: Path, kb: Path, corpus: Path) -> list[Call]:
-    """The calls of one ``nlp.update``."""
+    """Return the calls of one ``nlp.update``."""
     fix_random_seed(0)
     settings = load_config(config, {"paths.kb": str(kb), "paths.train": str(corpus)})
     linker = settings["components"]["proxy_linker"]
@@ -111,7 +110,7 @@ def step_calls(config: Path, kb: Path, corpus: Path) -> list[Call]:
 
 
 def with_two_mentions(example: Example) -> Example:
-    """The example with the first two of its mentions."""
+    """Return the example with its first two mentions."""
     docs = example.predicted.copy(), example.reference.copy()
     for doc in docs:
         doc.ents = doc.ents[:2]
@@ -119,7 +118,7 @@ def with_two_mentions(example: Example) -> Example:
 
 
 def traced(function: Callable[[], object]) -> list[Call]:
-    """The calls that the function makes when it is run for the second time."""
+    """Return the calls of a function in its second run."""
     function()
     calls: list[Call] = []
 
@@ -144,7 +143,7 @@ def frames_around(frame: FrameType) -> Iterator[FrameType]:
 
 
 def is_ours(code: CodeType) -> bool:
-    """Whether it is a function of the package with a name of its own."""
+    """Tell whether it is a named function of the package."""
     return code.co_filename.startswith(f"{PACKAGE}/") and not code.co_name.startswith("<")
 
 

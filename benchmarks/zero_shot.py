@@ -1,12 +1,12 @@
-"""Names taken out of ontologies, and linked back: how well "pel start" links what the sources do not say.
+"""Measure "pel start" on unseen names: names removed from an ontology, then linked.
 
     python benchmarks/zero_shot.py SOURCE... [--encoder ENCODER]... [--questions 2000]
 
 A question is a name of an entity that has others, at most one of each entity. All questions are taken out
 of the ontology, also where an entity writes them with other blanks, punctuation or case. If that is the
-canonical name, the first alias takes its place. "pel start" makes a pipeline of what is left, with each ENCODER,
-and links each question, a text of its own. The right answer is the entity that has lost it. So a linker
-is measured without annotations, on an ontology that it never saw.
+canonical name, the first alias takes its place. "pel start" makes a pipeline of what is left, with each
+ENCODER, and links each question, a text of its own. The correct answer is the entity that lost the name.
+So a linker is measured without annotations, on an ontology that it never saw.
 
 Prints recall@k of scispaCy's TF-IDF (scispacy_recall.py), and of each pipeline, whose ranking orders them.
 """
@@ -54,7 +54,7 @@ def main(
 
 
 def taken_out(kb: KnowledgeBase, n: int, seed: int) -> tuple[dict[str, str], list[Entity]]:
-    """Names by chance, each with the id of its entity, and all entities without them."""
+    """Return a sample of names with the ids of their entities, and all entities without them."""
     entities = list(kb)
     names = [(name, place) for place, entity in enumerate(entities) for name in entity.names]
     asked: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The borders between the rooms of the package, read from its files."""
+"""The layers of the package: which sub-package may import which, read from the source files."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .conftest import run_python
 PACKAGE = Path(spacy_pel.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-# Every room, or file that stands alone, from the ground up, and the rooms whose files it may
-# import. A room with a longer path is a room inside a room. What is not listed is forbidden.
-GROUND = {"about", "errors", "io"}
-KB = {*GROUND, "kb", "kb.records", "kb.vectors"}
-READS = {*GROUND, "kb", "kb.records", "text"}
+# Each sub-package or top-level module, from the bottom layer up, with those that it may import. All other
+# imports are forbidden. A nested sub-package has an entry of its own.
+BASE = {"about", "errors", "io"}
+KB = {*BASE, "kb", "kb.records", "kb.vectors"}
+READS = {*BASE, "kb", "kb.records", "text"}
 LINKS = {*READS, "kb.vectors", "models", "models.architectures"}
 TRAINS = {*LINKS, "linking"}
 PIPELINE = {*TRAINS, "training", "coreference", "spans", "metrics", "registry"}
 CURATION = {*PIPELINE, "pipeline", "corpora", "corpora.formats", "kb.readers"}
 BATCH = {*CURATION, "curation"}
 ANY = {*BATCH, "batch", "evaluation"}
-# What its messages and options need, and the functions that are a command by themselves.
-CLI = {*GROUND, "kb", "kb.readers", "corpora", "corpora.formats", "metrics", "training", "pipeline"}
+# What options and messages need, and the functions that commands call directly.
+CLI = {*BASE, "kb", "kb.readers", "corpora", "corpora.formats", "metrics", "training", "pipeline"}
 ALLOWED = {
     "": {"about", "kb"},
     "about": set(),
@@ -39,27 +39,27 @@ ALLOWED = {
     "models": {"errors"},
     "metrics": {"errors"},
     "spans": {"errors"},
-    "kb.records": GROUND,
-    "kb.vectors": {*GROUND, "kb", "kb.records"},
+    "kb.records": BASE,
+    "kb.vectors": {*BASE, "kb", "kb.records"},
     "kb": {*KB, "kb.readers"},
     "kb.readers": KB,
     "text": READS,
-    "models.architectures": {*GROUND, "text", "models"},
+    "models.architectures": {*BASE, "text", "models"},
     "linking": LINKS,
     "coreference": {"kb.vectors"},
     "training": TRAINS,
-    "corpora.formats": {*GROUND, "kb.readers", "spans", "corpora"},
-    "corpora": {*GROUND, "kb", "kb.records", "spans", "corpora.formats"},
+    "corpora.formats": {*BASE, "kb.readers", "spans", "corpora"},
+    "corpora": {*BASE, "kb", "kb.records", "spans", "corpora.formats"},
     "pipeline": PIPELINE,
     "curation": CURATION,
     "batch": BATCH,
     "evaluation": {*BATCH, "batch"},
     "calibration": ANY,
     "package": {*ANY, "calibration"},
-    "serve": {*GROUND, "spans", "kb", "corpora", "pipeline", "curation", "batch"},
+    "serve": {*BASE, "spans", "kb", "corpora", "pipeline", "curation", "batch"},
     "cli": {*CLI, "curation", "batch", "evaluation", "calibration", "package", "serve"},
 }
-# What a room must not import of other packages, anywhere in it.
+# Libraries that a sub-package must not import, not even within a function.
 FORBIDDEN = {
     "kb": ("spacy", "thinc", "torch", "transformers"),
     "metrics": ("spacy", "thinc", "torch"),
@@ -78,7 +78,7 @@ FORBIDDEN = {
 
 
 def module_of(path: Path) -> str:
-    """The full name of the module that a file holds; of a package for its __init__.py."""
+    """Return the full name of the module in a file; for __init__.py, that of its package."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -86,8 +86,8 @@ def module_of(path: Path) -> str:
 MODULES = {module_of(path): path for path in FILES}
 
 
-def room_of(module: str) -> str:
-    """The innermost room of a module: the longest in ALLOWED that its name begins with."""
+def package_of(module: str) -> str:
+    """Return the innermost sub-package of a module: the longest prefix of its name in ALLOWED."""
     name = module.removeprefix("spacy_pel").removeprefix(".")
     while name not in ALLOWED:
         name = name.rpartition(".")[0]
@@ -95,9 +95,9 @@ def room_of(module: str) -> str:
 
 
 def imported_modules(path: Path, with_hints: bool = False) -> Iterator[str]:
-    """The full names that a file imports, at its top or within functions.
+    """Yield the full names that a file imports, at its top or within functions.
 
-    with_hints: also those under TYPE_CHECKING, which serve type hints alone.
+    with_hints: Include the imports under TYPE_CHECKING.
     """
     package = ("spacy_pel", *path.relative_to(PACKAGE).parent.parts)
     tree = ast.parse(path.read_text(encoding="utf8"))
@@ -119,76 +119,77 @@ def imported_modules(path: Path, with_hints: bool = False) -> Iterator[str]:
 
 
 def own_modules_imported(path: Path, with_hints: bool = False) -> set[str]:
-    """The modules of our own package that a file imports, itself left out."""
-    own = {name for name in imported_modules(path, with_hints) if name in MODULES}
-    # Of "from .room import module" both names are given; the room's own file is not what is meant.
-    rooms = {name for name in own if any(other.startswith(f"{name}.") for other in own)}
-    return own - rooms - {module_of(path)}
+    """Return the modules of spacy_pel that a file imports, except itself."""
+    modules = {name for name in imported_modules(path, with_hints) if name in MODULES}
+    # "from .package import module" yields both names. The package's __init__.py is not meant.
+    packages = {name for name in modules if any(m.startswith(f"{name}.") for m in modules)}
+    return modules - packages - {module_of(path)}
 
 
-def rooms_imported(path: Path) -> set[str]:
-    return {room_of(module) for module in own_modules_imported(path)}
+def packages_imported(path: Path) -> set[str]:
+    return {package_of(module) for module in own_modules_imported(path)}
 
 
-def files_of(room: str) -> list[Path]:
-    """The files of a room and of the rooms inside it."""
-    name = f"spacy_pel.{room}"
-    return [path for each, path in MODULES.items() if f"{each}.".startswith(f"{name}.")]
+def libraries_imported(path: Path) -> set[str]:
+    return {name.partition(".")[0] for name in imported_modules(path)}
 
 
-def test_imports_are_read_rightly() -> None:
-    found = set(imported_modules(PACKAGE / "kb" / "vectors" / "index.py"))
-    assert found >= {"pathlib", "faiss"}
-    assert rooms_imported(PACKAGE / "package" / "diagnose.py") >= {"errors", "kb", "pipeline"}
-    assert room_of("spacy_pel.kb.readers.mesh") == "kb.readers"
+def files_of(package: str) -> list[Path]:
+    """Return the files of a sub-package and of those nested in it."""
+    prefix = f"spacy_pel.{package}."
+    return [path for module, path in MODULES.items() if f"{module}.".startswith(prefix)]
 
 
-def test_every_file_stands_in_a_room() -> None:
-    loose = (path.stem for path in PACKAGE.glob("*.py") if path.name != "__init__.py")
-    assert set(loose) <= set(ALLOWED) and all(files_of(room) for room in ALLOWED if room)
+def test_the_imports_of_known_files() -> None:
+    assert {"pathlib", "faiss"} <= libraries_imported(PACKAGE / "kb" / "vectors" / "index.py")
+    assert packages_imported(PACKAGE / "package" / "diagnose.py") >= {"errors", "kb", "pipeline"}
+    assert package_of("spacy_pel.kb.readers.mesh") == "kb.readers"
 
 
-@pytest.mark.parametrize("room", FORBIDDEN)
-def test_a_room_does_without_what_it_should_not_know(room: str) -> None:
-    for path in files_of(room):
-        imported = {name.partition(".")[0] for name in imported_modules(path)}
-        assert not imported & set(FORBIDDEN[room]), path
+def test_every_file_belongs_to_a_listed_package() -> None:
+    modules = {path.stem for path in PACKAGE.glob("*.py") if path.name != "__init__.py"}
+    assert modules <= set(ALLOWED) and all(files_of(package) for package in ALLOWED if package)
 
 
-@pytest.mark.parametrize("room", ALLOWED)
-def test_a_room_imports_its_neighbours_and_what_is_below(room: str) -> None:
+@pytest.mark.parametrize("package", FORBIDDEN)
+def test_forbidden_libraries(package: str) -> None:
+    for path in files_of(package):
+        assert not libraries_imported(path) & set(FORBIDDEN[package]), path
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_a_package_imports_only_allowed_packages(package: str) -> None:
     for module, path in MODULES.items():
-        if room_of(module) == room:
-            assert rooms_imported(path) <= {*ALLOWED[room], room}, path
+        if package_of(module) == package:
+            assert packages_imported(path) <= {*ALLOWED[package], package}, path
 
 
-def test_no_room_and_no_file_leads_back_to_itself() -> None:
-    arrows: dict[str, set[str]] = defaultdict(set)
+def test_imports_have_no_cycles() -> None:
+    of_packages: dict[str, set[str]] = defaultdict(set)
     for module, path in MODULES.items():
-        top = room_of(module).partition(".")[0]
-        arrows[top] |= {room.partition(".")[0] for room in rooms_imported(path)} - {top}
+        top = package_of(module).partition(".")[0]
+        of_packages[top] |= {name.partition(".")[0] for name in packages_imported(path)} - {top}
     of_files = {name: own_modules_imported(path, True) for name, path in MODULES.items()}
-    for graph in (arrows, of_files):
-        TopologicalSorter(graph).prepare()  # a CycleError names the circle
+    for graph in (of_packages, of_files):
+        TopologicalSorter(graph).prepare()  # CycleError names the cycle
 
 
-def test_only_the_door_of_kb_knows_what_writes_and_reads_it() -> None:
+def test_within_kb_only_init_imports_the_readers() -> None:
     for path in (PACKAGE / "kb").glob("*.py"):
-        assert path.name == "__init__.py" or "kb.readers" not in rooms_imported(path), path
+        assert path.name == "__init__.py" or "kb.readers" not in packages_imported(path), path
 
 
-@pytest.mark.parametrize("room", ["curation", "batch", "evaluation", "calibration", "package"])
-def test_what_commands_do_prints_nothing(room: str) -> None:
-    for path in files_of(room):
+@pytest.mark.parametrize("package", ["curation", "batch", "evaluation", "calibration", "package"])
+def test_only_commands_print(package: str) -> None:
+    for path in files_of(package):
         calls = [n for n in ast.walk(ast.parse(path.read_text("utf8"))) if isinstance(n, ast.Call)]
         assert "print" not in [ast.unparse(call.func) for call in calls], path
 
 
-def test_torch_modules_know_neither_spacy_nor_thinc() -> None:
+def test_torch_modules_import_neither_spacy_nor_thinc() -> None:
     for module, path in MODULES.items():
-        if room_of(module) == "models":  # not the architectures, which wrap them
-            imported = {name.partition(".")[0] for name in imported_modules(path)}
-            assert not imported & {"spacy", "thinc", "spacy_transformers"}, path
+        if package_of(module) == "models":  # models.architectures wraps them for thinc
+            assert not libraries_imported(path) & {"spacy", "thinc", "spacy_transformers"}, path
 
 
 def test_nothing_is_pickled() -> None:
@@ -197,7 +198,7 @@ def test_nothing_is_pickled() -> None:
         assert not pickles & set(imported_modules(path)), path
 
 
-# A command imports what it does when it runs.
+# Showing help imports no heavy library.
 SHOW_HELP = """
 from typer.testing import CliRunner
 from spacy_pel.cli import pel
@@ -206,7 +207,7 @@ from tests.cli.test_main import COMMANDS
 for words in COMMANDS:
     assert CliRunner().invoke(pel, [*words, "--help"]).exit_code == 0
 """
-# The server says its address before what takes long.
+# The server prints its address before it imports heavy libraries.
 SERVE = """
 from typer.testing import CliRunner
 from spacy_pel.cli import pel, pipelines
@@ -225,13 +226,13 @@ LIGHT = ["import spacy_pel.kb", "import spacy_pel.text.mention_inputs", SHOW_HEL
 
 
 @pytest.mark.parametrize("script", LIGHT)
-def test_nothing_is_imported_that_takes_long(script: str) -> None:
+def test_heavy_libraries_are_not_imported(script: str) -> None:
     heavy = {"torch", "faiss", "transformers", "spacy", "thinc", "duckdb"}
     check = f"import sys\nheavy = {heavy} & set(sys.modules)\nassert not heavy, heavy"
     run_python(f"{script}\n{check}", cwd=Path(__file__).parents[1])
 
 
 def test_a_clone_in_the_working_folder_does_not_hide_the_package(tmp_path: Path) -> None:
-    """Python takes the folder of a clone for a package, unless it finds an installed one (setup.py)."""
+    """Python takes the folder of a clone for a namespace package unless setup.py prevents it."""
     (tmp_path / "spacy_pel" / "models").mkdir(parents=True)
     run_python("import spacy_pel.models.losses", cwd=tmp_path)

@@ -59,7 +59,7 @@ def build(kb: str, index: str) -> None:
     aliases, vectorizer, nearest = candidate_generation.create_tfidf_ann_index(
         None, KnowledgeBase(kb)
     )
-    os.makedirs(index, exist_ok=True)
+    Path(index).mkdir(parents=True, exist_ok=True)
     paths = LinkerPaths.from_directory(index)
     joblib.dump(vectorizer, paths.tfidf_vectorizer)
     Path(paths.concept_aliases_list).write_text(json.dumps(aliases), encoding="utf8")

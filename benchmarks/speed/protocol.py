@@ -1,4 +1,4 @@
-"""How every linker is measured. It needs spaCy alone, so that each linker may have its own Python."""
+"""Measure a linker. This module needs only spaCy, so that each linker may run in another Python."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def report(documents_path: str, link: Link) -> None:
 
 
 def _spent(link: Link, documents: list[Document]) -> tuple[float, float]:
-    """The seconds of a run by the clock, and the seconds of processor time."""
+    """Return the wall-clock seconds and the CPU seconds of a run."""
     began, cpu = time.perf_counter(), time.process_time()
     link(documents)
     return time.perf_counter() - began, time.process_time() - cpu
 
 
 def _recall(ranked: list[tuple[list[str], set[str]]], k: int) -> float:
-    """The percentage of mentions that have a right id among the first k."""
+    """Return the percentage of mentions with a correct id among the first k."""
     return 100 * sum(not gold.isdisjoint(ids[:k]) for ids, gold in ranked) / len(ranked)
 
 

@@ -82,7 +82,7 @@ def main(
 def measured(
     commands: dict[str, Command], documents: Path, rounds: int, threads: int
 ) -> dict[str, dict[str, Any]]:
-    """The medians over rounds of the figures of each linker, by its name."""
+    """Return the medians over rounds of the metrics of each linker, by name."""
     figures: dict[str, list[dict[str, Any]]] = {name: [] for name in commands}
     for round in range(rounds):
         for name, command in commands.items():
@@ -134,7 +134,7 @@ def write_entities(kb: KnowledgeBase, out: Path) -> None:
 
 
 def table(results: Results) -> str:
-    """A Markdown table with one line for each linker."""
+    """Return a Markdown table with one line per linker."""
     lines = [
         "| | recall@1 | @64 | mentions/s | document, p50 | p95 | start | memory |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",

@@ -110,7 +110,10 @@ def _fitted_halves(
         for half in (0, 1):
             fit(nlp, linker, examples[half::2])
             threshold = linker.nil_threshold if nil else None
-            with with_settings(linker, vectors=True, nil_threshold=threshold):
+            with (
+                with_settings(linker.output, vectors=True),
+                with_settings(linker, nil_threshold=threshold),
+            ):
                 link_examples(nlp, linker, examples)
             fitted, used = (gold_mentions(linker, examples[n::2]) for n in (half, 1 - half))
             yield fitted_joint(fitted, linker.reranked), used

@@ -30,7 +30,7 @@ def measured(
     "discovery", which needs a ``folder``.
     """
     linker = linker_of(nlp)
-    linker.candidates = CANDIDATES
+    linker.search.candidates = CANDIDATES
     limit, also = table.get("documents", 0), table.get("also", ())
     sets = {name: gold_examples(nlp, linker, [path], limit) for name, path in dev.items()}
     if table.get("mentions"):
@@ -53,7 +53,7 @@ def measured(
 
 
 def _drawn(examples: list[Example], linker: ProxyLinker, mentions: int) -> list[Example]:
-    """Documents drawn at random, the same each time, with so many mentions or a few more."""
+    """Return a fixed random sample of documents with at least so many mentions."""
     kept, count = [], 0
     for example in random.Random(0).sample(examples, len(examples)):
         if count >= mentions:

@@ -32,7 +32,7 @@ Lines = dict[str, dict[int, dict[str, Any]]]
 
 
 def lines_of(table: str) -> Lines:
-    """The lines of a table. Of several of one variant and seed the last one counts."""
+    """Return the lines of a table, the last one for each variant and seed."""
     found: Lines = defaultdict(dict)
     for line in srsly.read_jsonl(RESULTS):
         if line["table"] == table:
@@ -70,7 +70,7 @@ def table_of(lines: Lines, order: list[str]) -> str:
 
 
 def markdown(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table without blanks, so that a new row changes no other line."""
+    """Return a Markdown table without padding, so that a new row changes no other line."""
     rule = ["---", *["---:"] * (len(head) - 1)]
     return "\n".join(f"|{'|'.join(cells)}|" for cells in (head, rule, *rows))
 
@@ -78,7 +78,7 @@ def markdown(head: list[str], rows: list[list[str]]) -> str:
 def difference(
     ours: dict[int, dict], theirs: dict[int, dict], dev: str, what: str
 ) -> tuple[float, float, float, int]:
-    """The paired difference of two variants, the ends of its 95 % interval, and the number of seeds.
+    """Return the paired difference of two variants, its 95 % interval, and the number of seeds.
 
     Of the lines by seed those count that both have. The documents of dev are drawn again with
     replacement, the same for all runs. Within each draw "@1" or "NIL" is computed anew and averaged.
@@ -118,14 +118,15 @@ def comparison_of(lines: Lines, first: str) -> str:
                 cells, seeds = [], 0
                 for what in ("@1", "NIL"):
                     value, low, high, seeds = difference(lines[variant], lines[other], dev, what)
-                    sure = "" if low <= 0 <= high else "**"
+                    bold = "" if low <= 0 <= high else "**"
                     numbers = f"{100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
-                    cells.append(f"{sure}{numbers}{sure}")
+                    cells.append(f"{bold}{numbers}{bold}")
                 rows.append(["; ".join(rest), other.split("; ")[0], *cells, str(seeds)])
     return markdown(["", f"{first}, against", "@1", "NIL", "seeds"], rows)
 
 
 def main() -> None:
+    """Update the tables of EXPERIMENTS.md."""
     page = HERE.parent / "EXPERIMENTS.md"
 
     def filled(match: re.Match) -> str:

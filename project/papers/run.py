@@ -73,7 +73,7 @@ def read_table(name: str) -> dict[str, Any]:
 
 
 def variants_of(table: dict[str, Any]) -> list[Variant]:
-    """The combinations of one choice of each axis, and then the variants listed by themselves."""
+    """Return the combinations of one choice per axis, then the listed variants."""
     axes = [choices.items() for choices in table.get("axes", {}).values()]
     combined = product(*axes) if axes else ()
     found = []
@@ -93,7 +93,7 @@ def filled(value: Any, places: dict[str, Any]) -> Any:
 
 
 def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict) -> Config:
-    """The config of the table, with the settings of table, variant and seed."""
+    """Return the config of the table, with the settings of table, variant and seed."""
     reranks = "reranks" in variant.options
     config = load_config(table["reranker" if reranks else "config"], interpolate=False)
     settings = table.get("settings", {})
@@ -176,7 +176,7 @@ class Runner:
         }
 
     def _trained(self, variant: Variant, seed: int) -> tuple[Path, Path]:
-        """The folder of a run with its pipeline, and its knowledge base with vectors."""
+        """Return the folder of a run with its pipeline, and its KB with vectors."""
         name = hashlib.sha256(f"{variant.name} {seed}".encode()).hexdigest()[:12]
         folder = self.work / self.table["name"] / name
         kb, places = folder / "kb", dict(self.places)
@@ -236,7 +236,7 @@ def write_sample(source: Path, corpora: list[str], limit: int, others: int, outp
 
 
 def _training_figures(log: Path) -> dict[str, Any]:
-    """Seconds of training, and mean and relative variance of the gradient norms (figure 3)."""
+    """Return the seconds of training, and mean and relative variance of the gradient norms (figure 3)."""
     if not log.exists():
         return {}
     steps = [line for line in srsly.read_jsonl(log) if "loss" in line]
@@ -250,7 +250,7 @@ def _training_figures(log: Path) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The checked-out commit, with a "+" if files were changed; None without git."""
+    """Return the checked-out commit, with a "+" if files were changed; None without git."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     if not shutil.which("git"):
         return None
@@ -278,7 +278,7 @@ def main(
                     print(f"{name}: {variant.name}, seed {seed}", flush=True)
                     line = runner.run(variant, seed)
                     # Several programs may add lines at a time.
-                    with FileLock(f"{RESULTS}.lock"), open(RESULTS, "a", encoding="utf8") as file:
+                    with FileLock(f"{RESULTS}.lock"), RESULTS.open("a", encoding="utf8") as file:
                         file.write(json.dumps(line) + "\n")
                     print(json.dumps(line["figures"])[:300], flush=True)
             if not keep:

@@ -22,7 +22,7 @@ WORDS = 512  # kept before the first and after the last mention, and of a defini
 
 
 def document_of(id: str, whole: str, mentions: list[dict[str, Any]]) -> dict[str, Any]:
-    """A document with its mentions, in characters; PelError if one does not read as it says."""
+    """Return a document with its mentions, in characters; PelError if a mention differs from its text."""
     tokens = [token.span() for token in re.finditer(r"\S+", whole)]
     for mention in mentions:
         first, last, text = (mention[key] for key in ("start_index", "end_index", "text"))
@@ -45,14 +45,14 @@ def document_of(id: str, whole: str, mentions: list[dict[str, Any]]) -> dict[str
 
 
 def entity_of(document: dict[str, Any]) -> dict[str, Any]:
-    """The entity that a document is about. Its definition is the text without the title before it."""
+    """Return the entity of a document. Its definition is the text without its title."""
     words = document["text"].removeprefix(document["title"]).split(maxsplit=WORDS)[:WORDS]
     id, title = document["document_id"], document["title"]
     return {"concept_id": id, "canonical_name": title, "definition": " ".join(words) or None}
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a file, one a line; PelError if it cannot be read."""
+    """Yield the JSON objects of a file, one per line; PelError if it cannot be read."""
     return (json_object(line) for _, line in numbered_lines(path))
 
 

@@ -1,22 +1,22 @@
 """Jobs on documents, block by block.
 
-Which documents a block holds is decided by the input alone, not by who works on it, nor by how many do.
+The input alone determines which documents a block has, so any number of workers makes the same blocks.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from enum import Enum
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..corpora import DocumentStream, RawDocument
 from ..corpora.formats.base import DocumentFile
+from ..corpora.open_documents import DocumentStream, RawDocument
 from ..errors import PelError
 from ..io.whole_files import to_disk
 from .blocks import Blocks, block_folder
@@ -24,22 +24,20 @@ from .workers import local_results
 
 logger = logging.getLogger(__name__)
 
-# Smaller files, such as notes of a page, are read together until they have so many bytes.
+# Smaller files, such as one-page notes, are read together up to this size.
 BYTES_PER_GROUP = 4 * 2**20
-
-
-SHOWN = 3  # of the mentions that are left out
+MAX_SHOWN = 3  # left-out mentions that a message quotes
 
 
 class OnError(str, Enum):
-    """What happens at a bad document: ``stop`` ends the run, ``skip`` reports it and goes on."""
+    """How to treat a bad document: ``stop`` ends the run, ``skip`` reports the document and continues."""
 
     stop = "stop"
     skip = "skip"
 
 
 class NoBar:
-    """A bar of progress that nobody sees: what a job uses of tqdm's."""
+    """An invisible progress bar, with the part of tqdm's interface that jobs use."""
 
     def __init__(self, total: int | None, initial: int = 0) -> None: ...
 
@@ -54,44 +52,66 @@ class NoBar:
 
 
 class LinkedCounts(NamedTuple):
-    """What was linked."""
+    """The numbers of linked documents and mentions."""
 
     documents: int = 0
-    mentions: int = 0  # of these documents
+    mentions: int = 0
     skipped: tuple[str, ...] = ()  # a message for each document that could not be linked
-    # The number of given mentions that cannot be read, and a message for the first of them.
-    n_left_out: int = 0
-    left_out: tuple[str, ...] = ()
+    n_left_out: int = 0  # mentions in the input that are not in the text
+    left_out: tuple[str, ...] = ()  # messages for the first of these
 
-    def __add__(self, other: LinkedCounts) -> LinkedCounts:  # type: ignore[override]
-        both = LinkedCounts(*(mine + others for mine, others in zip(self, other)))
-        return both._replace(left_out=both.left_out[:SHOWN])
+    @classmethod
+    def from_data(cls, data: Sequence[Any]) -> LinkedCounts:
+        """Return the counts from plain data, in which tuples are lists."""
+        documents, mentions, skipped, n_left_out, left_out = data
+        return cls(documents, mentions, tuple(skipped), n_left_out, tuple(left_out))
+
+    @staticmethod
+    def total(counts: Iterable[LinkedCounts]) -> LinkedCounts:
+        """Return the sum of counts, with the first messages on left-out mentions."""
+        counts = list(counts)
+        left_out = (message for part in counts for message in part.left_out)
+        return LinkedCounts(
+            sum(part.documents for part in counts),
+            sum(part.mentions for part in counts),
+            tuple(message for part in counts for message in part.skipped),
+            sum(part.n_left_out for part in counts),
+            tuple(islice(left_out, MAX_SHOWN)),
+        )
 
 
 class DocumentBlock(NamedTuple):
-    """Documents that follow one another."""
+    """Consecutive documents."""
 
-    name: str  # what its file is named for
-    first: int  # the number of its first document, from 1
+    name: str  # of its file, without suffix
+    first: int  # number of the first document, from 1
     records: tuple[RawDocument, ...]
-    n_bytes: int  # of input that they took
+    n_bytes: int  # of the input
     digest: str  # of the documents
+
+
+class BlockSize(NamedTuple):
+    """A block ends after this many documents, or bytes of them."""
+
+    n_documents: int
+    n_bytes: int
 
 
 def document_blocks(
     source: DocumentStream, n_documents: int, n_bytes: int, prefix: str = ""
 ) -> Iterator[DocumentBlock]:
-    """The documents of a stream in blocks; one ends after this many documents, or bytes of them.
+    """Yield the documents of a stream in blocks of at most so many documents, or about so many bytes.
 
     The name of a block is the prefix and the number of its first document.
     """
-    first, position = 1, 0
-    size, records = 0, []
+    first, position, size = 1, 0, 0
+    records: list[RawDocument] = []
     hash = hashlib.blake2b(digest_size=16)
 
     def block() -> DocumentBlock:
-        taken = source.position - position
-        return DocumentBlock(f"{prefix}{first:08d}", first, tuple(records), taken, hash.hexdigest())
+        n_read = source.position - position
+        name = f"{prefix}{first:08d}"
+        return DocumentBlock(name, first, tuple(records), n_read, hash.hexdigest())
 
     for record in source:
         records.append(record)
@@ -100,8 +120,8 @@ def document_blocks(
         size += len(packed)
         if len(records) == n_documents or size >= n_bytes:
             yield block()
-            first, position = first + len(records), source.position
-            size, records = 0, []
+            first, position, size = first + len(records), source.position, 0
+            records = []
             hash = hashlib.blake2b(digest_size=16)
     if records:
         yield block()
@@ -110,10 +130,10 @@ def document_blocks(
 def blocks_by_file(
     source: DocumentStream, given: str, n_documents: int, n_bytes: int
 ) -> Iterator[DocumentBlock]:
-    """The documents in blocks named for their files, which do not change if other files are added.
+    """Yield the documents in blocks named after their files, so that more files do not rename blocks.
 
-    A large file has blocks of its own. Small ones that follow one another are read together, and
-    named for the first. A file that was ``given`` alone is named for the last part of that.
+    Consecutive small files share blocks, named after the first. A large file has blocks of its own. If
+    ``given`` is a file itself, its blocks have its name without the folder.
     """
     groups: list[list[DocumentFile]] = []
     size = 0
@@ -128,50 +148,59 @@ def blocks_by_file(
         yield from document_blocks(DocumentStream(group), n_documents, n_bytes, f"{name}-")
 
 
-# Is told how many more documents are done, and from how many bytes of input.
-Done = Callable[[int, int], object]
-# Writes a block to a file, and tells of its documents.
-Write = Callable[[DocumentBlock, Path, Done], LinkedCounts]
-Made = tuple[str, LinkedCounts]  # the name of a block, and what is in it
+# Reports a number of finished documents, and their bytes of input.
+ReportDone = Callable[[int, int], object]
+# Writes a block to a file, and reports its documents.
+WriteBlock = Callable[[DocumentBlock, Path, ReportDone], LinkedCounts]
+# The name of a block, and its counts.
+BlockResult = tuple[str, LinkedCounts]
+BlockResults = Generator[BlockResult, None, None]
 
 
-def keeper(
-    blocks: Blocks, write: Write, done: Done = lambda documents, n_bytes: None
-) -> Callable[[DocumentBlock], Made]:
-    """What makes and keeps a block."""
+def ignore_done(documents: int, n_bytes: int) -> None:
+    """Report nothing, as a ``ReportDone``."""
 
-    def work(block: DocumentBlock) -> Made:
-        made = blocks.write(block.name, lambda path: write(block, path, done), block.digest)
-        return block.name, made
+
+def block_worker(
+    blocks: Blocks, write: WriteBlock, done: ReportDone = ignore_done
+) -> Callable[[DocumentBlock], BlockResult]:
+    """Return a worker that writes a document block and stores it among the finished ones."""
+
+    def work(block: DocumentBlock) -> BlockResult:
+        counts = blocks.write(block.name, lambda path: write(block, path, done), block.digest)
+        return block.name, counts
 
     return work
 
 
 class BlockJob(NamedTuple):
-    """What is done to documents, block by block."""
+    """A job on documents, block by block."""
 
-    write: Write
+    write: WriteBlock
     n_process: int = 1
     on_error: OnError = OnError.stop
-    progress: Callable[..., Any] = NoBar  # makes a bar, as ``tqdm``, from ``total``, in bytes
+    # Makes a progress bar like ``tqdm`` from ``total``, in bytes.
+    progress: Callable[..., Any] = NoBar
 
     def run(
         self,
         blocks: Blocks,
-        found: Iterable[DocumentBlock],
+        document_blocks: Iterable[DocumentBlock],
         total: int | None,
-        results: Callable[[Iterable[DocumentBlock]], Iterator[Made]] | None = None,
-        when_made: Callable[[str], object] = lambda name: None,
+        results: Callable[[Iterable[DocumentBlock]], BlockResults] | None = None,
+        on_block: Callable[[str], object] = lambda name: None,
     ) -> dict[str, LinkedCounts]:
-        """Make the blocks that are not there; give what is in each by name, in the order of ``found``.
+        """Make the missing blocks, and return the counts of all blocks by name, in the order of the input.
 
-        One with bad documents is made again if they stop the run, to say why.
+        A finished block with bad documents is made again if these end the run, for the sake of the error.
 
         Args:
-            total: The bytes of the input; None if that is not known.
-            results: Makes and keeps blocks. None: processes of this computer do, in their order. One
-                process tells the progress of each document. Of several it is told block by block.
-            when_made: Called with the name of each block that was made.
+            blocks: The finished blocks.
+            document_blocks: The blocks of the input.
+            total: The bytes of the input; None if unknown.
+            results: Makes blocks, in any order. None: processes of this computer. A single one reports
+                progress after each document, the others after each block.
+            on_block: Called with the name of each new block.
         """
         counts: dict[str, LinkedCounts] = {}
         sizes: dict[str, int] = {}
@@ -184,36 +213,39 @@ class BlockJob(NamedTuple):
             bar.update(n_bytes)
 
         def unfinished() -> Iterator[DocumentBlock]:
-            before = 0
-            for block in found:
-                stored: Any = blocks.finished(block.name, block.digest)
-                if stored is not None and not (stored[2] and self.on_error is OnError.stop):
-                    kept = (tuple(each) if isinstance(each, list) else each for each in stored)
-                    own = counts[block.name] = LinkedCounts(*kept)
-                    before += own.documents + len(own.skipped)
-                    done(own.documents, block.n_bytes)
+            n_before = 0
+            for block in document_blocks:
+                data = blocks.result(block.name, block.digest)
+                stored = None if data is None else LinkedCounts.from_data(data)
+                if stored and not (stored.skipped and self.on_error is OnError.stop):
+                    counts[block.name] = stored
+                    n_before += stored.documents + len(stored.skipped)
+                    done(stored.documents, block.n_bytes)
                     continue
-                if not sizes and before:
-                    logger.info("Going on after %s documents that were done before", f"{before:,}")
+                if not sizes and n_before:
+                    logger.info("Resuming after %s finished documents", f"{n_before:,}")
                 counts[block.name], sizes[block.name] = LinkedCounts(), block.n_bytes
                 yield block
 
-        by_document = self.n_process == 1 and results is None
+        is_by_document = self.n_process == 1 and results is None
         if results is None:
-            keep = keeper(blocks, self.write, *[done] * by_document)
-            results = partial(local_results, keep, n_process=self.n_process)
-        with self.progress(total=total) as bar, closing(results(unfinished())) as made:
-            for name, own in made:
-                counts[name] = own
-                if not by_document:
-                    done(own.documents, sizes[name])
-                for message in own.skipped:
+            work = block_worker(blocks, self.write, done if is_by_document else ignore_done)
+            results = partial(local_results, work, n_process=self.n_process)
+        with self.progress(total=total) as bar, closing(results(unfinished())) as new:
+            for name, block_counts in new:
+                counts[name] = block_counts
+                if not is_by_document:
+                    done(block_counts.documents, sizes[name])
+                for message in block_counts.skipped:
                     logger.warning("Skipped %s", message)
-                when_made(name)
-        whole = sum(counts.values(), LinkedCounts())
+                on_block(name)
+        whole = LinkedCounts.total(counts.values())
         if whole.n_left_out:
-            said = "Left out %s mentions that are not in the text as the input says: %s"
-            logger.warning(said, f"{whole.n_left_out:,}", " | ".join(whole.left_out))
+            logger.warning(
+                "Left out %s mentions that are not in the text as the input says: %s",
+                f"{whole.n_left_out:,}",
+                " | ".join(whole.left_out),
+            )
         return counts
 
     def to_file(
@@ -221,40 +253,42 @@ class BlockJob(NamedTuple):
         source: DocumentStream,
         target: Path,
         settings: dict[str, Any],
-        size: tuple[int, int],
-        make_file: Callable[[Sequence[Path], Path], object],
+        block_size: BlockSize,
+        join: Callable[[Sequence[Path], Path], object],
     ) -> LinkedCounts:
-        """Make a file of the blocks of a stream, which are in a folder beside it until then.
+        """Make a file from a stream. Until it is complete, its blocks are in a folder beside it.
 
-        The file appears as a whole at the end. After an error or an interruption it is as it was
-        before, and the next call goes on after the blocks that are finished.
+        The file is replaced atomically. After an error or an interruption it is unchanged, and the next call
+        resumes after the finished blocks.
 
         Args:
-            settings: All that decides what is in the blocks, apart from the documents, as plain data.
-            size: A block ends after this many documents, or bytes of them.
-            make_file: Takes the files of the blocks and the path to write. It may leave other files
-                in the folder of this path, which are removed.
+            source: The documents.
+            target: The file.
+            settings: Everything except the documents that determines the content of blocks, as plain data.
+            block_size: The size of the blocks.
+            join: Makes the file at a path from the files of the blocks. It may leave other files in the
+                folder of the path; they are removed.
         """
         if target.exists() and not target.is_file():
             raise PelError(f"{target}: is a folder or a device", "give the path of a file")
         folder = target.with_name(f"{target.name}.parts")
-        settings = {**settings, "size of parts": size}
+        settings = {**settings, "size of parts": block_size}
         with block_folder(folder, settings, restart=True) as blocks:
-            counts = self.run(blocks, document_blocks(source, *size), source.total)
+            counts = self.run(blocks, document_blocks(source, *block_size), source.total)
 
-            def join(path: Path) -> str:
-                make_file([blocks.path(name) for name in counts], path)
+            def write(path: Path) -> str:
+                join([blocks.path(name) for name in counts], path)
                 return target.name
 
-            blocks.write("joined", join)
-            os.replace(blocks.path("joined"), target)
+            blocks.write("joined", write)
+            blocks.path("joined").replace(target)
             to_disk(target.parent)
             blocks.remove()
-        return sum(counts.values(), LinkedCounts())
+        return LinkedCounts.total(counts.values())
 
 
 def refusal(number: int, error: PelError, on_error: OnError) -> str:
-    """The message for a bad document that is skipped; the error is raised if it ends the run."""
+    """Return the message for a skipped document, or raise the error if it ends the run."""
     placed = error.at(f"document {number:,}")
     if on_error is OnError.stop:
         remedy = f"{placed.remedy}, or leave it out with --on-error skip"

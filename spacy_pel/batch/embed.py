@@ -1,14 +1,13 @@
-"""Encodes all entities of a KB, block by block, and writes them as its vectors.
+"""Encode all entities of a KB, block by block, and write them as its vectors.
 
-A block is a number of entities that follow one another. What is finished survives a crash, whoever
-works: this process, or a Ray cluster.
+A block is a run of consecutive entities. Finished blocks survive a crash of this process or a Ray cluster.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from spacy.language import Language
 
-from ..curation.kb_encoder import LinkerRows
+from ..curation.kb_encoder import KBEncoder
 from ..errors import PelError
 from ..io.whole_files import whole_file, writer_lock
 from ..kb.knowledge_base import KnowledgeBase
@@ -52,92 +51,100 @@ def embed_kb(
     nlp: Language | None = None,
     progress: Callable[..., Any] = NoBar,
 ) -> KnowledgeBase:
-    """Give a KB the vectors of a linker's retriever, unless it has them as they are asked for; open it.
+    """Give a KB the vectors of a linker's retriever, unless it has them already, and open it.
 
-    The linker's ``index_unit`` says which rows an entity gets. A linker that has this KB open must open
-    it again: ``linker.set_kb(path)``. Vectors that the encoder made and the KB stores in another form
-    are not computed again.
+    The linker's ``index_unit`` determines the rows of an entity. A linker that has this KB open must open it
+    again: ``linker.set_kb(path)``. Vectors of the same encoder that the KB stores in another form are not
+    computed again.
 
-    Until the very end, and after any error or interruption, the KB stays as it was, and no other
-    process can write to it. Blocks that are encoded are kept in its folder, in float32. The next run
-    with the same encoder goes on from them; its vectors are, to the last bit, those of a run that
-    was never interrupted.
+    The KB is changed atomically at the end; until then no other process can write to it. Encoded blocks are
+    kept in its folder, in float32. The next run with the same encoder resumes from them, and makes the same
+    vectors, to the last bit, as an uninterrupted run.
 
     Args:
         path: The folder of the KB.
         linker: A linker with weights.
         dtype: See ``kb.vectors.writing.write_vectors``, also for ``index`` and ``alike``.
-        dim: The length of the vectors as they are stored; None: whole.
-        reuse: The folder of an older KB with vectors of the same encoder. An entity whose texts are
-            the same there takes its rows from it, as they are stored.
-        engine: "local" is this process, on a GPU if there is one. "ray" is a Ray cluster, which may
-            be this computer with several GPUs. Its nodes must have this package and see the folder of
-            the KB.
+        dim: The length of the stored vectors; None keeps the encoder's.
+        reuse: The folder of an older KB with vectors of the same encoder. Entities whose texts are the same
+            there copy its rows.
+        engine: "local": this process, on a GPU if there is one. "ray": a Ray cluster, which may be this
+            computer with several GPUs. Its nodes must have this package and see the folder of the KB.
         address: The address of the Ray cluster. None starts Ray on this computer.
-        nlp: The pipeline of the linker. It is needed if the KB has learnt mentions, and the linker
-            listens to another component.
-        progress: Makes a bar, as ``tqdm`` does, from ``total`` and ``initial``, numbers of entities.
+        nlp: The pipeline of the linker, needed if the KB has learnt mentions and the linker listens to
+            another component.
+        progress: Makes a progress bar like ``tqdm`` from ``total`` and ``initial``, numbers of entities.
 
-    PelError if there is no KB, the linker has no weights, another process writes to the KB, the older
-    KB cannot be reused, a setting is unknown, a worker failed, or the disk is full.
+    Raises:
+        PelError: There is no KB, the linker has no weights, another process is writing to the KB, the older
+            KB cannot be reused, a setting is unknown, a worker failed, or the disk is full.
     """
     check_engine(engine)
-    rows = LinkerRows(linker, nlp)
+    encoder = KBEncoder(linker, nlp)
     with KnowledgeBase.open(path) as kb:
-        vectors, mentions = kb.settings["vectors"], kb.mentions
-        made_by = kb.has_vectors and (kb.index_unit, kb.fingerprint)
-        known = made_by == (rows.index_unit, rows.fingerprint)
-        is_whole = known and kb.stored_dim == kb.dim
-        if is_whole and dtype == "auto":
-            dtype = vectors["dtype"]
-        usable = (
-            known
-            and kb.vectors.added is None
-            and kb.stored_dim == (dim or rows.dim)
-            and (not mentions or mentions.fingerprint == rows.mention_fingerprint)
-            and dtype in ("auto", vectors["dtype"])
-            and index in ("auto", vectors["index"])
-            and alike in (None, vectors["alike"])
+        stored, mentions = kb.settings["vectors"], kb.mentions
+        is_same_encoder = kb.has_vectors and (kb.index_unit, kb.fingerprint) == (
+            encoder.index_unit,
+            encoder.fingerprint,
         )
-        if is_whole and reuse is None and vectors["dtype"] in ("float32", dtype):
-            reuse = path  # it has what the encoder would give
-    if not usable:
+        is_full_length = is_same_encoder and kb.stored_dim == kb.dim
+        if is_full_length and dtype == "auto":
+            dtype = stored["dtype"]
+        is_up_to_date = (
+            is_same_encoder
+            and kb.vectors.added is None
+            and kb.stored_dim == (dim or encoder.dim)
+            and (not mentions or mentions.fingerprint == encoder.mention_fingerprint)
+            and dtype in ("auto", stored["dtype"])
+            and index in ("auto", stored["index"])
+            and alike in (None, stored["alike"])
+        )
+        if is_full_length and reuse is None and stored["dtype"] in ("float32", dtype):
+            reuse = path  # its rows are as good as new ones
+    if not is_up_to_date:
         older = None if reuse is None else KnowledgeBase.open(reuse)
         if older:
-            check_reusable(older, rows)
-        encoder = {"dim": rows.dim, "fingerprint": rows.fingerprint, "index_unit": rows.index_unit}
-        form = {"dtype": dtype, "index": index, "stored_dim": dim, "alike": alike}
-        encoded = _encoded(kb, linker, rows, older, engine, address, progress)
-        kb = write_vectors(kb.path, encoded, **encoder, **form, mentions=rows)
+            check_reusable(older, encoder)
+        kb = write_vectors(
+            kb.path,
+            _encoded(kb, encoder, older, engine, address, progress),
+            dim=encoder.dim,
+            fingerprint=encoder.fingerprint,
+            index_unit=encoder.index_unit,
+            dtype=dtype,
+            index=index,
+            stored_dim=dim,
+            alike=alike,
+            mentions=encoder,
+        )
         if kb.stored_dim < kb.dim:
             kept = kb.settings["vectors"]["kept"]
             logger.info(
                 "stored in %d numbers, with %.1f%% of their squared length", dim, 100 * kept
             )
-    if (folder := _folder(kb.path)).exists():  # also if a run was killed at its very end
+    if (folder := _folder(kb.path)).exists():  # also that of a run killed just before this line
         with writer_lock(kb.path):
             shutil.rmtree(folder)
     return KnowledgeBase.open(path)
 
 
 def _folder(kb: Path) -> Path:
-    """The folder of the blocks. Of each is known how many of its entities have rows of another KB."""
+    """Return the folder of a KB's blocks. The result of a block is its number of reused entities."""
     return kb / f"{CHUNKS_PREFIX}vectors"
 
 
 def _encoded(
     kb: KnowledgeBase,
-    linker: ProxyLinker,
-    rows: LinkerRows,
+    encoder: KBEncoder,
     older: KnowledgeBase | None,
     engine: str,
     address: str | None,
     progress: Callable[..., Any],
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Vectors and the numbers of their entities, block by block. It is read under the writers' lock."""
+    """Yield vectors and the numbers of their entities, block by block, under the writer's lock."""
     settings = {
-        "encoder": rows.fingerprint,
-        "index unit": rows.index_unit,
+        "encoder": encoder.fingerprint,
+        "index unit": encoder.index_unit,
         "state of the KB": kb.settings["checksum"],
         "size of blocks": entity_texts.CHUNK,
         "KB to reuse": older.settings["checksum"] if older else None,
@@ -147,19 +154,19 @@ def _encoded(
     sizes = {f"{n:06d}": min(entity_texts.CHUNK, total - first) for n, first in enumerate(starts)}
     folder = _folder(kb.path)
 
-    def made(missing: list[str]) -> Iterator[str]:
+    def encode_blocks(missing: list[str]) -> Generator[str, None, None]:
         if not missing:
             return
         import torch
 
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        retriever: Retriever | Path = linker.retriever
-        if engine == "ray" or device == "cuda":
-            from ..models.architectures import pack_retriever
+        retriever: Retriever | Path = encoder.retriever
+        if engine == "ray" or device == "cuda":  # other processes, or another device, need a copy
+            from ..models.architectures.retrievers import pack_retriever
 
-            retriever = folder / "model"  # for other processes, or another device
+            retriever = folder / "model"
             with whole_file(retriever, "xb") as file:
-                file.write(pack_retriever(linker.retriever.model))
+                file.write(pack_retriever(encoder.retriever.model))
         make = partial(_worker, kb.path, settings, older.path if older else None, retriever)
         if engine == "ray":
             yield from ray_results(make, missing, address=address)
@@ -167,20 +174,23 @@ def _encoded(
             yield from map(make(device), missing)
 
     with block_folder(folder, settings, suffix=_SUFFIX, restart=True) as blocks:
-        missing = [name for name in sizes if blocks.finished(name) is None]
+        missing = [name for name in sizes if blocks.result(name) is None]
         if len(missing) < len(sizes):
             done = len(sizes) - len(missing)
             logger.info("resuming: %d of %d blocks done", done, len(sizes))
         initial = total - sum(sizes[name] for name in missing)
-        with progress(total=total, initial=initial) as bar, closing(made(missing)) as names:
+        with (
+            progress(total=total, initial=initial) as bar,
+            closing(encode_blocks(missing)) as names,
+        ):
             for name in names:
                 bar.update(sizes[name])
         for name in sizes:
             with np.load(blocks.path(name)) as arrays:
                 yield arrays["vectors"], arrays["entities"]
         if older:
-            reused = sum(map(blocks.finished, sizes))
-            logger.info("re-used the vectors of %s of %s entities", f"{reused:,}", f"{total:,}")
+            reused = sum(map(blocks.result, sizes))
+            logger.info("reused the vectors of %s of %s entities", f"{reused:,}", f"{total:,}")
 
 
 def _worker(
@@ -190,10 +200,11 @@ def _worker(
     retriever: Retriever | Path,
     device: str,
 ) -> Callable[[str], str]:
-    """What makes a block, by its name, with a retriever, or with saved weights on a device."""
+    """Return a worker that writes a block by its name, with a retriever or saved weights on a device."""
     if isinstance(retriever, Path):
         from ..linking.retriever import Retriever
-        from ..models.architectures import encoder_of, unpack_retriever
+        from ..models.architectures.retrievers import unpack_retriever
+        from ..models.architectures.towers import encoder_of
 
         retriever = Retriever(unpack_retriever(retriever))
         for tower in retriever.model.layers:
@@ -202,24 +213,27 @@ def _worker(
     if kb.settings["checksum"] != settings["state of the KB"]:
         raise PelError(f"{path}: was changed meanwhile", "run kb embed again")
     all_numbers, size = kb.numbers_by_id(), settings["size of blocks"]
+    index_unit, encode = settings["index unit"], retriever.entity_vectors
     older = KnowledgeBase.open(reuse) if reuse else None
 
     def write(name: str, path: Path) -> int:
         numbers = all_numbers[int(name) * size :][:size]
         entities = kb.entities(numbers)
-        others = np.arange(len(entities))
-        parts = []
-        if older is not None:
-            parts.append(reused_rows(older, entities))
-            others = np.setdiff1d(others, parts[0][1])
-        changed = [entities[place] for place in others]
-        kind, encode = settings["index unit"], retriever.entity_vectors
-        vectors, owners = entity_texts.entity_rows(changed, kind, encode)
-        vectors, owners = map(np.concatenate, zip(*parts, (vectors, others[owners])))
+        if older is None:
+            vectors, owners = entity_texts.entity_rows(entities, index_unit, encode)
+            n_reused = 0
+        else:
+            old_vectors, old_owners = reused_rows(older, entities)
+            others = np.setdiff1d(np.arange(len(entities)), old_owners)
+            changed = [entities[position] for position in others]
+            new_vectors, new_owners = entity_texts.entity_rows(changed, index_unit, encode)
+            vectors = np.concatenate([old_vectors, new_vectors])
+            owners = np.concatenate([old_owners, others[new_owners]])
+            n_reused = len(entities) - len(others)
         order = np.argsort(owners, kind="stable")
-        with open(path, "wb") as file:
+        with path.open("wb") as file:
             np.savez(file, vectors=vectors[order], entities=numbers[owners[order]])
-        return len(entities) - len(others)
+        return n_reused
 
     def make(name: str) -> str:
         blocks.write(name, partial(write, name))
@@ -228,28 +242,29 @@ def _worker(
     return make
 
 
-def check_reusable(kb: KnowledgeBase, encoder: LinkerRows) -> None:
-    """Raise PelError if a KB is damaged, or its rows are not those that the encoder would make."""
+def check_reusable(kb: KnowledgeBase, encoder: KBEncoder) -> None:
+    """Raise PelError if a KB is damaged, or its rows differ from those that the encoder would make."""
     KnowledgeBase.open(kb.path, verify=True).close()
     if not kb.has_vectors:
-        raise PelError(f"{kb.path}: has no vectors that could be re-used", "embed without it")
+        raise PelError(f"{kb.path}: has no vectors to reuse", "embed without it")
     if kb.stored_dim < kb.dim:
-        raise PelError(f"{kb.path}: its vectors were reduced", "embed without re-using them")
+        raise PelError(f"{kb.path}: its vectors were reduced", "embed without reusing them")
     if (kb.fingerprint, kb.index_unit) != (encoder.fingerprint, encoder.index_unit):
         problem = f"{kb.path}: its vectors are those of another encoder or index unit"
         raise PelError(problem, "give the pipeline that made them, or embed without it")
 
 
 def reused_rows(kb: KnowledgeBase, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that a KB has of entities whose texts are the same there; see ``LinkerRows.rows``."""
+    """Return a KB's rows of the entities whose texts are the same there; see ``KBEncoder.rows``."""
     numbers = kb.numbers_of([entity.concept_id for entity in entities])
     present = np.flatnonzero(numbers >= 0)
-    found = []
-    for place, old in zip(present.tolist(), kb.entities(numbers[present])):
-        texts = entity_texts.proxy_texts(entities[place], kb.index_unit)
+    unchanged = []
+    for position, old in zip(present.tolist(), kb.entities(numbers[present])):
+        texts = entity_texts.proxy_texts(entities[position], kb.index_unit)
         if entity_texts.proxy_texts(old, kb.index_unit) == texts:
-            found.append((place, numbers[place], len(texts)))
-    places, numbers, counts = np.array(found, dtype=np.int64).reshape(-1, 3).T
-    vectors, owners = kb.rows(numbers)
-    whole = np.bincount(owners, minlength=len(places)) == counts  # one may lack its rows
-    return vectors[whole[owners]], places[owners[whole[owners]]]
+            unchanged.append((position, numbers[position], len(texts)))
+    positions, old_numbers, counts = np.array(unchanged, dtype=np.int64).reshape(-1, 3).T
+    vectors, owners = kb.rows(old_numbers)
+    is_complete = np.bincount(owners, minlength=len(positions)) == counts  # rows may be missing
+    is_reused = is_complete[owners]
+    return vectors[is_reused], positions[owners[is_reused]]

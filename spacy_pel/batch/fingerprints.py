@@ -1,4 +1,4 @@
-"""By what a linker, and a whole pipeline, are known again."""
+"""Fingerprints of a linker and of a whole pipeline."""
 
 import hashlib
 from typing import Any
@@ -11,9 +11,10 @@ from ..pipeline.pipelines import linker_of
 
 
 def linker_state(nlp: Language, component: str = "proxy_linker") -> dict[str, Any]:
-    """What was trained, built and fitted of the linker of a pipeline, as plain data.
+    """Return what determines a linker's predictions: KB, weights and calibration, as plain data.
 
-    PelError if there is no such linker, or it has no weights or no KB.
+    Raises:
+        PelError: There is no such linker, or it has no weights or no KB.
     """
     linker = linker_of(nlp, component)
     return {
@@ -26,9 +27,9 @@ def linker_state(nlp: Language, component: str = "proxy_linker") -> dict[str, An
 
 
 def pipeline_fingerprint(nlp: Language) -> str:
-    """A digest of the files of a loaded pipeline, and of the KBs that it refers to.
+    """Return a digest of the files of a loaded pipeline and of the KBs that it refers to.
 
-    The database of a KB stands for all its files, as it has the checksums of the others.
+    The database of a KB has the checksums of the KB's other files, so these are not read.
     """
     hash = hashlib.blake2b(digest_size=16)
     folder = nlp.path
@@ -38,7 +39,7 @@ def pipeline_fingerprint(nlp: Language) -> str:
         if path.parent in kbs and path.name != KB_FILE:
             continue
         hash.update(f"{path.relative_to(folder).as_posix()}\n".encode())
-        with open(path, "rb") as file:
+        with path.open("rb") as file:
             while block := file.read(1 << 20):
                 hash.update(block)
     for name, component in nlp.pipeline:

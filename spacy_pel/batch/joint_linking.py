@@ -1,7 +1,7 @@
-"""Mentions of a whole corpus, linked together: each link may come through another mention.
+"""Joint linking of all mentions of a corpus (ArboEL, 2.3 and A.2).
 
-Each mention is linked by itself. Then mentions that probably mean the same are joined in clusters with
-one entity at most, which all mentions of a cluster get (ArboEL, 2.3 and A.2).
+Each mention is linked by itself. Then mentions that probably mean the same are joined in clusters. All
+mentions of a cluster get its entity, of which it has at most one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 def joint_settings(linker: ProxyLinker) -> JointSettings:
-    """How a linker links jointly; PelError if that was not fitted to its scores."""
+    """Return a linker's calibrated settings of joint linking; PelError if it has none."""
     settings = linker.fitting(linker.joint)
     if settings is None or linker.fitting(linker.ranking) is None:
         raise PelError(
@@ -45,8 +45,8 @@ def joint_settings(linker: ProxyLinker) -> JointSettings:
 
 
 @contextmanager
-def with_settings(linker: ProxyLinker, **settings: Any) -> Iterator[None]:
-    """Within the block, a linker has these settings."""
+def with_settings(linker: object, **settings: Any) -> Iterator[None]:
+    """Change settings of a linker, or of a group of its settings, within a ``with`` block."""
     before = {name: getattr(linker, name) for name in settings}
     for name, value in settings.items():
         setattr(linker, name, value)
@@ -63,10 +63,7 @@ def clusters_of(
     settings: JointSettings,
     counted: Neighbourhood,
 ) -> tuple[Clusters, list[str]]:
-    """The clusters of the mentions of a corpus, and the ids of the entities that they name.
-
-    Each mention was linked by itself.
-    """
+    """Return the clusters of the mentions of a corpus, and the ids that their entity numbers stand for."""
     ids, entities = numbered_ids([mention.id for mention in mentions])
     probabilities = np.array([mention.probability for mention in mentions])
     neighbours = mention_neighbours(vectors, counted.k)
@@ -74,40 +71,45 @@ def clusters_of(
 
 
 def numbered_ids(ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """The distinct ids, sorted, and the number of each given one, int64 [n]; -1 for ""."""
+    """Return the distinct ids, sorted, and the position of each id among them, int64 [n]; -1 for ""."""
     distinct = sorted(set(ids) | {""})  # "" comes first
     numbers = {id: number for number, id in enumerate(distinct, -1)}
     return distinct[1:], np.array([numbers[id] for id in ids], dtype=np.int64)
 
 
 class CorpusMentions(NamedTuple):
-    """The mentions of a corpus, in their order, without their documents."""
+    """The mentions of a corpus, in their order, and their vectors.
+
+    ``counts`` has the number of mentions of each part.
+    """
 
     mentions: list[CorpusMention]
-    vectors: VectorMatrix  # in a file or in memory
-    counts: list[int]  # of the mentions of each part
+    vectors: VectorMatrix
+    counts: list[int]
 
 
 def write_corpus_part(
     linker: ProxyLinker, docs: Iterable[tuple[int, Doc]], spans_key: str | None, path: Path
 ) -> None:
-    """Keep a block of a corpus until all blocks are seen: docs, mentions, vectors.
+    """Write the docs of a block with their mentions and vectors, for when all blocks are linked.
 
-    It is an ``Output.write_part``. The docs are linked while they are taken.
+    It is an ``Output.write_part``. The docs are linked as they are iterated.
     """
-    kept, numbers, mentions = DocBin(store_user_data=True), [], []
+    doc_bin, numbers = DocBin(store_user_data=True), []
+    mentions: list[CorpusMention] = []
     vectors = [np.empty((0, linker.retriever.width), np.float32)]
-    with with_settings(linker, vectors=True):
+    with with_settings(linker.output, vectors=True):
         for number, doc in docs:
-            own, of_own = take_mentions(doc, document_id(number, doc), spans_key)
-            kept.add(doc)
+            doc_mentions, doc_vectors = take_mentions(doc, document_id(number, doc), spans_key)
+            doc_bin.add(doc)
             numbers.append(number)
-            mentions += own
-            vectors += [of_own] * bool(own)
-    with open(path, "wb") as file:
+            mentions += doc_mentions
+            if doc_mentions:
+                vectors.append(doc_vectors)
+    with path.open("wb") as file:
         np.savez(
             file,
-            docs=np.frombuffer(kept.to_bytes(), dtype=np.uint8),
+            docs=np.frombuffer(doc_bin.to_bytes(), dtype=np.uint8),
             numbers=np.array(numbers, dtype=np.int64),
             mentions=np.frombuffer(json.dumps(mentions).encode(), dtype=np.uint8),
             vectors=np.concatenate(vectors),
@@ -117,66 +119,71 @@ def write_corpus_part(
 def write_jointly(
     nlp: Language,
     linker: ProxyLinker,
-    written: Output,
+    output: Output,
     parts: Sequence[Path],
     path: Path,
 ) -> None:
-    """Link the mentions of a corpus together, and write the docs to a file.
+    """Link the mentions of a corpus jointly, and write the docs to a file.
 
-    ``parts`` are files of ``write_corpus_part``. Memory holds the mentions and the graph of them.
-    Their vectors, and the documents, are in files.
+    ``parts`` are files of ``write_corpus_part``. The mentions and their graph are in memory; the vectors and
+    the documents stay in files.
     """
-    mentions, vectors, _ = corpus_mentions(linker, parts, path)
+    corpus = corpus_mentions(linker, parts, path)
+    mentions, vectors = corpus.mentions, corpus.vectors
     settings, key = joint_settings(linker), linker.spans_key
-    found, ids = clusters_of(mentions, vectors, settings, settings.linking)
+    clusters, ids = clusters_of(mentions, vectors, settings, settings.linking)
+    entities, through = clusters.entities.tolist(), clusters.through.tolist()
     links = (
         JointLink(
             "" if entity < 0 else ids[entity],
             None if via < 0 else mentions[via],
             vectors.take(np.array([row]))[0],
         )
-        for row, (entity, via) in enumerate(zip(found.entities.tolist(), found.through.tolist()))
+        for row, (entity, via) in enumerate(zip(entities, through))
     )
 
     def linked(docs: Iterable[tuple[int, Doc]]) -> Iterator[tuple[int, Doc]]:
         for number, doc in docs:
-            own = [next(links) for _ in mention_spans(doc, key)]
-            write_joint_links(doc, own, linker.kb, key, linker.xrefs or ())
+            doc_links = [next(links) for _ in mention_spans(doc, key)]
+            write_joint_links(doc, doc_links, linker.kb, key, linker.output.xrefs or ())
             yield number, doc
 
-    done = [path.with_name(f"{number}.joint") for number in range(len(parts))]
-    for part, own in zip(parts, done):
+    linked_parts = [path.with_name(f"{number}.joint") for number in range(len(parts))]
+    for part, linked_part in zip(parts, linked_parts):
         with nlp.memory_zone():
-            written.write_part(linked(docs_of(part, nlp)), key, own)
-    written.join(done, path)
+            output.write_part(linked(docs_of(part, nlp)), key, linked_part)
+    output.join(linked_parts, path)
 
 
 def docs_of(part: Path, nlp: Language) -> Iterator[tuple[int, Doc]]:
-    """The docs of a part, with their numbers in the input."""
+    """Yield the docs of a part, with their numbers in the input."""
     with np.load(part) as arrays:
         docs, numbers = arrays["docs"].tobytes(), arrays["numbers"].tolist()
     yield from zip(numbers, DocBin().from_bytes(docs).get_docs(nlp.vocab))
 
 
 def corpus_mentions(linker: ProxyLinker, parts: Sequence[Path], path: Path) -> CorpusMentions:
-    """The mentions of parts. Their vectors are gathered in a file in the folder of ``path``."""
+    """Return the mentions of parts. Their vectors are copied to a file in the folder of ``path``."""
     mentions: list[CorpusMention] = []
     counts = []
     for part in parts:
         with np.load(part) as arrays:
-            own = json.loads(arrays["mentions"].tobytes())
-        mentions += [CorpusMention(*(intern(v) if type(v) is str else v for v in m)) for m in own]
-        counts.append(len(own))
-    logger.info("All %s mentions are linked by themselves; joining them", f"{len(mentions):,}")
+            rows = json.loads(arrays["mentions"].tobytes())
+        for row in rows:
+            # Most of the texts recur: labels, ids, names.
+            fields: list[Any] = [intern(v) if isinstance(v, str) else v for v in row]
+            mentions.append(CorpusMention(*fields))
+        counts.append(len(rows))
+    logger.info("linked %s mentions one by one; joining them", f"{len(mentions):,}")
     shape = (len(mentions), linker.retriever.width)
     if not mentions:  # an empty file cannot be mapped
         return CorpusMentions([], VectorMatrix(np.empty(shape, dtype=np.float32)), counts)
-    gathered = path.with_name("vectors.npy")
-    rows = np.lib.format.open_memmap(gathered, "w+", dtype=np.float32, shape=shape)
+    vectors_path = path.with_name("vectors.npy")
+    vectors = np.lib.format.open_memmap(vectors_path, "w+", dtype=np.float32, shape=shape)
     ends = np.cumsum(counts)
     for part, start, end in zip(parts, ends - counts, ends):
         with np.load(part) as arrays:
-            rows[start:end] = arrays["vectors"]
-    rows.flush()
-    del rows
-    return CorpusMentions(mentions, VectorMatrix.opened(gathered), counts)
+            vectors[start:end] = arrays["vectors"]
+    vectors.flush()
+    del vectors
+    return CorpusMentions(mentions, VectorMatrix.opened(vectors_path), counts)

@@ -1,8 +1,7 @@
-"""Docs run through a pipeline, as ``pel link`` and ``pel serve`` do it, in bounded memory.
+"""Run docs through a pipeline in bounded memory, for ``pel link`` and ``pel serve``.
 
-What spaCy's models compute for a document is in memory for all of its tokens at once, and for all
-documents of a batch: 2.6 GB for a million characters. So few are read together, and a long one in
-parts.
+spaCy's models hold the states of all tokens of a batch in memory: 2.6 GB for a million characters. So batches
+are limited in characters, and long docs are read in parts.
 """
 
 from __future__ import annotations
@@ -40,80 +39,98 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Characters of the documents that are read together, or of one that alone has more.
-TOGETHER = 256_000
-# A longer document is read in parts of at most so many characters.
-LONGEST = 100_000
-# Where a document is parted, in order of choice: behind a line, behind a sentence, behind a blank.
+# The characters of a batch; a longer doc is a batch of its own.
+BATCH_CHARACTERS = 256_000
+# The characters of a part; a longer doc is read in parts.
+MAX_PART = 100_000
+# Where a doc is split, in order of preference: after a line, a sentence, a blank.
 _ENDS = (re.compile(r"\n(?=\S)"), re.compile(r"[.!?]\s(?=\S)"), re.compile(r"\s(?=\S)"))
-_LOOKED_BACK = 5_000  # characters in which such a place is looked for
+_MAX_LOOK_BACK = 5_000  # characters to search for such a place
 
 
 @dataclass(frozen=True)
 class Linking:
-    """A pipeline, and how docs are run through it.
+    """A pipeline and the settings for running docs through it.
 
-    One that is named is loaded when it is first needed; until then, and for other processes, this is
-    plain data. PelError if it cannot be loaded or has no such linker, or the KB does not fit it or has
-    no codes of one of the vocabularies.
+    A pipeline given by folder or name is loaded on first use. Until then, and for other processes, this is
+    plain data.
+
+    Attributes:
+        pipeline: A loaded pipeline, or its folder or name.
+        component: The name of the linker in the pipeline.
+        kb: The folder of a KB; None keeps the linker's.
+        spans_key: The span group of the mentions; None keeps the linker's.
+        candidates: The number of candidates to write for each mention; None keeps the linker's.
+        xrefs: The vocabularies whose codes are written.
+        attributes: The extension attributes of mentions that are written as well.
+        batch_size: The largest number of docs in a batch.
+        n_process: The number of processes that link files.
+        on_error: How to treat a bad document of a file.
+        jointly: Link all mentions of the files jointly (``joint_linking``).
+        keep_ids: Keep the ids that mentions of files have. Mentions without one are NIL.
+        code: A Python file to run before the pipeline is loaded.
+        gpu_id: The GPU, or -1 for the CPU.
+        reading: Wraps the entities that ``read_matcher_names`` reads, like ``tqdm``.
+
+    Raises:
+        PelError: The pipeline cannot be loaded or has no such linker, or the KB does not fit it or has no
+            codes of a vocabulary.
     """
 
-    pipeline: str | Language  # a loaded one, or its folder or name
-    component: str = "proxy_linker"  # the name of the linker in the pipeline
-    # What takes the place of the linker's own; None: nothing does.
-    kb: Path | None = None  # the folder of a KB
+    pipeline: str | Language
+    component: str = "proxy_linker"
+    kb: Path | None = None
     spans_key: str | None = None
-    candidates: int | None = None  # the number that is written for each mention
-    xrefs: tuple[str, ...] = ()  # the vocabularies whose codes are written
-    attributes: tuple[str, ...] = ()  # the extension attributes of mentions that are written too
-    batch_size: int = 128  # the most docs that are linked together; fewer long ones are
-    # Of files:
+    candidates: int | None = None
+    xrefs: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    batch_size: int = 128
     n_process: int = 1
-    on_error: OnError = OnError.stop  # what happens at a bad document
-    jointly: bool = False  # whether all mentions are linked together (``joint_linking``)
-    keep_ids: bool = False  # whether mentions keep the ids that they have; those without are NIL
-    code: Path | None = None  # a Python file that is run before the pipeline is loaded
-    gpu_id: int = -1  # the GPU that is used; -1: the processor
-    reading: Callable[[Iterable], Iterable] = iter  # the progress of ``read_matcher_names``
+    on_error: OnError = OnError.stop
+    jointly: bool = False
+    keep_ids: bool = False
+    code: Path | None = None
+    gpu_id: int = -1
+    reading: Callable[[Iterable[Any]], Iterable[Any]] = iter
 
     def __post_init__(self) -> None:
         if isinstance(self.pipeline, Language):
-            self.nlp  # raises the error here, not in a worker
+            _ = self.nlp  # raises its error here, not in a worker
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "nlp"}
 
     @cached_property
     def nlp(self) -> Language:
-        """The pipeline, loaded, with these settings."""
-        given = self.pipeline
+        """Return the loaded pipeline with these settings."""
         if self.code:
             _run_code(self.code)
         use_gpu(self.gpu_id)
-        nlp = given if isinstance(given, Language) else load_pipeline(given)
+        nlp = self.pipeline
+        if not isinstance(nlp, Language):
+            nlp = load_pipeline(nlp)
         read_matcher_names(nlp, self.reading)
         linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)
-        linker.index  # refuses a KB that does not fit
+        linker.check_kb()
         if self.candidates is not None:
-            linker.candidates = self.candidates
+            linker.search.candidates = self.candidates
         if self.xrefs:
             linker.kb.check_vocabularies(self.xrefs)
-            linker.xrefs = list(self.xrefs)
+            linker.output.xrefs = list(self.xrefs)
         _check_attributes(self.attributes)
         return nlp
 
     @property
     def linker(self) -> ProxyLinker:
-        """The linker of the pipeline."""
+        """Return the linker of the pipeline."""
         return linker_of(self.nlp, self.component)
 
     def docs(self, docs: Iterable[Doc]) -> Iterator[Doc]:
-        """The docs, linked, in their order, with the attributes that are asked for.
+        """Yield the docs, linked, in their order, with ``attributes``.
 
-        If a doc has mentions already, only the linker runs, and the components that it listens to;
-        where attributes are asked for, also those behind the linker, which may write them. Else the
-        whole pipeline runs, without other linkers, and those before the linker read a long doc in
-        parts.
+        A doc without mentions runs through the whole pipeline except other linkers. The components before the
+        linker read a long doc in parts. A doc with mentions runs through the linker, the components that it
+        listens to and, if there are ``attributes``, the components after the linker, which may write them.
         """
         for doc in self._linked(docs):
             if self.attributes:
@@ -124,35 +141,35 @@ class Linking:
         names, key = self.nlp.pipe_names, self.linker.spans_key
         upstream = upstream_of(self.nlp, self.component)
         linkers = list(other_linkers(self.nlp, self.component))
-        at = names.index(self.component)
+        position = names.index(self.component)
+        before, after = names[:position], names[position + 1 :]
 
         def run(docs: Iterable[Doc], disable: list[str]) -> Iterator[Doc]:
-            for batch in batches(docs, self.batch_size):
+            for batch in batches(docs, self.batch_size, doc_length):
                 yield from self.nlp.pipe(batch, disable=disable, batch_size=self.batch_size)
 
         def kind(doc: Doc) -> str:
             if gives_mentions(doc, key):
-                return "given"
-            # What the linker listens to must have read the whole.
-            return "long" if _end(doc) > LONGEST and at and not upstream else "short"
+                return "with mentions"
+            # A component that the linker listens to must read the whole doc.
+            return "long" if doc_length(doc) > MAX_PART and before and not upstream else "short"
 
-        # Where a stream mixes kinds, consecutive docs of one kind are linked together.
-        for found, group in groupby(docs, key=kind):
-            if found == "given":
+        # Consecutive docs of one kind are linked together.
+        for group_kind, group in groupby(docs, key=kind):
+            if group_kind == "with mentions":
                 read = read_by_upstream(self.nlp, self.component, group)
-                behind = names[at + 1 :] if self.attributes else []
-                kept = {self.component, *behind}.difference(linkers)
-                yield from run(read, [name for name in names if name not in kept])
-            elif found == "long":
-                before = partial(run, disable=[*names[at:], *linkers])
-                whole = (read_in_parts(doc, before) for doc in group)
-                yield from run(whole, [*names[:at], *linkers])
+                enabled = {self.component, *(after if self.attributes else ())}.difference(linkers)
+                yield from run(read, [name for name in names if name not in enabled])
+            elif group_kind == "long":
+                run_before = partial(run, disable=[self.component, *after, *linkers])
+                whole = (read_in_parts(doc, run_before) for doc in group)
+                yield from run(whole, [*before, *linkers])
             else:
                 yield from run(group, linkers)
 
 
 def _run_code(path: Path) -> None:
-    """Run a Python file, which makes components known to spaCy; PelError if it fails."""
+    """Run a Python file that registers components; PelError if it fails."""
     try:
         import_file("pel_code", path)
     except Exception as error:
@@ -161,28 +178,30 @@ def _run_code(path: Path) -> None:
 
 
 def _check_attributes(names: Iterable[str]) -> None:
-    """PelError if an attribute of mentions is asked for that no component of a pipeline has added."""
-    there = Underscore.span_extensions
-    if unknown := [name for name in names if name not in there]:
-        others = sorted(name for name in there if not name.startswith("kb_"))
+    """Raise PelError for an attribute of mentions that no component has registered."""
+    registered = Underscore.span_extensions
+    if unknown := [name for name in names if name not in registered]:
+        others = sorted(name for name in registered if not name.startswith("kb_"))
         remedy = f"choose one of {', '.join(others)}, or add the component that writes it"
-        raise PelError(f"no attribute {', '.join(unknown)} of mentions", remedy)
+        raise PelError(f"mentions have no attribute {', '.join(unknown)}", remedy)
 
 
-def give_back_memory() -> None:
-    """Have the C library give what is free back to the system, where it can (glibc).
+def release_memory() -> None:
+    """Return free memory of the C library to the system, where it can (glibc).
 
-    Tensors of all sizes leave gaps between what stays. In 2,500 short documents they were 140 MB.
+    Tensors of many sizes fragment the heap: 2,500 short documents left gaps of 140 MB.
     """
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)
 
 
-def read_matcher_names(nlp: Language, progress: Callable[[Iterable], Iterable] = iter) -> None:
-    """Have each ``kb_matcher`` of a pipeline open the names of its KB, if it has not yet.
+def read_matcher_names(
+    nlp: Language, progress: Callable[[Iterable[Any]], Iterable[Any]] = iter
+) -> None:
+    """Open the names of the KB of each ``kb_matcher``.
 
-    The first use of a KB of millions of names makes their file. Call this before worker processes
-    are forked, so that it is made once. ``progress`` wraps the entities that are read, as ``tqdm``.
+    The first use of a KB builds a file of its names. Call this before worker processes are forked, so that
+    the file is built once. ``progress`` wraps the entities that are read, like ``tqdm``.
     """
     from ..pipeline.kb_matcher import KBMatcher
 
@@ -198,65 +217,71 @@ def link_documents(
     component: str = "proxy_linker",
     batch_size: int = 128,
 ) -> Iterator[dict[str, Any]]:
-    """Run a pipeline over a stream of docs, and give each as plain data; see ``linked_document``.
+    """Yield the linked docs of a stream as plain data; see ``linked_document``.
 
-    If a doc has mentions already, these are linked, and no others are looked for. PelError if there is
-    no linker, or its KB has no vectors of its encoder.
+    If a doc has mentions, they are linked, and no others are searched.
+
+    Raises:
+        PelError: There is no linker, or its KB has no vectors of its encoder.
     """
     linking = Linking(nlp, component, batch_size=batch_size)
     for doc in linking.docs(docs):
         yield linked_document(doc, linking.linker.spans_key)
 
 
-def batches(
-    items: Iterable[T], most: int, doc_of: Callable[[T], Doc] = lambda doc: doc
-) -> Iterator[list[T]]:
-    """Consecutive docs: at most so many, and of at most TOGETHER characters unless it is one."""
+def batches(items: Iterable[T], batch_size: int, length: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield batches of consecutive items, with at most BATCH_CHARACTERS unless it is one item.
+
+    ``length`` returns the number of characters of an item.
+    """
     batch: list[T] = []
     characters = 0
     for item in items:
-        length = _end(doc_of(item))
-        if batch and (len(batch) == most or characters + length > TOGETHER):
+        n_characters = length(item)
+        if batch and (len(batch) == batch_size or characters + n_characters > BATCH_CHARACTERS):
             yield batch
             batch, characters = [], 0
         batch.append(item)
-        characters += length
+        characters += n_characters
     if batch:
         yield batch
 
 
 def read_in_parts(doc: Doc, read: Callable[[Iterable[Doc]], Iterable[Doc]]) -> Doc:
-    """A new doc, with what a pipeline (``read``) writes on the parts of a doc of the tokenizer.
+    """Return a new doc with the annotations that a pipeline (``read``) writes on parts of a tokenized doc.
 
-    What a component writes on a doc as a whole is left out.
+    Annotations of a doc as a whole are lost.
     """
     parts = list(read(_parts(doc)))
-    whole = Doc.from_docs(parts, ensure_whitespace=False, exclude=["tensor", "user_data"])
+    whole = Doc.from_docs(  # type: ignore[call-arg]  # spaCy's stub lacks "exclude"
+        parts, ensure_whitespace=False, exclude=["tensor", "user_data"]
+    )
+    assert whole is not None  # a doc has parts
     whole.user_data = doc.user_data
     return whole
 
 
 def _parts(doc: Doc) -> Iterator[Doc]:
-    """The doc in parts of at most LONGEST characters, where no token is longer."""
+    """Yield the parts of a doc, of at most MAX_PART characters unless a token is longer."""
     text, starts = doc.text, [token.idx for token in doc]
     bounds = [0]
-    while len(text) - starts[bounds[-1]] > LONGEST and bounds[-1] < len(doc) - 1:
+    while len(text) - starts[bounds[-1]] > MAX_PART and bounds[-1] < len(doc) - 1:
         first = starts[bounds[-1]]
-        cut = bisect_right(starts, _cut(text, first, first + LONGEST)) - 1
+        cut = bisect_right(starts, _cut(text, first, first + MAX_PART)) - 1
         bounds.append(min(max(cut, bounds[-1] + 1), len(doc) - 1))
     for start, end in pairwise([*bounds, len(doc)]):
         yield doc[start:end].as_doc()
 
 
 def _cut(text: str, first: int, end: int) -> int:
-    """The last place up to ``end`` where a text may be parted."""
-    begin = max(first + 1, end - _LOOKED_BACK)
+    """Return the best place before ``end`` to split a text; ``end`` if there is none."""
+    begin = max(first + 1, end - _MAX_LOOK_BACK)
     for pattern in _ENDS:
         if places := [match.end() for match in pattern.finditer(text, begin, end)]:
             return places[-1]
     return end
 
 
-def _end(doc: Doc) -> int:
-    """The number of characters of a doc, up to the end of its last token."""
+def doc_length(doc: Doc) -> int:
+    """Return the number of characters of a doc, without trailing space."""
     return doc[-1].idx + len(doc[-1]) if len(doc) else 0

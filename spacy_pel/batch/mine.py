@@ -1,4 +1,4 @@
-"""Mentions of the entities of a knowledge base, mined from plain text: self-supervised mentions.
+"""Mine mentions of the entities of a KB from plain text, for self-supervised training.
 
 Source: KRISSBERT (Zhang et al. 2022), sections 3.1 and 3.5.
 """
@@ -8,29 +8,37 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..corpora import RawDocument, open_documents
 from ..corpora.document import Document
 from ..corpora.formats.base import place_text
 from ..corpora.formats.tables import rows_of_parts, write_parquet
+from ..corpora.open_documents import RawDocument, open_documents
 from ..errors import PelError
 from ..io.duckdb_session import duckdb_connection, duckdb_that_sorts, sql_path
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import NameFinder
 from ..kb.pieces import Pieces
-from .document_blocks import BlockJob, DocumentBlock, Done, LinkedCounts, NoBar, OnError, refusal
+from .document_blocks import (
+    BlockJob,
+    BlockSize,
+    DocumentBlock,
+    LinkedCounts,
+    NoBar,
+    OnError,
+    ReportDone,
+    refusal,
+)
 
 DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 50_000, 16 * 2**20
-_CHARACTERS_AT_ONCE = 1_000_000  # that are searched at a time: they take about 70 MB
-_SHORTEST = 3  # characters of a mention: acronyms of two letters mean too much
-_CHOSEN_BY = {"number": "BIGINT", "priority": "UBIGINT"}
+_BATCH_CHARACTERS = 1_000_000  # searched at a time, in about 70 MB
+_MIN_LENGTH = 3  # characters of a mention: abbreviations of two letters have too many senses
+_SAMPLE_KEY = {"number": "BIGINT", "priority": "UBIGINT"}
 _ROW = {
-    **_CHOSEN_BY,
+    **_SAMPLE_KEY,
     "text": "VARCHAR",
     "id": "VARCHAR",
     "mentions": 'STRUCT("start" BIGINT, "end" BIGINT, id VARCHAR)[]',
@@ -42,121 +50,129 @@ _ROW = {
 
 
 class MiningResult(NamedTuple):
-    """The numbers of what was mined."""
+    """The numbers of documents, mentions and entities."""
 
-    documents: int  # that were searched
-    found: int  # mentions in them
-    kept: int  # mentions
-    entities: int  # of those kept
+    documents: int  # searched
+    found: int  # mentions in the documents
+    kept: int  # sampled mentions
+    entities: int  # of the sampled mentions
     skipped: tuple[str, ...]  # a message for each document that could not be read
 
 
 class MentionSearch(NamedTuple):
-    """How mentions are searched and sampled.
+    """The settings by which mentions are searched and sampled.
 
-    A mention gets a priority at random, from the seed and its place. The mentions of an entity with
-    the lowest priorities are kept: that is a reservoir sample, in whatever order and by however
-    many processes the documents are read.
+    The seed and its place give a mention a random priority. The mentions of an entity with the lowest
+    priorities are sampled. That is a reservoir sample that does not depend on the order in which documents
+    are read, or on the number of processes.
     """
 
     kb: KnowledgeBase
-    names: NameFinder  # of the KB; those that several entities have are passed over
-    aliases: bool = False  # whether they are looked for, and not only preferred names
-    per_entity: int = 16  # the most mentions of an entity, less than a million
-    window: int = 64  # the number of words and signs around a mention that are kept
+    names: NameFinder  # of the KB; a name of several entities is ignored
+    aliases: bool = False  # search aliases, and not only preferred names
+    per_entity: int = 16  # mentions, at most; less than a million
+    window: int = 64  # tokens to keep around a mention
     seed: int = 0  # of the priorities
-    on_error: OnError = OnError.stop  # what is done at a document that cannot be read
+    on_error: OnError = OnError.stop
 
     def mined(self, first: int, records: Sequence[RawDocument]) -> tuple[list[str], LinkedCounts]:
-        """The sampled mentions of documents as lines of JSON, in the order of the text.
+        """Return the sampled mentions of documents as JSON, in the order of the text, and the counts.
 
-        Also the number of documents that were searched, and of all mentions in them. ``first`` is the
-        number of the first one in the whole input. PelError for a document that ends the run.
+        The counts are of the documents searched and of all mentions in them. ``first`` is the number of the
+        first document in the whole input.
+
+        Raises:
+            PelError: A bad document ends the run.
         """
         sources: dict[int, tuple[RawDocument, Document]] = {}
         skipped = []
         for number, record in enumerate(records, first):
             try:
-                sources[number] = record, record.document(left_out=[])  # its mentions do not count
+                # Mentions in the input are ignored, so an unreadable one is no error.
+                sources[number] = record, record.document(left_out=[])
             except PelError as error:
                 skipped.append(refusal(number, error, self.on_error))
-        texts = {number: document.text for number, (_, document) in sources.items()}
-        chunk_of = dict(
-            zip(texts, (n // _CHARACTERS_AT_ONCE for n in accumulate(map(len, texts.values()))))
-        )
-        chunks = groupby(texts, chunk_of.__getitem__)
-        found = [self._in_chunk({n: texts[n] for n in numbers}) for _, numbers in chunks]
-        columns = np.concatenate([np.empty((6, 0), np.int64), *(places for places, _ in found)], 1)
-        priorities = np.concatenate([np.empty(0, np.uint64), *(own for _, own in found)])
-        kept = lowest_of_each(columns[-1], priorities, self.per_entity)
+        batches: list[dict[int, str]] = [{}]
+        n_characters = 0
+        for number, (_, document) in sources.items():
+            if n_characters >= _BATCH_CHARACTERS:
+                batches.append({})
+                n_characters = 0
+            batches[-1][number] = document.text
+            n_characters += len(document.text)
+        results = [self._search(batch) for batch in batches]
+        mentions = np.concatenate([mentions for mentions, _ in results], axis=1)
+        priorities = np.concatenate([priorities for _, priorities in results])
+        sampled = lowest_of_each(mentions[-1], priorities, self.per_entity)
         counts = LinkedCounts(len(sources), len(priorities), tuple(skipped))
-        numbers = np.unique(columns[-1, kept]).tolist()
-        ids = {number: id for number, (id, _) in zip(numbers, self.kb.labels(numbers))}
-        rows = [
-            self._row(*sources[source], places, ids[places[-1]], priority)
-            for source, *places, priority in zip(
-                *columns[:, kept].tolist(), priorities[kept].tolist()
-            )
-        ]
+        entities = np.unique(mentions[-1, sampled]).tolist()
+        ids = {number: id for number, (id, _) in zip(entities, self.kb.labels(entities))}
+        rows = []
+        for mention, priority in zip(mentions[:, sampled].T.tolist(), priorities[sampled].tolist()):
+            source, *offsets, entity = mention
+            rows.append(self._row(*sources[source], offsets, entity, ids[entity], priority))
         return rows, counts
 
-    def write(self, block: DocumentBlock, path: Path, done: Done) -> LinkedCounts:
-        """Write the sampled mentions of a block to a file, and say what is in it."""
+    def write(self, block: DocumentBlock, path: Path, done: ReportDone) -> LinkedCounts:
+        """Write the sampled mentions of a block to a file, and return the counts."""
         rows, counts = self.mined(block.first - 1, block.records)
         with gzip.open(path, "wt", 1, encoding="utf8", errors="replace") as file:
             file.writelines(f"{row}\n" for row in rows)
         done(counts.documents, block.n_bytes)
         return counts
 
-    def _in_chunk(self, documents: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
-        """The mentions in documents, given by their numbers, and their priorities.
+    def _search(self, documents: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mentions in texts, given by document number, and their priorities, uint64 [n].
 
-        Of each mention the number of its document, its start and end, those of its window, and the
-        number of its entity: int64 [6, n].
+        The mentions are int64 [6, n]: the number of the document, the start and end of the mention, those of
+        its window, and the number of the entity.
         """
         pieces = Pieces(list(documents.values()))
         first, last, names = self.names.find_in(pieces)
         firsts = self.names.bounds[names]
         is_kept = self.names.bounds[names + 1] - firsts == 1
-        is_kept &= pieces.ends[last] - pieces.starts[first] >= _SHORTEST
+        is_kept &= pieces.ends[last] - pieces.starts[first] >= _MIN_LENGTH
         if not self.aliases:
             is_kept &= self.names.preferred[firsts]
         first, last, owners = first[is_kept], last[is_kept], self.names.owners[firsts[is_kept]]
         texts = pieces.texts[first]
         half = self.window // 2
         window_first = np.maximum(first - half, pieces.first[texts])
-        window_last = np.minimum(last + half, pieces.first[texts + 1] - 2)  # behind it is a break
+        window_last = np.minimum(last + half, pieces.first[texts + 1] - 2)  # a break ends each text
         starts = pieces.starts[first]
-        columns = [
-            np.array(list(documents))[texts],
-            starts,
-            pieces.ends[last],
-            pieces.starts[window_first],
-            pieces.ends[window_last],
-            owners,
-        ]
-        columns = np.array(columns, dtype=np.int64)
-        numbers = columns[0].astype(np.uint64)
-        seeded = _mixed(numbers + _mixed(np.array([self.seed], dtype=np.uint64)))
-        return columns, _mixed(seeded + starts.astype(np.uint64))
+        numbers = np.array(list(documents), dtype=np.int64)[texts]
+        mentions = np.array(
+            [
+                numbers,
+                starts,
+                pieces.ends[last],
+                pieces.starts[window_first],
+                pieces.ends[window_last],
+                owners,
+            ],
+            dtype=np.int64,
+        )
+        seed = _mixed(np.array([self.seed], dtype=np.uint64))
+        return mentions, _mixed(_mixed(numbers.astype(np.uint64) + seed) + starts.astype(np.uint64))
 
     def _row(
         self,
         record: RawDocument,
         document: Document,
-        places: Sequence[int],
+        offsets: Sequence[int],
+        number: int,
         concept_id: str,
         priority: int,
     ) -> str:
-        """The row of a mention, as JSON."""
-        start, end, window_start, window_end, number = places
-        place = {"start": start - window_start, "end": end - window_start, "id": concept_id}
+        """Return the row of a mention as JSON. ``offsets`` are those of the mention and of its window."""
+        start, end, window_start, window_end = offsets
+        mention = {"start": start - window_start, "end": end - window_start, "id": concept_id}
         row = {
             "number": number,
             "priority": priority,
             "text": document.text[window_start:window_end],
             "id": place_text(record.place) if document.id is None else str(document.id),
-            "mentions": [place],
+            "mentions": [mention],
             "source": record.name,
             "offset": start,
             "name": document.text[start:end],
@@ -166,7 +182,13 @@ class MentionSearch(NamedTuple):
 
 
 def lowest_of_each(numbers: np.ndarray, priorities: np.ndarray, n: int) -> np.ndarray:
-    """The places of the n lowest priorities, uint64 [m], of each number, int64 [m]; ascending."""
+    """Return the ascending positions of each number's n lowest priorities.
+
+    Args:
+        numbers: int64 [m].
+        priorities: uint64 [m].
+        n: The largest number of positions per number.
+    """
     order = np.lexsort((priorities, numbers))
     grouped = numbers[order]
     rank = np.arange(len(grouped)) - np.searchsorted(grouped, grouped)
@@ -174,7 +196,7 @@ def lowest_of_each(numbers: np.ndarray, priorities: np.ndarray, n: int) -> np.nd
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
-    """The numbers, uint64, spread over all bits (splitmix64)."""
+    """Return a hash of each number, uint64 (splitmix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -189,55 +211,61 @@ def mine_mentions(
     n_process: int = 1,
     progress: Callable[..., Any] = NoBar,
 ) -> MiningResult:
-    """Write the mentions of entities that texts hold to a Parquet file, a sample of each entity's.
+    """Write a sample of the mentions of each entity in texts to a Parquet file.
 
-    A row is a document for training: "text", "id" and "mentions", as in JSONL. The text is the
-    window around the mention. More columns say where it is from. Rows of an entity stand together,
-    entities in a random order. The same input gives the same rows, with any number of processes and
-    after any interruption.
+    A row is a training document with the columns "text", "id" and "mentions" of JSONL. Its text is the window
+    around the mention. Other columns name its source. The rows of an entity are consecutive; entities are in
+    a random order. The same input gives the same rows, with any number of processes and after any
+    interruption.
 
-    PelError if nothing can be read, the output is not named .parquet or is read itself, or a
-    document is bad and ``search.on_error`` is "stop".
+    Args:
+        search: The settings of the search.
+        texts: Names of documents, as for ``open_documents``.
+        output: The Parquet file.
+        input_format: The name of a format. None infers it from the file.
+        n_process: The number of processes.
+        progress: Makes a progress bar like ``tqdm`` from ``total``, the bytes of the input.
+
+    Raises:
+        PelError: Nothing can be read, the output is not named .parquet or is part of the input, or a bad
+            document ends the run.
     """
     target = Path(output).resolve()
     if target.suffix != ".parquet":
         raise PelError(f"{output}: mentions are written as Parquet", "end its name in .parquet")
     if any(Path(text).resolve() in (target, *target.parents) for text in texts):
-        raise PelError(f"{output}: is what is read, or in its folder", "write it somewhere else")
+        raise PelError(f"{output}: is the input, or in its folder", "write it somewhere else")
     source = open_documents(texts, input_format)
     names = hashlib.blake2b(search.names.wanted.tobytes(), digest_size=16)
-    settings = {  # all that decides the output apart from the documents
+    settings = {  # everything except the documents that determines the output
         "knowledge base": search.kb.settings["checksum"],
         "list of names": [names.hexdigest(), search.aliases],
         "number of mentions an entity": search.per_entity,
         "size of windows": search.window,
         "seed": search.seed,
     }
-
-    size = DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK
+    block_size = BlockSize(DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
     join = partial(_join, per_entity=search.per_entity)
     job = BlockJob(search.write, n_process, search.on_error, progress)
-    total = job.to_file(source, target, settings, size, join)
+    total = job.to_file(source, target, settings, block_size, join)
     with duckdb_connection(threads=1) as connection:
-        connection.execute(
-            f"SELECT count(*), count(DISTINCT entity) FROM read_parquet({sql_path(target)})"
-        )
-        kept = connection.fetchone()
-    return MiningResult(total.documents, total.mentions, *kept, total.skipped)
+        query = f"SELECT count(*), count(DISTINCT entity) FROM read_parquet({sql_path(target)})"
+        [(n_kept, n_entities)] = connection.execute(query).fetchall()
+    return MiningResult(total.documents, total.mentions, n_kept, n_entities, total.skipped)
 
 
 def _join(parts: Sequence[Path], path: Path, per_entity: int) -> None:
-    """Make the Parquet file of all parts: the mentions of the lowest priorities of each entity.
+    """Write the mentions of parts with the lowest priorities of each entity to a Parquet file.
 
-    They are chosen without their texts, which would not fit into memory.
+    They are sampled without their texts, which would not fit into memory.
     """
-    kept = ", ".join(f'"{name}"' for name in _ROW if name not in _CHOSEN_BY)
+    columns = ", ".join(f'"{name}"' for name in _ROW if name not in _SAMPLE_KEY)
     choose = (
         f"CREATE TEMP TABLE lowest AS SELECT number, unnest(min(priority, {per_entity})) AS priority "
-        f"FROM {rows_of_parts(parts, _CHOSEN_BY, 'gzip')} GROUP BY number"
+        f"FROM {rows_of_parts(parts, _SAMPLE_KEY, 'gzip')} GROUP BY number"
     )
     query = (
-        f"SELECT {kept} FROM {rows_of_parts(parts, _ROW, 'gzip')} "
+        f"SELECT {columns} FROM {rows_of_parts(parts, _ROW, 'gzip')} "
         "SEMI JOIN lowest USING (number, priority) ORDER BY md5(entity), priority"
     )
     with duckdb_that_sorts(path) as connection:

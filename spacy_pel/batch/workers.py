@@ -1,6 +1,6 @@
-"""Who does the work of a job: this process, several processes, or the actors of a Ray cluster.
+"""Run a worker over items in this process, in several processes, or on a Ray cluster.
 
-A worker is a function that makes one block of an item and returns a result.
+A worker is a function that turns an item into a result.
 """
 
 import logging
@@ -9,8 +9,8 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing.connection import Connection
@@ -21,60 +21,65 @@ from ..errors import PelError
 Worker = Callable[[Any], Any]
 
 ENGINES = ("local", "ray")
-# Without a limit Ray would repeat an item forever, also one that kills its workers.
+# Without a limit, Ray would forever repeat an item that kills its workers.
 _RETRIES = 4
 
 
 def check_engine(engine: str) -> None:
-    """PelError if there is no such engine."""
+    """Raise PelError for an unknown engine."""
     if engine not in ENGINES:
         raise PelError(f'unknown engine "{engine}"', f"choose one of {', '.join(ENGINES)}")
 
 
-def local_results(work: Worker, items: Iterable[Any], n_process: int = 1) -> Iterator[Any]:
-    """The results of items, in their order.
+def local_results(
+    work: Worker, items: Iterable[Any], n_process: int = 1
+) -> Generator[Any, None, None]:
+    """Yield the results of items, in their order.
 
-    With one process this one does the work. With several, at most two items for each are under way.
-    If the caller ends or fails, the processes end at once. Errors of workers are raised as they are.
+    One process means this process. With several, at most two items per process are in progress. The processes
+    end as soon as the caller ends or fails. Errors of workers are raised unchanged.
+
+    Raises:
+        PelError: A worker process ended unexpectedly.
     """
     if n_process == 1:
         yield from map(work, items)
         return
-    context = multiprocessing.get_context("fork")  # which shares what this process has loaded
-    # The processes end when nobody has this end open any more: also if this process is killed.
-    theirs, ours = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(n_process, context, _begin, (work, theirs, ours))
-    under_way: deque = deque()
+    context = multiprocessing.get_context("fork")  # shares the memory of loaded models
+    # The processes end when the parent's end of the pipe closes, even if the parent is killed.
+    child_end, parent_end = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(n_process, context, _begin, (work, child_end, parent_end))
+    in_progress: deque[Future[Any]] = deque()
     try:
         for item in items:
-            under_way.append(pool.submit(_work, item))
-            if len(under_way) >= 2 * n_process:
-                yield under_way.popleft().result()
-        while under_way:
-            yield under_way.popleft().result()
+            in_progress.append(pool.submit(_work, item))
+            if len(in_progress) >= 2 * n_process:
+                yield in_progress.popleft().result()
+        while in_progress:
+            yield in_progress.popleft().result()
     except BrokenProcessPool as error:
         raise PelError(
-            "a worker ended unexpectedly, most often because memory ran out",
-            "run it again with fewer processes: what is finished is kept",
+            "a worker ended unexpectedly, most likely because memory ran out",
+            "run it again with fewer processes: finished blocks are kept",
         ) from error
     finally:
-        ours.close()
+        parent_end.close()
         pool.shutdown(cancel_futures=True)
-        theirs.close()
+        child_end.close()
 
 
-_worker: Worker  # that of a worker process
+_worker: Worker  # set in each worker process
 
 
-def _begin(work: Worker, theirs: Connection, ours: Connection) -> None:
-    """Begin a worker process. Signals are for its parent, with which it ends."""
+def _begin(work: Worker, child_end: Connection, parent_end: Connection) -> None:
+    """Initialise a worker process. It ignores signals, which its parent handles, and ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    ours.close()
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # or each process would use all cores
+    parent_end.close()
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # otherwise each process would use all cores
 
     def end_with_parent() -> None:
-        theirs.poll(None)
+        child_end.poll(None)
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
@@ -87,15 +92,18 @@ def _work(item: Any) -> Any:
 
 
 class Actor:
-    """A worker of a Ray cluster. It is made for the first item, whose result its error is."""
+    """A worker of a Ray cluster.
+
+    It makes its worker function for the first item, so an error in that reaches the caller.
+    """
 
     def __init__(self, make: Callable[[str], Worker], device: str) -> None:
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # it has one core
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # an actor has one core
         self._make = partial(make, device)
         self._worker: Worker | None = None
 
     def work(self, item: Any) -> Any:
-        """The result of an item."""
+        """Return the result of an item."""
         self._worker = self._worker or self._make()
         return self._worker(item)
 
@@ -106,15 +114,18 @@ def ray_results(
     *,
     address: str | None = None,
     workers: int | None = None,
-) -> Iterator[Any]:
-    """The results of items, in any order, made on a Ray cluster; ``make`` and they must be plain data.
+) -> Generator[Any, None, None]:
+    """Yield the results of items from a Ray cluster, in any order. Ray repeats the work of lost workers.
 
-    ``make`` gives the worker of a process, from the name of a torch device.
-    There is one worker for each GPU of the cluster, or for each core if it has no GPU; ``workers`` at
-    most. Ray repeats the work of one that is lost. Without an ``address`` it is started on this
-    computer, unless this process has it already, and ends with this process.
+    Args:
+        make: Returns the worker of a process for the name of a torch device. It must be picklable.
+        items: The items, which must be picklable.
+        address: The address of the cluster. None starts Ray on this computer, for the life of this process,
+            unless this process has started it already.
+        workers: The largest number of workers. None: one per GPU, or one per core if there is no GPU.
 
-    PelError if Ray is not installed or cannot be reached, loses too many workers, or one failed.
+    Raises:
+        PelError: Ray is not installed or cannot be reached, loses too many workers, or a worker failed.
     """
     try:
         import ray
@@ -125,20 +136,29 @@ def ray_results(
         raise PelError('the engine "ray" needs Ray', remedy) from error
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    quiet = {"log_to_driver": False, "logging_level": logging.WARNING}
     try:
-        ray.init(address, ignore_reinit_error=True, **quiet)
-    except Exception as error:  # Ray has no class of its own for it
+        ray.init(
+            address,
+            ignore_reinit_error=True,
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+        )
+    except Exception as error:  # Ray raises errors of many classes here
         remedy = "give the --address of a cluster that runs, or leave it out to start Ray here"
         raise PelError(f"cannot reach or start Ray ({_first_line(error)})", remedy) from error
     try:
         resources = ray.cluster_resources()
         kind = "GPU" if resources.get("GPU") else "CPU"
-        settings = {"max_restarts": -1, "max_task_retries": _RETRIES, "num_cpus": 1}
-        remote = ray.remote(**settings, num_gpus=int(kind == "GPU"))(Actor)
-        room = int(resources[kind])
+        remote = ray.remote(
+            max_restarts=-1,
+            max_task_retries=_RETRIES,
+            num_cpus=1,
+            num_gpus=int(kind == "GPU"),
+        )(Actor)
+        n_devices = int(resources[kind])
+        n_workers = min(workers or n_devices, n_devices)
         device = "cuda" if kind == "GPU" else "cpu"
-        pool = ActorPool([remote.remote(make, device) for _ in range(min(workers or room, room))])
+        pool = ActorPool([remote.remote(make, device) for _ in range(n_workers)])
         for item in items:
             if not pool.has_free():
                 yield pool.get_next_unordered()
@@ -146,10 +166,10 @@ def ray_results(
         while pool.has_next():
             yield pool.get_next_unordered()
     except RayError as error:
-        cause = getattr(error, "cause", error)  # the text of an error of a worker is a traceback
+        cause = getattr(error, "cause", error)  # the message of a worker's RayError is a traceback
         if isinstance(cause, PelError):
             raise cause from None
-        remedy = "see its logs, and run it again: the blocks that are finished are kept"
+        remedy = "read its logs, and run it again: finished blocks are kept"
         raise PelError(f"Ray gave up ({_first_line(cause)})", remedy) from error
 
 

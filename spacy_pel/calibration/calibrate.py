@@ -15,11 +15,19 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import PelError
-from ..evaluation.evaluate import Bars, check_ids, gold_examples, link_examples
+from ..evaluation.evaluate import Bars, check_ids, gold_examples, read_batches
 from ..io.whole_files import pointed_to, whole_file
-from ..linking.nil import is_nil
-from ..linking.ordering import Ordered, RankingInput, unambiguous_owners
-from ..linking.ranking import TOP, Features, Ranking, features_of, learnt_priors
+from ..linking.nil import NilPolicy, is_nil
+from ..linking.ordering import unambiguous_owners
+from ..linking.ranking import (
+    TOP,
+    Features,
+    Ranking,
+    compare,
+    features_of,
+    joined_features,
+    learnt_priors,
+)
 from ..metrics.calibration import expected_calibration_error
 from ..metrics.linking import best_nil_threshold, nil_metrics
 from ..models.ranker import fitted_ranker
@@ -29,7 +37,6 @@ from ..spans import gold_ids, mention_spans
 from .fit_joint import JointReport, fit_joint
 
 if TYPE_CHECKING:
-    from ..kb.knowledge_base import KnowledgeBase
     from ..pipeline.proxy_linker import ProxyLinker
 
 _FOLDS = 5  # of documents, for figures of documents that nothing was fitted to
@@ -148,12 +155,12 @@ def fit(
     candidate is right.
     """
     gold = _looked_at(nlp, linker, examples, progress)
-    if not gold.right.any():
+    if not gold.correct.any():
         problem = "no candidate is right, so no ranking can be fitted"
         raise PelError(problem, "give a larger corpus, or a pipeline that is better trained")
     types_of_kb = types_of_kb or Counter(entity.types for entity in linker.kb)
     folds = gold.documents % _FOLDS
-    chances = np.empty((len(gold.right), gold.right.shape[1] + 1), np.float32)
+    probabilities = np.empty((len(gold.correct), gold.correct.shape[1] + 1), np.float32)
     whole = {"desc": "Fitting", "total": 1 + _FOLDS, "unit": " rankings"}
     with progress(**whole) if progress else nullcontext() as bar:
         linker.ranking = _fitted(gold, types_of_kb, linker.reranked)
@@ -163,36 +170,37 @@ def fit(
             own = folds == fold
             if own.any():
                 ranking = linker.ranking if own.all() else _fitted(gold.of(~own), types_of_kb, 0)
-                chances[own] = ranking.probabilities(gold.of(own).features)
+                probabilities[own] = ranking.probabilities(gold.of(own).features)
         if bar:
             bar.update()
-    best = chances[:, :-1].argmax(axis=1)
-    first_right = np.take_along_axis(gold.right, best[:, None], axis=1)[:, 0]
-    probabilities = chances[np.arange(len(best)), best]
+    best = probabilities[:, :-1].argmax(axis=1)
+    first_correct = np.take_along_axis(gold.correct, best[:, None], axis=1)[:, 0]
+    best_probabilities = probabilities[np.arange(len(best)), best]
     in_kb = np.array([types is not None for types in gold.types])
-    nil_score = 1 - chances[:, -1]
-    if linker.sure_probability is not None:  # as ``linking.nil.NilPolicy`` decides
-        named = gold.sole[np.arange(len(best)), best]
-        nil_score[named | (probabilities >= linker.sure_probability)] = np.inf
+    policy = NilPolicy(linker.kb, linker.sure_probability)
+    is_sure = policy.is_sure(gold.unambiguous[np.arange(len(best)), best], best_probabilities)
+    nil_score = np.where(is_sure, np.inf, 1 - probabilities[:, -1])
     threshold = best_nil_threshold(nil_score, (~in_kb).tolist())
     linker.nil_threshold = threshold
-    sure = probabilities >= _SURE
-    ranks = 1 + np.argmax(np.take_along_axis(gold.right, np.argsort(-chances[:, :-1]), 1), axis=1)
+    sure = best_probabilities >= _SURE
+    ranks = 1 + np.argmax(
+        np.take_along_axis(gold.correct, np.argsort(-probabilities[:, :-1]), 1), axis=1
+    )
     return CalibrationReport(
         mentions=len(best),
         fitted_on=linker.ranking.fitted_on,
         nil_threshold=threshold,
-        recall_before=float(gold.right[in_kb, 0].mean()),
-        recall_after=float(first_right[in_kb].mean()),
+        recall_before=float(gold.correct[in_kb, 0].mean()),
+        recall_after=float(first_correct[in_kb].mean()),
         nil=nil_metrics(
-            1 - chances[:, -1],
+            1 - probabilities[:, -1],
             is_nil(nil_score, threshold),
-            np.where(gold.right.any(axis=1), ranks, gold.ranks),
+            np.where(gold.correct.any(axis=1), ranks, gold.ranks),
             in_kb,
             decided=threshold is not None,
         ),
-        error=expected_calibration_error(probabilities, first_right),
-        sure=(float(sure.mean()), float(first_right[sure].mean())) if sure.any() else None,
+        error=expected_calibration_error(best_probabilities, first_correct),
+        sure=(float(sure.mean()), float(first_correct[sure].mean())) if sure.any() else None,
     )
 
 
@@ -200,66 +208,60 @@ class _Gold(NamedTuple):
     """The candidates of gold mentions as a ranking looks at them."""
 
     features: Features
-    right: np.ndarray  # bool [n, k], which candidates are right
-    ranks: np.ndarray  # int64 [n], at which rank the first right one was found; 0: none was
-    sole: np.ndarray  # bool [n, k], which candidates alone have the mention as a name
-    types: Sequence[
-        tuple[str, ...] | None
-    ]  # of the right entities; None if the KB has none of them
+    correct: np.ndarray  # bool [n, k], which candidates are correct
+    ranks: np.ndarray  # int64 [n], the rank of the first correct candidate; 0: there is none
+    unambiguous: np.ndarray  # bool [n, k], which candidates alone have the mention as a name
+    # Of the correct entities; None if the KB has none of them.
+    types: Sequence[tuple[str, ...] | None]
     documents: np.ndarray  # int64 [n], the numbers of the documents
 
     def of(self, chosen: np.ndarray) -> _Gold:
         """Some of the mentions, bool [n]."""
-
-        def of_column(column: Sequence) -> Sequence:
-            is_array = isinstance(column, np.ndarray)
-            return column[chosen] if is_array else list(compress(column, chosen))
-
-        return _Gold(Features(*map(of_column, self.features)), *map(of_column, self[1:]))
-
-
-class _Recorder:
-    """Takes the place of a ranking, keeps what that would look at, and changes no order."""
-
-    def __init__(self, reranked: int) -> None:
-        self.reranked = reranked
-        self.labels, self.fitted_on = {}, ""  # none, so nobody is warned of others
-        self.looked_at: list[tuple[Features, np.ndarray, np.ndarray]] = []
-
-    def ordered(self, kb: KnowledgeBase, labels: Sequence[str], found: RankingInput) -> Ordered:
-        numbers = found.candidates.numbers
-        sole = unambiguous_owners(kb, found.mentions, numbers[:, :TOP])
-        self.looked_at.append((features_of(kb, labels, found), numbers, sole))
-        return Ordered(np.tile(np.arange(numbers.shape[1]), (len(numbers), 1)))
+        return _Gold(
+            self.features.of(chosen),
+            self.correct[chosen],
+            self.ranks[chosen],
+            self.unambiguous[chosen],
+            list(compress(self.types, chosen)),
+            self.documents[chosen],
+        )
 
 
 def _looked_at(
     nlp: Language, linker: ProxyLinker, examples: Sequence[Example], progress: Bars | None
 ) -> _Gold:
-    """Link gold mentions, and look at their candidates."""
-    linker.ranking = recorder = _Recorder(linker.reranked)
-    link_examples(nlp, linker, examples, progress)
-    linker.ranking = None
-    features, numbers, sole = zip(*recorder.looked_at)
-    joined = (
-        np.concatenate(own) if isinstance(own[0], np.ndarray) else list(chain.from_iterable(own))
-        for own in zip(*features)
-    )
-    right, types, documents = [], [], []  # ``right`` is of all candidates
+    """Search the candidates of gold mentions, and compare them."""
+    features, numbers, unambiguous = [], [], []
+    for batch in read_batches(nlp, linker, examples, progress):
+        found = linker.ranking_inputs(batch)
+        if found is None:
+            continue
+        labels = [span.label_ for doc in batch for span in mention_spans(doc, linker.spans_key)]
+        features.append(features_of(labels, compare(linker.kb, found)))
+        numbers.append(found.candidates.numbers)
+        top = found.candidates.numbers[:, :TOP]
+        unambiguous.append(unambiguous_owners(linker.kb, found.mentions, top))
+    correct, types, documents = [], [], []  # ``correct`` is of all candidates
     rows = chain.from_iterable(numbers)
     for document, example in enumerate(examples):
         for span in mention_spans(example.reference, linker.spans_key):
             golds = [n for n in map(linker.kb.number, gold_ids(span)) if n is not None]
-            right.append(np.isin(next(rows), golds))
+            correct.append(np.isin(next(rows), golds))
             types.append(linker.kb.entities(golds[:1])[0].types if golds else None)
             documents.append(document)
-    right = np.array(right)
-    ranks = np.where(right.any(axis=1), 1 + right.argmax(axis=1), 0)
-    sole, documents = np.concatenate(sole), np.array(documents)
-    return _Gold(Features(*joined), right[:, :TOP], ranks, sole, types, documents)
+    is_correct = np.array(correct)
+    ranks = np.where(is_correct.any(axis=1), 1 + is_correct.argmax(axis=1), 0)
+    return _Gold(
+        joined_features(features),
+        is_correct[:, :TOP],
+        ranks,
+        np.concatenate(unambiguous),
+        types,
+        np.array(documents),
+    )
 
 
 def _fitted(gold: _Gold, types_of_kb: Mapping[tuple[str, ...], int], reranked: int) -> Ranking:
     priors = learnt_priors(gold.features.labels, gold.types, types_of_kb)
-    ranker = fitted_ranker(*gold.features.with_priors(priors), gold.right)
+    ranker = fitted_ranker(*gold.features.with_priors(priors), gold.correct)
     return Ranking(ranker, priors, dict(Counter(gold.features.labels)), reranked)

@@ -64,7 +64,7 @@ def fit_joint(
 
     The examples (``gold_examples``) are linked in place.
     """
-    with with_settings(linker, vectors=True):
+    with with_settings(linker.output, vectors=True):
         link_examples(nlp, linker, examples, progress)
     report = fitted_joint(gold_mentions(linker, examples), linker.reranked)
     linker.joint = report.settings
@@ -76,9 +76,11 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
 
     The probability that two mentions mean the same is a sigmoid of their cosine, fitted to the 8
     nearest mentions of each gold mention. Then all numbers of neighbours, thresholds and directions
-    are tried. Those with the best accuracy are for linking. For discovery it is those whose clusters, made of mentions alone, agree best with the
-    gold entities. Of equals the first is taken. PelError if no two mentions near to each other mean
-    the same, or all do.
+    are tried. Those with the best accuracy are for linking. For discovery it is those whose clusters, made
+    of mentions alone, agree best with the gold entities. Of equals the first is taken.
+
+    Raises:
+        PelError: No two mentions near to each other mean the same, or all do.
     """
     from sklearn.metrics import adjusted_rand_score  # here: it takes a second
 

@@ -30,7 +30,10 @@ def fit_to_names(nlp: Language, scratch: Path, progress: Bars | None = None) -> 
     in the folder ``scratch``, lacks a part of these entities, and of another part the names. So the ranking
     learns what a right candidate looks like where the KB has the words, where it has others, and where it
     lacks the entity. It takes no longer with a larger KB, but for a look at the types of all entities.
-    ``progress`` makes bars, as for ``evaluate``. PelError if no candidate is right, or the KB has no vectors of the linker's encoder.
+    ``progress`` makes bars, as for ``evaluate``.
+
+    Raises:
+        PelError: No candidate is correct, or the KB has no vectors of the linker's encoder.
     """
     linker = linker_of(nlp)
     kb = linker.kb

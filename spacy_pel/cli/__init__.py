@@ -1,4 +1,4 @@
-"""``pel``: the commands. A command imports what it does when it runs: torch alone takes seconds."""
+"""The commands of ``pel``. Each imports what it needs when it runs, since torch alone takes seconds."""
 
 from . import documents, knowledge_bases, pipelines
 from .apps import pel

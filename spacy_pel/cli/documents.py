@@ -1,4 +1,4 @@
-"""``pel link``, ``discover``, ``mentions`` and ``check``: texts or names in, what they mean out."""
+"""``pel link``, ``discover``, ``mentions`` and ``check``: the commands that read documents or names."""
 
 import sys
 from collections import Counter
@@ -31,20 +31,20 @@ from .apps import (
 from .terminal import counted, msg, progress_bar, reading_names, say
 
 STDOUT = "-"
-_KEPT = "what is {} is kept beside the output, and the same command goes on from there"
+_KEPT = "the documents that were {} are kept beside the output; run the same command to resume"
 
-_READ = f"A file ({suffixes('input')}; also .gz), a folder of such files, a URL, or - for stdin"
-_WRITTEN = f"File ({suffixes('output')}), or - for stdout; FOLDER/ for a file a block"
-_INPUT = "Files and folders, as pel link reads them"
-_XREF = "Also write codes in it (ICD10CM); may be repeated"
-_CODE = "Python file to run first, as for spacy train; it imports what adds components"
-_ATTRIBUTE = "Also write this ent._ attribute (negex); may be repeated"
+_READ = f"File ({suffixes('input')}; also .gz), folder of such files, URL, or - for stdin"
+_WRITTEN = f"File ({suffixes('output')}), - for stdout, or FOLDER/ for one file per block"
+_INPUT = "Files and folders, as for pel link"
+_XREF = "Also write codes of this vocabulary (ICD10CM); repeatable"
+_CODE = "Python file to run first, as in spacy train: it registers components"
+_ATTRIBUTE = "Also write this ent._ attribute (negex); repeatable"
 From = Annotated[Text, Option("--from", help="Format of the input [default: by its name]")]
 To = Annotated[Text, Option("--to", help="Format of the output [default: by its name]")]
-BatchSize = Annotated[int, Option(min=1, help="Documents linked at a time")]
-Processes = Annotated[int, Option(min=1, help="Processes to use")]
-AtBadDocument = Annotated[OnError, Option(help="At a bad document: end the run, or go on")]
-# In bytes of the input: the number of documents is not known before the end.
+BatchSize = Annotated[int, Option(min=1, help="Documents per batch")]
+Processes = Annotated[int, Option(min=1, help="Number of processes")]
+AtBadDocument = Annotated[OnError, Option(help="At a bad document: stop, or skip it")]
+# In bytes of the input: the number of documents is unknown until the end.
 _bar = partial(progress_bar, unit="B", unit_scale=True)
 
 
@@ -61,43 +61,44 @@ def link_cli(
     n_process: Annotated[int, Option(min=0, help="Processes; 0: 1, or Ray's cores or GPUs")] = 0,
     engine: Engine = "local",
     address: Address = None,
-    candidates: Annotated[int, Option(min=1, help="Candidates written for each mention")] = 5,
+    candidates: Annotated[int, Option(min=1, help="Candidates to write per mention")] = 5,
     xref: Annotated[Texts, Option(metavar="VOCABULARY", help=_XREF)] = None,
     attribute: Annotated[Texts, Option(metavar="NAME", help=_ATTRIBUTE)] = None,
     on_error: AtBadDocument = OnError.stop,
-    jointly: Annotated[bool, Option("--jointly", help="Mentions alike get one entity")] = False,
+    jointly: Annotated[bool, Option("--jointly", help="Link similar mentions together")] = False,
     code: Annotated[File, Option("--code", help=_CODE)] = None,
     gpu_id: GpuId = -1,
     component: Component = "proxy_linker",
 ) -> None:
     """Link the mentions of documents to entities.
 
-    If a document has mentions, these are linked. Otherwise the pipeline finds the mentions.
+    Use it on files of any size. The mentions of a document are linked as given; in a document without
+    mentions, the pipeline finds them.
 
     \b
-    text       one document a line; in a folder, one document a file
+    text       one document per line; in a folder, one document per file
     jsonl      "text"; optional: "id" and "mentions": [{"start", "end", "label"}]
-    csv, tsv   column "text", optional "id"; one row a mention is written
-    parquet    the keys of jsonl as columns; one row a mention is written
-    json       a document, a list of them, an answer of "pel serve", BioC or Label Studio
+    csv, tsv   column "text", optional "id"; writes one row per mention
+    parquet    the keys of jsonl as columns; writes one row per mention
+    json       a document, a list of them, a response of "pel serve", BioC or Label Studio
     pubtator   title, abstract, mentions
-    bioc       passages, annotations; or a file of PubMed (pubmed25n0001.xml.gz); also bioc-json
+    bioc       passages, annotations; or a PubMed file (pubmed25n0001.xml.gz); also bioc-json
     docbin     docs with their annotations
     prodigy    tasks with "text" and "spans" (.prodigy.jsonl)
-    label-studio  tasks of an export; tasks with predictions are written (.label-studio.json)
-    brat       a folder of .txt and .ann; written as .brat.zip, which is unpacked into one
-    omop       rows of NOTE_NLP (.note_nlp.csv), only written
-    fhir       a Bundle a line (.fhir.ndjson), only written
+    label-studio  exported tasks; writes tasks with predictions (.label-studio.json)
+    brat       a folder of .txt and .ann; writes .brat.zip: unzip it into a folder
+    omop       rows of NOTE_NLP (.note_nlp.csv), output only
+    fhir       one Bundle per line (.fhir.ndjson), output only
 
-    The suffix of a file tells its format. The output has what the input has, and of each mention the
-    entity, its score and candidates where the format can hold them. Offsets count characters. After a
-    crash, run the same command again: it goes on where it was.
+    The suffix of a file determines its format. The output has the content of the input and, for each
+    mention, its entity, score and candidates, as far as the format can hold them. Offsets count characters.
+    After a crash, run the same command again to resume.
 
-    An output that ends with / is a folder. It gets one file for each block of up to 1,000 documents.
-    Blocks whose files are there are left out, also when more files are added to the input.
+    If OUTPUT ends with /, it is a folder with one file per block of up to 1,000 documents. Blocks that are
+    in the folder are not linked again, so you can add files to the input.
 
-    --engine ray links the blocks on a Ray cluster (pip install "spacy-pel[ray]"). Its nodes must have
-    the same packages, and see the pipeline, the input and the folder at the same paths.
+    --engine ray links the blocks on a Ray cluster (pip install "spacy-pel[ray]"). All nodes need the same
+    packages, and the pipeline, the input and the output folder at the same paths.
 
     \b
     Examples:
@@ -115,10 +116,22 @@ def link_cli(
         raise PelError("--address is for a Ray cluster", "add --engine ray")
     if output == STDOUT and sys.stdout is None:
         raise PelError("stdout is closed", "name a file with --output")
-    wanted = candidates, tuple(xref or ()), tuple(attribute or ())
-    work = batch_size, n_process or 1, on_error, jointly
-    given = {"code": code, "gpu_id": gpu_id, "reading": reading_names}
-    linking = Linking(pipeline, component, kb, spans_key, *wanted, *work, **given)
+    linking = Linking(
+        pipeline,
+        component,
+        kb,
+        spans_key,
+        candidates,
+        xrefs=tuple(xref or ()),
+        attributes=tuple(attribute or ()),
+        batch_size=batch_size,
+        n_process=n_process or 1,
+        on_error=on_error,
+        jointly=jointly,
+        code=code,
+        gpu_id=gpu_id,
+        reading=reading_names,
+    )
     counts = link_files(
         linking,
         input,
@@ -130,23 +143,23 @@ def link_cli(
         workers=n_process or None,
         progress=partial(_bar, desc="Linking"),
     )
-    # On stderr, as stdout may be the output.
+    # Messages go to stderr, since stdout may be the output.
     if counts.documents and not counts.mentions:
-        remedy = 'add a component that finds some before the linker, such as "ner" or "kb_matcher"'
         names = ", ".join(linking.nlp.pipe_names)
-        say(f"No mention found by the pipeline ({names}); {remedy}", err=True)
-    linked = f"{counts.mentions:,} mentions of {counts.documents:,} documents"
+        remedy = 'before the linker, add a component that finds them, such as "ner" or "kb_matcher"'
+        say(f"The pipeline ({names}) found no mentions; {remedy}", err=True)
     skipped = f", {len(counts.skipped):,} skipped" if counts.skipped else ""
-    say(f"Linked {linked}{skipped}: {'stdout' if output == STDOUT else output}", err=True)
+    linked = f"Linked {counts.mentions:,} mentions in {counts.documents:,} documents{skipped}"
+    say(f"{linked}: {'stdout' if output == STDOUT else output}", err=True)
 
 
 @command(pel, "discover", after_all=_KEPT.format("read"))
 def discover_cli(
     pipeline: Pipeline,
     input: Annotated[list[str], Argument(help=_INPUT)],
-    output: Annotated[Path, Argument(help="The JSONL file to write")],
+    output: Annotated[Path, Argument(help="JSONL file to write")],
     from_: From = None,
-    linked: Annotated[bool, Option("--linked", help="Keep ids and NIL of the input")] = False,
+    linked: Annotated[bool, Option("--linked", help="Keep the ids and NIL of the input")] = False,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
     batch_size: BatchSize = 128,
@@ -154,11 +167,12 @@ def discover_cli(
     on_error: AtBadDocument = OnError.stop,
     component: Component = "proxy_linker",
 ) -> None:
-    """Propose entities that the knowledge base lacks.
+    """Propose entities that the KB lacks.
 
-    Mentions that probably mean the same are joined. A group without an entity is a proposal. Two files
-    are written: OUTPUT, a source of "pel kb change add", and a page, with the suffix .html, on which
-    proposals are accepted, merged into entities, or rejected. Run "pel calibrate --jointly" first.
+    Use it to extend a KB by what your documents mention; run "pel calibrate --jointly" on the pipeline
+    first. Mentions that probably have the same meaning form a cluster, and each cluster without an entity
+    is a proposal. The command writes two files: OUTPUT, which "pel kb change add" can read, and a page
+    (.html) on which you accept or reject the proposals or merge them into entities.
 
     \b
     Examples:
@@ -169,34 +183,42 @@ def discover_cli(
     from ..batch.discover import discover
     from ..batch.link_docs import Linking
 
-    work = {"batch_size": batch_size, "n_process": n_process, "on_error": on_error}
-    linking = Linking(pipeline, component, kb, spans_key, **work, keep_ids=linked)
+    linking = Linking(
+        pipeline,
+        component,
+        kb,
+        spans_key,
+        batch_size=batch_size,
+        n_process=n_process,
+        on_error=on_error,
+        keep_ids=linked,
+    )
     report = discover(
         linking, input, output, input_format=from_, progress=partial(_bar, desc="Linking")
     )
     mentions, documents = report.linked.mentions, report.linked.documents
-    say(f"Read {mentions:,} mentions of {documents:,} documents", err=True)
-    msg.good(f"{report.proposals:,} proposals: {output}; to look at them, open {report.page}")
+    say(f"Read {mentions:,} mentions in {documents:,} documents", err=True)
+    msg.good(f"{report.proposals:,} proposals: {output}; to review them, open {report.page}")
 
 
-@command(pel, "mentions", after_all=_KEPT.format("found"))
+@command(pel, "mentions", after_all=_KEPT.format("searched"))
 def mentions_cli(
     folder: KB,
     texts: Annotated[list[str], Argument(metavar="TEXT...", help=_INPUT)],
     output: Annotated[Path, Argument(metavar="OUT", help="File to write (.parquet)")],
-    aliases: Annotated[bool, Option("--aliases", help="Also look for aliases")] = False,
-    per_entity: Annotated[int, Option(min=1, help="Most mentions kept of an entity")] = 16,
-    window: Annotated[int, Option(min=0, help="Words and signs kept around a mention")] = 64,
-    seed: Annotated[int, Option(min=0, help="Decides which mentions are kept")] = 0,
+    aliases: Annotated[bool, Option("--aliases", help="Search for aliases too")] = False,
+    per_entity: Annotated[int, Option(min=1, help="Maximum number of mentions per entity")] = 16,
+    window: Annotated[int, Option(min=0, help="Words and signs to keep around a mention")] = 64,
+    seed: Annotated[int, Option(min=0, help="Seed of the random sample")] = 0,
     from_: From = None,
     n_process: Processes = 1,
     on_error: AtBadDocument = OnError.stop,
 ) -> None:
-    """Find mentions of entities in plain text, to train a linker without annotations.
+    """Find mentions of entities in plain text, as training data.
 
-    A mention is a preferred name of one entity alone. Of each entity a random sample is kept. The
-    output is a corpus like any other: a row has the text around one mention, and the entity's id.
-    After a crash or an interruption, run the same command again: it goes on where it was.
+    Use it to train a linker without annotated documents. A mention is a preferred name that only one entity
+    has. OUT holds a random sample of the mentions of each entity: per row, the text around one mention and
+    the id of the entity. After a crash, run the same command again to resume.
 
     \b
     Examples:
@@ -209,59 +231,65 @@ def mentions_cli(
     from ..kb import KnowledgeBase
     from ..kb.location import kb_folder
 
-    given = {"input_format": from_, "n_process": n_process}
     with KnowledgeBase.open(kb_folder(folder)) as kb:
         names = kb.name_finder(reading_names, stop_words=STOP_WORDS)
-        search = MentionSearch(kb, names, aliases, per_entity, window, seed, on_error)
         mined = mine_mentions(
-            search, texts, output, **given, progress=partial(_bar, desc="Searching")
+            MentionSearch(kb, names, aliases, per_entity, window, seed, on_error),
+            texts,
+            output,
+            input_format=from_,
+            n_process=n_process,
+            progress=partial(_bar, desc="Searching"),
         )
     msg.good(
-        f"{mined.kept:,} mentions of {mined.entities:,} entities, of {mined.found:,} found in "
-        f"{mined.documents:,} documents: {output}"
+        f"Wrote {mined.kept:,} mentions of {mined.entities:,} entities, a sample of {mined.found:,} "
+        f"in {mined.documents:,} documents: {output}"
     )
     if mined.skipped:
         msg.warn(f"{len(mined.skipped):,} documents skipped")
 
 
-_CHECKED = "File (.tsv, .csv, .jsonl) [default: a table on stdout]"
-_NOT_RIGHT = 3  # the exit code of "pel check"; 1 and 2 are those of errors
+_VERDICTS = "File (.tsv, .csv, .jsonl) [default: a table on stdout]"
+_SOME_WRONG = 3  # the exit code of "pel check"; errors have 1 and 2
 
 
 @command(pel, "check")
 def check_cli(
-    known: Annotated[str, Argument(metavar="KB_OR_PIPELINE", help="KB, or trained pipeline")],
+    source: Annotated[str, Argument(metavar="KB_OR_PIPELINE", help="KB, or trained pipeline")],
     pairs: Annotated[Path, Argument(help='Table with columns "name", "id" (.tsv, .csv; also .gz)')],
-    output: Annotated[File, Option("--output", "-o", help=_CHECKED)] = None,
+    output: Annotated[File, Option("--output", "-o", help=_VERDICTS)] = None,
 ) -> None:
-    """Say whether ids mean the names that somebody wrote beside them.
+    """Check whether ids mean the names written beside them.
 
-    Language models invent ids that exist and mean something else, and ids retire. Each row gets a
-    verdict, what its id means, the id that its name needs, and how sure that is:
+    Use it on tables that people or language models wrote: models invent ids that exist and mean something
+    else, and ids are retired. Each row gets a verdict, the meaning of its id, the id that fits the name, and
+    the probability of that id:
 
     \b
-    right       the id means this name
+    correct     the id means this name
     unknown id  the KB does not have the id
-    retired     it is an id of before; the one of today is proposed
+    retired     the id was replaced; the current one is proposed
     other name  the id means something else
 
-    A KB compares names by their letters. A pipeline also knows names that are written in another way.
-    The exit code is 0 if all pairs are right, 3 if some are not, and 1 after an error.
+    A KB compares the spelling of names. A pipeline also recognizes names that are spelled differently.
+    The exit code is 0 if all pairs are correct, 3 if some are not, and 1 after an error.
 
     \b
     Examples:
       python -m spacy pel check kb curated.tsv
       python -m spacy pel check training/model-best curated.tsv --output checked.jsonl
     """
-    from ..curation.check_ids import RIGHT, check_table, opened
+    from ..curation.check_ids import CORRECT, check_table, opened
 
     suffix = output.suffix.lower() if output else ".tsv"
     if suffix not in (".tsv", ".csv", ".jsonl"):
-        raise PelError(f"{output}: not a format to write", "let it end in .tsv, .csv or .jsonl")
+        raise PelError(
+            f"{output}: the format is not supported", "use the suffix .tsv, .csv or .jsonl"
+        )
     with whole_file(pointed_to(output)) if output else nullcontext(sys.stdout) as file:
-        verdicts = check_table(opened(known), pairs, file, suffix)
+        verdicts = check_table(opened(source), pairs, file, suffix)
         counts = Counter(counted(verdicts, "Checking", " pairs"))
-    found = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
-    say(f"Checked {counts.total():,} pairs: {found or 'none'}", err=True)
-    if counts.total() > counts[RIGHT]:
-        raise Exit(_NOT_RIGHT)
+    summary = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
+    say(f"Checked {counts.total():,} pairs: {summary or 'none'}", err=True)
+    if counts.total() > counts[CORRECT]:
+        raise Exit(_SOME_WRONG)

@@ -1,4 +1,4 @@
-"""``pel kb``: the commands about knowledge bases."""
+"""``pel kb``: the commands that build, change and show knowledge bases."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
 
 ALL = "all"
-_CORPORA = 'As of "pel evaluate"; with --acronyms any texts'
-_NAMES = "\n".join(f"  {name:8}{what}" for name, (what, _) in ONTOLOGIES.items())
+_CORPORA = 'As for "pel evaluate"; with --acronyms, any texts'
+_ONTOLOGIES = "\n".join(f"  {name:8}{what}" for name, (what, _) in ONTOLOGIES.items())
 
 
 @command(kb, "build")
 def build_cli(
     paths: Sources,
-    mapping: Annotated[Files, Option(help="SSSOM table; may be repeated")] = None,
-    retired: Annotated[Files, Option(help="Table of old and new ids; may be repeated")] = None,
+    mapping: Annotated[Files, Option(help="SSSOM table; repeatable")] = None,
+    retired: Annotated[Files, Option(help="Table of retired and current ids; repeatable")] = None,
     format: Annotated[Text, Option(help=f"{', '.join(SOURCE_FORMATS)} [default: detected]")] = None,
     column: Annotated[Texts, Option(metavar="FIELD=COLUMN", help="Of a table; repeatable")] = None,
     preset: Annotated[str, Option(help="Recipe for UMLS: full or st21pv")] = "full",
-    language: Annotated[Texts, Option(help="UMLS: languages (LAT); or all")] = None,
-    vocabulary: Annotated[Texts, Option(help="UMLS: vocabularies (SAB); or all")] = None,
-    type: Annotated[Texts, Option(help="Types to keep; may be repeated")] = None,
-    without_type: Annotated[Texts, Option(help="Types to leave out; likewise")] = None,
-    in_any_order: Annotated[bool, Option("--in-any-order", help="Of words: see above")] = False,
+    language: Annotated[Texts, Option(help="UMLS: languages (LAT), or all")] = None,
+    vocabulary: Annotated[Texts, Option(help="UMLS: vocabularies (SAB), or all")] = None,
+    type: Annotated[Texts, Option(help="Types to keep; repeatable")] = None,
+    without_type: Annotated[Texts, Option(help="Types to drop; repeatable")] = None,
+    in_any_order: Annotated[bool, Option("--in-any-order", help="Match words: see above")] = False,
 ) -> None:
     """Build a KB from ontologies.
 
-    Records of several sources with the same id, or ids that mean the same by a mapping, become one
-    entity, with name and definition of the first source. Types are given by name, TUI or tree number;
-    those below them go along. With --in-any-order a name is also found by its words in any order and
-    form, and with words that other names of the KB use in the same sense. With --retired an entity is
-    also found by ids that it had before: a table of old id, tab, id of today.
+    Use it once per release of your sources. Records with the same id, or with ids that a mapping equates,
+    become one entity, with the name and definition of the first source. An existing KB is replaced. The new
+    KB has no vectors: compute them with "kb embed".
 
-    An existing KB is replaced. The new one has no vectors: make them with "kb embed".
+    Give types by name, TUI or tree number; their subtypes are included. With --in-any-order, a name also
+    matches its words in any order and inflection, and words that other names of the KB use as synonyms. With
+    --retired, an entity is also found by its former ids: a table of retired id, tab, current id.
 
     \b
     Examples:
@@ -79,18 +79,22 @@ def build_cli(
     from ..kb.readers.build_from_sources import build_from_sources
 
     sources, out = sources_and_folder(paths)
-    recipe = UmlsRecipe.preset(preset)
     filters = {"languages": language, "vocabularies": vocabulary, "types": type}
-    chosen = {
+    chosen: dict[str, Any] = {
         name: None if ALL in values else tuple(values) for name, values in filters.items() if values
     }
-    recipe = recipe._replace(**chosen)
-    types = {"types": chosen.get("types") or [], "without_types": without_type or []}
-    shown = {"in_any_order": in_any_order, "progress": reading}
-    options = ReadOptions(umls=recipe, columns=columns_of(column or []))
-    joined = {"mappings": mapping or [], "retired": retired or []}
+    recipe = UmlsRecipe.preset(preset)._replace(**chosen)
     made = build_from_sources(
-        sources, out, **joined, **types, **shown, format=format, options=options
+        sources,
+        out,
+        mappings=mapping or [],
+        retired=retired or [],
+        format=format,
+        types=chosen.get("types") or [],
+        without_types=without_type or [],
+        options=ReadOptions(umls=recipe, columns=columns_of(column or [])),
+        in_any_order=in_any_order,
+        progress=reading,
     )
     counts = made.settings["counts"]
     msg.good(f"Built {out}: {counts['entities']:,} entities with {counts['aliases']:,} aliases")
@@ -98,13 +102,13 @@ def build_cli(
 
 
 def columns_of(choices: list[str]) -> dict[str, str]:
-    """The field of each column, from choices of the form FIELD=COLUMN."""
+    """Return the field of each column, from choices of the form FIELD=COLUMN."""
     fields: dict[str, str] = {}
     for choice in choices:
         field, _, column = choice.partition("=")
         if not (field and column) or column in fields:
-            remedy = "write FIELD=COLUMN, as in concept_id=GeneID, once for a column"
-            raise PelError(f"--column {choice}: names no column, or one a second time", remedy)
+            remedy = "write FIELD=COLUMN, as in concept_id=GeneID, once per column"
+            raise PelError(f"--column {choice}: the column is missing or repeated", remedy)
         fields[column] = field
     return fields
 
@@ -114,10 +118,11 @@ def columns_of(choices: list[str]) -> dict[str, str]:
     "fetch",
     help=f"""Download an open ontology, and check that it can be read.
 
-The file comes from the address of its authors (its PURL). It appears whole, or not at all.
+Use it to get a source for "kb build" or "pel start". The file comes from the permanent URL of its authors
+(PURL), and it is written only if it is complete.
 
 \b
-{_NAMES}
+{_ONTOLOGIES}
 
 \b
 Example:
@@ -127,8 +132,9 @@ Example:
 )
 def fetch_cli(
     name: Annotated[str, Argument(metavar="NAME", help="Name of an ontology: see above")],
-    to: Annotated[Path, Option(help="Folder that the file goes to")] = Path(),
+    to: Annotated[Path, Option(help="Folder to write to")] = Path(),
 ) -> None:
+    """Download an open ontology; the help of the command is above."""
     with progress_bar(desc="Fetching", unit="B", unit_scale=True, unit_divisor=1024) as bar:
 
         def received(n: int, total: int | None) -> None:
@@ -140,7 +146,7 @@ def fetch_cli(
         )
     release = f" of {version}" if version else ""
     msg.good(f"Fetched {path}: {n_entities:,} entities{release}")
-    msg.text(f"To build a KB of it: python -m spacy pel kb build {path} KB")
+    msg.text(f"To build a KB from it: python -m spacy pel kb build {path} KB")
 
 
 @command(kb, "embed")
@@ -148,23 +154,23 @@ def embed_cli(
     folder: KB,
     pipeline: Pipeline,
     component: Component = "proxy_linker",
-    reuse: Annotated[File, Option(help="An older KB; what is unchanged is copied")] = None,
-    dtype: Annotated[str, Option(help="Type of vectors: float32, float16, int8 or auto")] = "auto",
-    index: Annotated[str, Option(help="Kind of the index: exact, approximate or auto")] = "auto",
-    dim: Annotated[int | None, Option(help="Numbers in which a vector is stored")] = None,
-    alike: Annotated[float | None, Option(help="Cosine from which names share a code")] = None,
+    reuse: Annotated[File, Option(help="Older KB: copy the vectors of unchanged entities")] = None,
+    dtype: Annotated[str, Option(help="Vector type: float32, float16, int8 or auto")] = "auto",
+    index: Annotated[str, Option(help="Index type: exact, approximate or auto")] = "auto",
+    dim: Annotated[int | None, Option(help="Stored dimensions per vector")] = None,
+    alike: Annotated[float | None, Option(help="Minimum cosine of names that share a code")] = None,
     engine: Engine = "local",
     address: Address = None,
 ) -> None:
-    """Give a KB the vectors of a pipeline.
+    """Compute the vectors of a KB with a pipeline.
 
-    They replace the vectors that the KB has, also those of the mentions that it has learnt. Run this
-    after each training: a linker refuses vectors of another encoder. After an interruption, run the
-    same command again: it goes on where it was.
+    Use it after each training, since a linker refuses vectors of another encoder. The new vectors replace
+    those in the KB, also those of learned mentions. After an interruption, run the same command again to
+    resume.
 
-    --dim stores each vector in fewer numbers (principal components): search needs less memory and time,
-    and loses some recall. --alike 0.95 lets similar names of an entity, such as "lung cancer" and "lung
-    cancers", share a code of the index: search among 50,000 to 2 million vectors takes half the time.
+    --dim stores fewer dimensions of each vector (its principal components): search needs less memory and
+    time, and recall drops slightly. --alike 0.95 lets similar names of an entity, such as "lung cancer" and
+    "lung cancers", share a code of the index: search among 50,000 to 2 million vectors takes half the time.
 
     \b
     Examples:
@@ -177,16 +183,26 @@ def embed_cli(
     from ..kb.location import kb_folder, kb_to_change
     from ..pipeline.pipelines import linker_of, load_pipeline
 
-    folder, reuse = kb_to_change(folder), reuse and kb_folder(reuse)
+    folder = kb_to_change(folder)
+    reuse = kb_folder(reuse) if reuse else None
     nlp = load_pipeline(pipeline)
-    linker = linker_of(nlp, component)
     with KnowledgeBase.open(folder) as kb:
         before = kb.settings["checksum"]
-    stored = {"dtype": dtype, "index": index, "dim": dim, "alike": alike, "reuse": reuse}
-    where = {"engine": engine, "address": address, "nlp": nlp}
-    made = embed_kb(folder, linker, **stored, **where, progress=encoding)
+    made = embed_kb(
+        folder,
+        linker_of(nlp, component),
+        dtype=dtype,
+        index=index,
+        dim=dim,
+        alike=alike,
+        reuse=reuse,
+        engine=engine,
+        address=address,
+        nlp=nlp,
+        progress=encoding,
+    )
     if made.settings["checksum"] == before:
-        msg.good(f"{folder} has the vectors of this encoder already")
+        msg.good(f"{folder} already has the vectors of this encoder")
         return
     rows = made.settings["vectors"]["rows"]
     msg.good(
@@ -195,20 +211,20 @@ def embed_cli(
     )
 
 
-_ENTITIES = 'What "kb build" reads, or a KB'
+_ENTITIES = 'A source of "kb build", or a KB'
 Entities = Annotated[Path, Argument(metavar="SOURCE", help=_ENTITIES)]
 EntitiesIfAny = Annotated[File, Argument(metavar="[SOURCE]", help=_ENTITIES)]
 Encoder = Annotated[
     Text,
-    Option("--pipeline", help="What made the KB's vectors, if any [default: KB, if it is one]"),
+    Option("--pipeline", help="Pipeline of the KB's vectors [default: KB, if it is a pipeline]"),
 ]
 Mapping = Annotated[File, Option(help="SSSOM table of ids")]
 SourceFormat = Annotated[Text, Option("--format", help='Format of SOURCE, as for "kb build"')]
 Columns = Annotated[
-    Texts, Option("--column", metavar="FIELD=COLUMN", help='Of a table, as for "kb build"')
+    Texts, Option("--column", metavar="FIELD=COLUMN", help='Column of a table, as for "kb build"')
 ]
 Synonyms = Annotated[
-    Texts, Option("--synonym", metavar="ID=NAME", help="Add a name to an entity; repeatable")
+    Texts, Option("--synonym", metavar="ID=NAME", help="Name to add to an entity; repeatable")
 ]
 
 
@@ -222,11 +238,12 @@ def add_cli(
     format: SourceFormat = None,
     column: Columns = None,
 ) -> None:
-    """Add entities, or synonyms, to a KB.
+    """Add entities, or synonyms of entities, to a KB.
 
-    Only what is new is encoded and written, so the size of the KB does not matter. An id that the KB
-    has already is refused. SOURCE may be a table with the columns "id", "name" and "synonyms" (separated
-    by | or ;). With --synonym an entity that the KB has gets one more name.
+    Use it for what your texts mention and the KB lacks. Only the new entities are encoded and written, so
+    the size of the KB does not matter. SOURCE may be a table with the columns "id", "name" and "synonyms"
+    (separated by | or ;); an id that the KB already has is an error. --synonym adds a name to an entity of
+    the KB.
 
     \b
     Examples:
@@ -241,10 +258,13 @@ def add_cli(
         return
     from ..curation.kb_encoder import add_synonyms
 
-    pairs = [(id.strip(), name.strip()) for id, _, name in (s.partition("=") for s in synonym)]
-    if wrong := [text for text, (id, name) in zip(synonym, pairs) if not (id and name)]:
-        remedy = 'write ID=NAME, as in D003924="sugar disease"'
-        raise PelError(f"--synonym {wrong[0]}: lacks an id or a name", remedy)
+    pairs = []
+    for text in synonym or ():
+        id, _, name = (part.strip() for part in text.partition("="))
+        if not (id and name):
+            remedy = 'write ID=NAME, as in D003924="sugar disease"'
+            raise PelError(f"--synonym {text}: lacks an id or a name", remedy)
+        pairs.append((id, name))
     kb, linker = _kb_and_linker(folder, pipeline, component)
     _report(folder, add_synonyms(kb, pairs, linker))
 
@@ -260,7 +280,8 @@ def update_cli(
 ) -> None:
     """Replace the records of entities in a KB.
 
-    Only records that differ are encoded and written. An id that the KB does not have is refused.
+    Use it to correct names, types or definitions. Only records that differ are encoded and written. An id
+    that the KB does not have is an error.
 
     \b
     Example:
@@ -279,10 +300,10 @@ def merge_cli(
     format: SourceFormat = None,
     column: Columns = None,
 ) -> None:
-    """Merge entities into a KB.
+    """Merge the entities of a source into a KB.
 
-    An entity whose id the KB has is joined with that one: it keeps its name and definition, and gets
-    the new names, types and ids. The other entities are added.
+    Use it to add another ontology. If the KB has the id of an entity, that entity keeps its name and
+    definition and gets the new names, types and ids. All other entities are added.
 
     \b
     Example:
@@ -301,20 +322,30 @@ def _change(
     column: list[str] | None,
     mapping: Path | None = None,
 ) -> None:
-    """Change the KB that is given by the entities of a source, and print what was done."""
+    """Change a KB by the entities of a source, and print the counts."""
     from ..curation.kb_encoder import change_from_source
 
     folder, linker = _kb_and_linker(given, pipeline, component)
-    read = {"format": format, "columns": columns_of(column or []), "mapping": mapping}
-    shown = partial(counted, desc="Reading")
-    counts = change_from_source(kind, folder, source, linker=linker, **read, progress=shown)
+    counts = change_from_source(
+        kind,
+        folder,
+        source,
+        linker=linker,
+        format=format,
+        columns=columns_of(column or []),
+        mapping=mapping,
+        progress=partial(counted, desc="Reading"),
+    )
     _report(given, counts)
 
 
 def _kb_and_linker(
     given: Path, pipeline: str | None, component: str
 ) -> tuple[Path, ProxyLinker | None]:
-    """The KB to change, and the linker that makes its vectors: of the pipeline that has the KB, or named."""
+    """Return the KB to change, and the linker that computes its vectors.
+
+    The linker is that of ``pipeline``; None: that of ``given``, if it is a pipeline whose KB has vectors.
+    """
     folder, nlp = _kb_and_pipeline(given, pipeline)
     from ..pipeline.pipelines import linker_of
 
@@ -327,7 +358,7 @@ def _kb_and_pipeline(given: Path, pipeline: str | None) -> tuple[Path, Language 
     from ..pipeline.pipelines import load_pipeline
 
     folder = kb_to_change(given)
-    with KnowledgeBase.open(folder) as kb:  # refuses what is no KB before a pipeline is loaded
+    with KnowledgeBase.open(folder) as kb:  # fails before a pipeline is loaded
         if pipeline is None and folder != given and kb.has_vectors:
             pipeline = str(given)
     return folder, load_pipeline(pipeline) if pipeline else None
@@ -337,11 +368,12 @@ def _kb_and_pipeline(given: Path, pipeline: str | None) -> tuple[Path, Language 
 def remove_cli(
     folder: KB,
     ids: Annotated[Texts, Argument(metavar="[ID]...", help="Concept ids")] = None,
-    file: Annotated[File, Option(help="File with one id a line")] = None,
+    file: Annotated[File, Option(help="File with one id per line")] = None,
 ) -> None:
-    """Remove entities from a KB, and their vectors.
+    """Remove entities and their vectors from a KB.
 
-    Numbers and rows are not used again. The space on disk becomes free when the KB is built anew.
+    Use it for entities that you never want to link to. The disk space becomes free when you build the KB
+    again.
 
     \b
     Examples:
@@ -355,7 +387,7 @@ def remove_cli(
     lines = [line.strip() for _, line in numbered_lines(file)] if file else []
     given = [*(ids or ()), *filter(None, lines)]
     if not given:
-        raise PelError("no ids to remove", "give them, or --file with one a line")
+        raise PelError("no ids to remove", "give ids, or --file with one per line")
     _report(folder, remove_entities(kb_to_change(folder), given))
 
 
@@ -365,23 +397,29 @@ def learn_cli(
     corpora: Annotated[list[str], Argument(metavar="CORPUS...", help=_CORPORA)],
     pipeline: Encoder = None,
     component: Component = "proxy_linker",
-    spans_key: Annotated[Text, Option(help="Give any word here if mentions overlap")] = None,
+    spans_key: Annotated[Text, Option(help="Any word, if mentions of the corpus overlap")] = None,
     mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
-    acronyms: Annotated[bool, Option("--acronyms", help="Learn acronyms of plain texts")] = False,
-    least: Annotated[int, Option(min=1, help="--acronyms: least texts that define one")] = 1,
-    lessons: Annotated[File, Option(help="--acronyms: PubTator file of lessons to write")] = None,
-    per_entity: Annotated[int, Option(min=0, help="--mentions: most of an entity; 0: all")] = 64,
-    limit: Annotated[int, Option(min=0, help="--mentions: documents of a file; 0: all")] = 0,
+    acronyms: Annotated[bool, Option("--acronyms", help="Learn abbreviations")] = False,
+    least: Annotated[int, Option(min=1, help="--acronyms: texts that must define one")] = 1,
+    weak_labels: Annotated[
+        File, Option(help="--acronyms: PubTator file to write: see above")
+    ] = None,
+    per_entity: Annotated[int, Option(min=0, help="--mentions: maximum per entity; 0: all")] = 64,
+    limit: Annotated[int, Option(min=0, help="--mentions: documents per file; 0: all")] = 0,
     fit: Annotated[Text, Option(help="--mentions: other documents, to fit their weight")] = None,
 ) -> None:
-    """Learn names, or whole mentions, from annotated documents, or acronyms from plain text.
+    """Learn names or mentions from annotated documents, or abbreviations from plain text.
 
-    This needs no training. Give the documents that a linker is trained on, never those that it is
-    evaluated on. Each entity gets the names by which most mentions call it. With --mentions the KB
-    keeps the mentions themselves, in their texts, and compares new ones with them ("kb forget" takes
-    them out again). With --acronyms the documents need no annotations: where one defines "multiple
-    sclerosis (MS)", and a single entity has this name, the entity gets the name "MS". --lessons writes
-    such texts without the definition and with "MS" annotated, in PubTator: to train and calibrate on.
+    Use it to improve a linker without training. Give the documents that the linker is trained on, never
+    those that it is evaluated on. By default, each entity gets the names that mentions use for it.
+
+    With --mentions, the KB stores the mentions with their texts, and a linker compares new mentions with
+    them; "kb forget" removes them.
+
+    With --acronyms, the documents need no annotations: if one defines "multiple sclerosis (MS)", and only
+    one entity has the name "multiple sclerosis", that entity gets the name "MS". --weak-labels writes these
+    texts, without the definition and with "MS" annotated, as weakly labelled documents for training and
+    calibration.
 
     \b
     Examples:
@@ -394,38 +432,68 @@ def learn_cli(
 
     folder, nlp = _kb_and_pipeline(folder, pipeline)
     with progress_bar(desc="Reading", unit=" documents") as bar:
-        given = {"nlp": nlp, "component": component, "progress": bar.update}
-        if acronyms:
-            learnt = learn_acronyms(folder, corpora, **given, least=least, lessons=lessons)
-            said = (
-                f"{learnt.names:,} acronyms of entities in {learnt.texts:,} texts; several entities "
-                f"have {learnt.ambiguous:,} of them"
+        if mentions and not acronyms:
+            learnt = learn_mentions_of(
+                folder,
+                corpora,
+                nlp=nlp,
+                component=component,
+                spans_key=spans_key,
+                per_entity=per_entity,
+                limit=limit,
+                fit=fit,
+                progress=bar.update,
             )
-            if lessons:
-                said += f"; {learnt.lessons:,} lessons in {lessons}"
-        elif mentions:
-            given |= {"spans_key": spans_key, "per_entity": per_entity, "limit": limit, "fit": fit}
-            learnt = learn_mentions_of(folder, corpora, **given)
-            weight = "too few to fit how much they count"
+            changes = None
+            summary = (
+                f"Learned {learnt.mentions:,} of {learnt.seen:,} mentions of {learnt.entities:,} "
+                "entities; "
+            )
             if learnt.weight:
-                weight = f"they count {learnt.weight.weight:.2f} above {learnt.weight.level:.2f}"
-            said = (
-                f"{learnt.mentions:,} of {learnt.seen:,} mentions of {learnt.entities:,} entities "
-                f"learnt; {weight}"
+                weight, level = learnt.weight.weight, learnt.weight.level
+                summary += f"their weight is {weight:.2f} above a similarity of {level:.2f}"
+            else:
+                summary += "too few to fit their weight"
+        elif acronyms:
+            names = learn_acronyms(
+                folder,
+                corpora,
+                nlp=nlp,
+                component=component,
+                least=least,
+                weak_labels=weak_labels,
+                progress=bar.update,
             )
+            changes = names.changes
+            summary = (
+                f"Learned {names.names:,} abbreviations of entities from {names.texts:,} texts; "
+                f"{names.ambiguous:,} of them belong to several entities"
+            )
+            if weak_labels:
+                summary += f"; {names.weakly_labelled:,} weakly labelled documents: {weak_labels}"
         else:
-            learnt = learn_names(folder, corpora, **given, spans_key=spans_key)
-            said = f"{learnt.names:,} new names in {learnt.mentions:,} mentions"
-    msg.good(said)
-    if not mentions or acronyms:
-        _report(folder, learnt.changes)
+            names = learn_names(
+                folder,
+                corpora,
+                nlp=nlp,
+                component=component,
+                spans_key=spans_key,
+                progress=bar.update,
+            )
+            changes = names.changes
+            summary = f"Learned {names.names:,} new names from {names.mentions:,} mentions"
+    msg.good(summary)
+    if changes is not None:
+        _report(folder, changes)
 
 
 @command(kb, "forget")
 def forget_cli(
     folder: KB, source: Annotated[str, Option(help='Name of a corpus, as "kb info" shows it')]
 ) -> None:
-    """Take the mentions of a source out of a KB, which "kb learn --mentions" put there.
+    """Remove the mentions of a corpus from a KB, which "kb learn --mentions" stored.
+
+    Use it to replace a corpus by a new version, or before you evaluate on it.
 
     \b
     Example:
@@ -434,13 +502,12 @@ def forget_cli(
     from ..kb.change import forget_mentions
     from ..kb.location import kb_to_change
 
-    msg.good(
-        f"{forget_mentions(kb_to_change(folder), source):,} mentions of {source} taken out of {folder}"
-    )
+    count = forget_mentions(kb_to_change(folder), source)
+    msg.good(f"Removed {count:,} mentions of {source} from {folder}")
 
 
 def _report(folder: Path, counts: ChangeCounts) -> None:
-    """Print what a change of a KB did."""
+    """Print the counts of a change, and the number of entities after it."""
     from ..kb import KnowledgeBase
     from ..kb.location import kb_folder
 
@@ -449,22 +516,22 @@ def _report(folder: Path, counts: ChangeCounts) -> None:
     msg.good(f"{folder}: {done or 'nothing changed'}; {now:,} entities now")
 
 
-_SHOWN = 20  # entries of a list
-_SYNONYMS = 10  # of an entity
-_EXAMPLES = 5  # ids of a kind of change
+_MAX_LISTED = 20  # items of a list in "kb info"
+_MAX_SYNONYMS = 10
+_MAX_IDS = 5  # example ids of each kind of change
 
 
 @command(kb, "info")
 def info_cli(
     folder: KB,
-    name: Annotated[Text, Argument(metavar="[NAME]", help="Words of a name or an id")] = None,
+    name: Annotated[Text, Argument(metavar="[NAME]", help="Words of a name, or an id")] = None,
     as_json: AsJson = False,
-    limit: Annotated[int, Option(min=1, help="Number of entities to find")] = 10,
+    limit: Annotated[int, Option(min=1, help="Maximum number of entities to show")] = 10,
 ) -> None:
-    """Show what a KB holds, or find entities in it.
+    """Show what a KB contains, or search for entities in it.
 
-    With NAME it gives the entities with this id, or with a name that has all these words; their synonyms
-    stand below.
+    Use it to find an id. Without NAME, it prints counts, sources and settings. With NAME, it prints the
+    entity with this id, or the entities with a name that has all these words, with their synonyms.
 
     \b
     Examples:
@@ -477,48 +544,53 @@ def info_cli(
     from ..kb.location import kb_folder
 
     folder = kb_folder(folder)
-    found = []
-    if name is not None:
-        with KnowledgeBase.open(folder) as opened:
-            found = opened.search_names(name, limit)
-    info = kb_info(folder) if name is None else [entity._asdict() for entity in found]
-    if as_json:
-        say(json.dumps(info, indent=2, ensure_ascii=False))
-    elif name is None:
+    if name is None:
+        info = kb_info(folder)
+        if as_json:
+            say(json.dumps(info, indent=2, ensure_ascii=False))
+            return
         width = max(map(len, info))
         for key, value in info.items():
             say(f"{key:<{width}}   {_readable(value)}")
-    elif not found:
-        msg.text(f"{folder} has no id {name!r} and no entity whose names hold all these words")
-    for entity in () if as_json else found:
+        return
+    with KnowledgeBase.open(folder) as opened:
+        entities = opened.search_names(name, limit)
+    if as_json:
+        records = [entity._asdict() for entity in entities]
+        say(json.dumps(records, indent=2, ensure_ascii=False))
+        return
+    for entity in entities:
         say(f"{entity.concept_id}\t{entity.canonical_name}\t{', '.join(entity.types)}")
-        if others := entity.names[1:]:
-            more = (
-                f" and {len(others) - _SYNONYMS:,} more (--json)" if len(others) > _SYNONYMS else ""
-            )
-            say(f"    also: {'; '.join(others[:_SYNONYMS])}{more}")
+        if synonyms := entity.names[1:]:
+            rest = len(synonyms) - _MAX_SYNONYMS
+            more = f" and {rest:,} more (--json)" if rest > 0 else ""
+            say(f"    also: {'; '.join(synonyms[:_MAX_SYNONYMS])}{more}")
+    if not entities:
+        msg.text(f"{folder} has neither the id {name!r} nor an entity whose names have these words")
 
 
 def _readable(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {each}" for name, each in value.items())
+        return ", ".join(f"{name}: {item}" for name, item in value.items())
     if isinstance(value, list):
-        more = f" and {len(value) - _SHOWN:,} more" if len(value) > _SHOWN else ""
-        return (", ".join(value[:_SHOWN]) or "-") + more
-    return "-" if value is None else value
+        rest = len(value) - _MAX_LISTED
+        more = f" and {rest:,} more" if rest > 0 else ""
+        return (", ".join(value[:_MAX_LISTED]) or "-") + more
+    return "-" if value is None else str(value)
 
 
 @command(kb, "diff")
 def diff_cli(
     old: Annotated[Path, Argument(help="Folder of a KB")],
-    new: Annotated[Path, Argument(help="Folder of a later one")],
-    output: Annotated[File, Option(help="JSONL file, with a line for each change")] = None,
+    new: Annotated[Path, Argument(help="Folder of a later KB")],
+    output: Annotated[File, Option(help="JSONL file, with one line per change")] = None,
 ) -> None:
-    """Show what changed from one KB to another.
+    """Compare the entities of two KBs.
 
-    Entities are compared by id, and their records field by field. Vectors are not compared.
+    Use it before you move to a new release. Entities are compared by id, and their records field by field.
+    Vectors are not compared.
 
     \b
     Example:
@@ -528,19 +600,19 @@ def diff_cli(
     from ..kb.location import kb_folder
 
     old, new = kb_folder(old), kb_folder(new)
-    found = compare_kbs(old, new, output, n_ids=_EXAMPLES)
-    if not found.kinds:
-        msg.good(f"{old} and {new} hold the same entities")
+    changes = compare_kbs(old, new, output, n_ids=_MAX_IDS)
+    if not changes.kinds:
+        msg.good(f"{old} and {new} have the same entities")
         return
     for kind in ("added", "removed", "changed"):
-        count, some = found.kinds[kind], ", ".join(found.first_ids.get(kind, ()))
-        more = ", …" if count > _EXAMPLES else ""
-        msg.text(f"{kind:<8} {count:>9,}  {some}{more}")
-    for field, count in found.fields.most_common():
+        count, ids = changes.kinds[kind], ", ".join(changes.first_ids.get(kind, ()))
+        more = ", …" if count > _MAX_IDS else ""
+        msg.text(f"{kind:<8} {count:>9,}  {ids}{more}")
+    for field, count in changes.fields.most_common():
         msg.text(f"  {field:<15} {count:>9,}")
     if output:
         msg.good(f"Wrote {output}")
-    if found.is_not_embedded:
+    if changes.is_not_embedded:
         embed = f"python -m spacy pel kb embed {new} PIPELINE --reuse {old}"
         msg.text(f"To encode only what changed: {embed}")
 
@@ -549,7 +621,8 @@ def diff_cli(
 def verify_cli(folder: KB) -> None:
     """Check that a KB is undamaged.
 
-    Reads every file, compares it with its checksum, checks each record, and that all fit together.
+    Use it after copying a KB. It compares each file with its checksum and checks all records and the
+    references between them.
 
     \b
     Example:
@@ -570,14 +643,16 @@ def verify_cli(folder: KB) -> None:
         raise Exit(1)
     with KnowledgeBase.open(folder) as opened:
         count = len(opened)
-    msg.good(f"Verified {folder}: {count:,} entities, {size / 1e6:,.1f} MB as they were written")
+    msg.good(f"Verified {folder}: {count:,} entities, {size / 1e6:,.1f} MB undamaged")
 
 
 @command(kb, "export")
 def export_cli(
-    folder: KB, output: Annotated[Path, Argument(metavar="OUT", help="A new folder")]
+    folder: KB, output: Annotated[Path, Argument(metavar="OUT", help="Folder to make")]
 ) -> None:
     """Write a KB as Parquet tables: entities, types, rows (vectors) and mentions.
+
+    Use it to read a KB with pandas, DuckDB or Spark.
 
     \b
     Example:

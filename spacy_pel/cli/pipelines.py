@@ -1,4 +1,4 @@
-"""``pel start``, ``train``, ``evaluate``, ``calibrate``, ``assemble``, ``serve``, ...: about pipelines."""
+"""The commands about pipelines: ``pel start``, ``fix``, ``train``, ``calibrate``, ``serve`` and others."""
 
 import json
 import logging
@@ -39,27 +39,25 @@ _COLOURS = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "BROKEN": typ
 
 
 @command(
-    pel,
-    "start",
-    after_all="what is done is kept beside OUT, and the same command goes on from there",
+    pel, "start", after_all="the work so far is kept beside OUT; run the same command to resume"
 )
 def start_cli(
     paths: Sources,
     encoder: Annotated[Text, Option(help="BERT or pipeline [default: en_pel_mesh_sm]")] = None,
-    below: Annotated[Texts, Option(help="Link to an id and all below it; repeatable")] = None,
+    below: Annotated[Texts, Option(help="Link only to this id and below; repeatable")] = None,
     format: Annotated[Text, Option(help='Format of the sources, as for "kb build"')] = None,
     column: Annotated[Texts, Option(metavar="FIELD=COLUMN", help='As for "kb build"')] = None,
     force: Force = False,
 ) -> None:
     """Make a pipeline that links to your ontology.
 
-    This needs no annotations and no training. It builds a knowledge base of the sources, and computes
-    a vector for each name with the encoder: some 4 minutes for 50,000 names with a BERT of 6 layers on
-    one core. The encoder is a BERT, by its Hugging Face name or its folder, or a trained pipeline.
+    Use it to begin: it needs no annotated documents and no training. It builds a KB from the sources and
+    computes a vector for each name with the encoder: about 4 minutes for 50,000 names with a 6-layer BERT on
+    one core. The encoder is a BERT (its Hugging Face name or its folder) or a trained pipeline.
 
-    A CSV with the columns "id", "name" and "synonyms" (separated by | or ;) needs no options. If a source
-    needs other options than these, build a KB from it first, with "kb build", and give its folder as
-    SOURCE. After an interruption, run the same command again: it goes on where it was.
+    A CSV file with the columns "id", "name" and "synonyms" (separated by | or ;) needs no options. If a
+    source needs other options, build a KB from it with "kb build" and give its folder as SOURCE. After an
+    interruption, run the same command again to resume.
 
     \b
     Examples:
@@ -71,22 +69,30 @@ def start_cli(
     from ..package.start import start
 
     sources, out = sources_and_folder(paths)
-    fitting = partial(progress_bar, unit=" names")
-    shown = {"reading": reading, "encoding": encoding, "fitting": fitting}
-    read = {"format": format, "columns": columns_of(column or [])}
-    made = start(sources, out, encoder=encoder, below=below or (), **read, force=force, **shown)
-    rows = made.settings["vectors"]["rows"]
-    msg.good(f"Made {out}: it links to {len(made):,} entities with {rows:,} vectors")
+    kb = start(
+        sources,
+        out,
+        encoder=encoder,
+        below=below or (),
+        format=format,
+        columns=columns_of(column or []),
+        force=force,
+        reading=reading,
+        encoding=encoding,
+        fitting=partial(progress_bar, unit=" names"),
+    )
+    rows = kb.settings["vectors"]["rows"]
+    msg.good(f"Made {out}: it links to {len(kb):,} entities with {rows:,} vectors")
     say(f"To link texts: python -m spacy pel link {out} texts.txt --output linked.jsonl")
-    say(f"To see it: python -m spacy pel serve {out}")
+    say(f"To try it in a browser: python -m spacy pel serve {out}")
 
 
 @command(pel, "copy")
 def copy_cli(pipeline: Pipeline, out: Out) -> None:
-    """Copy a pipeline with its KB, to change it.
+    """Copy a pipeline with its KB to a new folder.
 
-    An installed package stays as it was installed. In the copy "kb change" adds entities and synonyms,
-    and "fix" stores corrections. OUT must be new.
+    Use it before you change an installed package, which stays as it is: "kb change" adds entities and
+    synonyms to the copy, and "fix" stores corrections in it.
 
     \b
     Example:
@@ -96,7 +102,7 @@ def copy_cli(pipeline: Pipeline, out: Out) -> None:
     """
     from ..package.copy_pipeline import copy_pipeline
 
-    say(f"Copying {pipeline} and its KB to {out}; every byte of the KB is checked")
+    say(f"Copying {pipeline} and its KB to {out}, with a checksum test of the whole KB")
     with copy_pipeline(pipeline, out) as kb:
         msg.good(f"Copied {pipeline} to {out}: it links to {len(kb):,} entities")
 
@@ -105,31 +111,32 @@ def copy_cli(pipeline: Pipeline, out: Out) -> None:
 def fix_cli(
     pipeline: Annotated[str, Argument(help="Folder of a pipeline, or of a KB")],
     export: Annotated[Files, Argument(metavar="[EXPORT]...", help="Files: see above")] = None,
-    name: Annotated[Text, Option(help="A name that you decide about")] = None,
-    id: Annotated[Text, Option(help="Id of its entity; NIL: it is none")] = None,
+    name: Annotated[Text, Option(help="Name to decide about")] = None,
+    id: Annotated[Text, Option(help="Id of its entity; NIL: it has none")] = None,
     scope: Annotated[Text, Option(help="always, label or text [default: see above]")] = None,
     label: Annotated[Text, Option(help="Label of the mentions, for the scope label")] = None,
     text: Annotated[Text, Option(help="Text with the name, for the scope text")] = None,
-    undo: Annotated[Texts, Option(help="Number of a correction, or all; repeatable")] = None,
+    undo: Annotated[Texts, Option(help="Number to remove, or all; repeatable")] = None,
     from_: Annotated[Text, Option("--from", help="Format of EXPORT [default: by its name]")] = None,
 ) -> None:
-    """Correct answers: decide what a name means.
+    """Correct the links of a pipeline: decide what a name means.
 
-    EXPORT is what the page of "pel serve" exports after you corrected an answer there, or documents whose
-    mentions have ids. A mention with a score has the answer of a linker, and is left out. Or decide about
-    one name with --name and --id. Without either, the corrections are listed.
+    Use it when a linker is wrong about a name; to correct an installed package, copy it first. EXPORT is
+    what the page of "pel serve" exports after you correct a mention there, or documents whose mentions have
+    ids. Mentions with a score are predictions of a linker and are ignored. Alternatively, decide about one
+    name with --name and --id. Without any of these, the command lists the corrections.
 
     \b
-    A correction holds in its scope:
+    The scope of a correction:
     always    wherever the name is a mention
     label     for mentions with this label
-    text      in the same text, and in texts that share many of its rare words
+    text      in this text, and in texts that share many of its rare words
 
-    By default that is "text" for a name of an EXPORT that has another meaning: the KB knows another entity
-    by it, it is an acronym, or the corrections differ. Else it is "always", or "label" with --label.
+    The default is "text" for a name of an EXPORT that has another meaning: another entity of the KB has this
+    name, it is an abbreviation, or corrections disagree. Otherwise it is "always", or "label" with --label.
 
-    It goes before everything that was learnt, with the probability 1, also in a server that is running. A
-    later correction about the same replaces an earlier one. To correct an installed package, copy it first.
+    A correction takes precedence over everything that was learned and has the probability 1, in a running
+    server too. A later correction with the same name and scope replaces it.
 
     \b
     Examples:
@@ -139,56 +146,68 @@ def fix_cli(
       python -m spacy pel fix my_pipeline
       python -m spacy pel fix my_pipeline --undo 2
     """
-    from ..kb import KnowledgeBase
-    from ..kb.corrections import undo as take_back
-    from ..kb.location import kb_folder, kb_to_change
+    from ..kb.location import kb_to_change
 
     if bool(name) != bool(id):
         raise PelError("--name and --id go together", "as in --name RA --id D006325")
     if sum(map(bool, (export, name, undo))) > 1:
         raise PelError("several things to do", "give one: EXPORT, --name or --undo")
-    if not (export or name or undo):
-        with KnowledgeBase.open(kb_folder(pipeline)) as kb:
-            known = kb.corrections.decisions
-            names = {
-                d.concept_id: kb[d.concept_id].canonical_name for d in known if d.concept_id in kb
-            }
-        for each in known:
-            say(f"{each.number}\t{each}\t{names.get(each.concept_id, '')}")
-        if not known:
-            msg.text(f"{pipeline} has no corrections")
-        return
-    folder = kb_to_change(pipeline)
     if undo:
-        if wrong := [each for each in undo if each != "all" and not each.isdecimal()]:
-            raise PelError(
-                f"--undo {wrong[0]}: is no number", "give one that the list shows, or all"
-            )
-        gone = take_back(folder, None if "all" in undo else map(int, undo))
-        msg.good(f"Took {len(gone):,} corrections out of {pipeline}")
+        _undo_corrections(pipeline, undo)
+        return
+    if not (export or name):
+        _list_corrections(pipeline)
         return
     from ..curation.corrections import Correction, fix, read_corrections
+    from ..kb import KnowledgeBase
 
-    chosen = scope or ("label" if label else "")
+    folder = kb_to_change(pipeline)
+    scope = scope or ("label" if label else "")
     unknown: list[str] = []
-    given = [Correction(name or "", id or "", chosen, label or "", text or "")]
-    if export:
-        given = []
+    if name and id:
+        corrections = [Correction(name, id, scope, label or "", text or "")]
+    else:
+        corrections = []
         with KnowledgeBase.open(folder) as kb:
-            for path in export:
-                read = read_corrections(path, kb, from_, chosen, label or "")
-                given += read.corrections
+            for path in export or ():
+                read = read_corrections(path, kb, from_, scope, label or "")
+                corrections += read.corrections
                 unknown += read.unknown
-    stored = fix(folder, given)
-    for each in stored:
-        say(f"{each.number}\t{each}")
+    stored = fix(folder, corrections)
+    for decision in stored:
+        say(f"{decision.number}\t{decision}")
     if unknown:
-        msg.warn(f"Left out, as the KB lacks their ids: {', '.join(unknown[:10])}")
+        msg.warn(f"Left out ids that the KB lacks: {', '.join(unknown[:10])}")
     if not stored:
         msg.warn("Nothing to correct: no mention has an id that a person gave it")
     else:
-        undo_it = f"python -m spacy pel fix {pipeline} --undo NUMBER"
-        msg.good(f"Stored {len(stored):,} corrections; to take one back: {undo_it}")
+        command = f"python -m spacy pel fix {pipeline} --undo NUMBER"
+        msg.good(f"Stored {len(stored):,} corrections; to remove one: {command}")
+
+
+def _list_corrections(pipeline: str) -> None:
+    from ..kb import KnowledgeBase
+    from ..kb.location import kb_folder
+
+    with KnowledgeBase.open(kb_folder(pipeline)) as kb:
+        decisions = kb.corrections.decisions
+        for decision in decisions:
+            id = decision.concept_id
+            say(f"{decision.number}\t{decision}\t{kb[id].canonical_name if id in kb else ''}")
+    if not decisions:
+        msg.text(f"{pipeline} has no corrections")
+
+
+def _undo_corrections(pipeline: str, numbers: list[str]) -> None:
+    from ..kb.corrections import undo
+    from ..kb.location import kb_to_change
+
+    folder = kb_to_change(pipeline)
+    for number in numbers:
+        if number != "all" and not number.isdecimal():
+            raise PelError(f"--undo {number}: not a number", "give one from the list, or all")
+    removed = undo(folder, None if "all" in numbers else map(int, numbers))
+    msg.good(f"Removed {len(removed):,} corrections from {pipeline}")
 
 
 @command(pel, "assemble")
@@ -196,20 +215,20 @@ def assemble_cli(
     pipeline: Pipeline,
     kb: Annotated[Path, Argument(metavar="KB", help="Folder of a KB with the pipeline's vectors")],
     out: Out,
-    metrics: Annotated[Files, Option(help='File of "pel evaluate"; may be repeated')] = None,
-    licenses: Annotated[File, Option(help="Licences of sources, texts and weights (text)")] = None,
+    metrics: Annotated[Files, Option(help='File of "pel evaluate"; repeatable')] = None,
+    licenses: Annotated[File, Option(help="Text file of all licences")] = None,
     name: Annotated[Text, Option(help="Name of the package")] = None,
     version: Annotated[Text, Option(help="Version of the package")] = None,
-    description: Annotated[Text, Option(help="What the pipeline is for")] = None,
+    description: Annotated[Text, Option(help="Purpose of the pipeline")] = None,
     license: Annotated[Text, Option(help="Licence of the package")] = None,
-    author: Annotated[Text, Option(help="Who made the pipeline")] = None,
+    author: Annotated[Text, Option(help="Author of the pipeline")] = None,
     force: Force = False,
     component: Component = "proxy_linker",
 ) -> None:
-    """Put a pipeline and its KB in one folder.
+    """Combine a pipeline and its KB in one folder.
 
-    The folder can be moved, or packaged with "spacy package". Its meta.json and its model card
-    (README.md) give the version, the KB with its releases, the licences, and the metrics.
+    Use it to move or release a pipeline: "spacy package" makes a wheel of the folder. Its meta.json and
+    its model card (README.md) state the version, the releases in the KB, the licences and the metrics.
 
     \b
     Example:
@@ -230,40 +249,8 @@ def assemble_cli(
     info = PackageInfo(name, version, description, license, author, tuple(metrics or ()), notes)
     assemble(load_pipeline(pipeline), kb, out, component=component, info=info)
     if not notes:
-        msg.warn("It has no notes on licences: before you pass it on, give some with --licenses")
+        msg.warn("It has no notes on licences; before you publish it, add them with --licenses")
     msg.good(f"Assembled {out}; to package it: python -m spacy package {out} PACKAGES -b wheel")
-
-
-@command(pel, "average")
-def average_cli(
-    pipeline: Pipeline,
-    encoder: Annotated[str, Argument(help="BERT or pipeline that the training began with")],
-    out: Out,
-    share: Annotated[float, Option(min=0.0, max=1.0, help="Weight of the trained linker")] = 0.5,
-    force: Force = False,
-    component: Component = "proxy_linker",
-) -> None:
-    """Average a trained linker with its encoder before training.
-
-    After a training on other texts than yours, such as mined mentions, the average often links better
-    than either: measure both. It needs new vectors, and has to be calibrated again.
-
-    \b
-    Example:
-      python -m spacy pel average training/model-last sentence-transformers/all-MiniLM-L6-v2 linker
-      python -m spacy pel kb embed kb linker
-    """
-    from ..io.whole_files import whole_folder
-    from ..package.assemble import check_replaceable
-    from ..package.average_weights import average_weights
-    from ..pipeline.pipelines import load_pipeline
-
-    check_replaceable(out, force=force)
-    nlp = load_pipeline(pipeline)
-    average_weights(nlp, encoder, share, component=component)
-    with whole_folder(out) as folder:
-        nlp.to_disk(folder)
-    msg.good(f"Averaged: {out}; it needs vectors: python -m spacy pel kb embed KB {out}")
 
 
 @command(pel, "doctor", no_args_is_help=False)
@@ -275,7 +262,8 @@ def doctor_cli(
 ) -> None:
     """Check the installation, a pipeline and its KB.
 
-    Prints what was found, and what to do about it. The exit code is 1 if linking would fail.
+    Use it when something does not work: it prints its findings with their remedies. The exit code is 1
+    if linking would fail.
 
     \b
     Examples:
@@ -287,11 +275,12 @@ def doctor_cli(
     findings = list(diagnose(pipeline, kb, component))
     if as_json:
         say(json.dumps([finding._asdict() for finding in findings], indent=2))
-    for finding in () if as_json else findings:  # wasabi would break paths and commands
-        mark = "BROKEN" if finding.state == BROKEN else finding.state
-        say(f"{mark:6} {finding.subject}: {finding.found}", fg=_COLOURS[mark])
-        if finding.remedy:
-            say(f"    -> {finding.remedy}")
+    else:
+        for finding in findings:  # not by wasabi, which would break paths and commands
+            mark = "BROKEN" if finding.state == BROKEN else finding.state
+            say(f"{mark:6} {finding.subject}: {finding.found}", fg=_COLOURS[mark])
+            if finding.remedy:
+                say(f"    -> {finding.remedy}")
     if any(finding.state == BROKEN for finding in findings):
         raise typer.Exit(1)
 
@@ -299,24 +288,24 @@ def doctor_cli(
 @command(
     pel,
     "train",
-    after_all="all that was saved before is whole, and --resume goes on from it",
+    after_all="the last checkpoint is complete, and --resume continues from it",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def train_cli(
     ctx: typer.Context,
-    config: Annotated[str, Argument(help='Config file, or one of ours, such as "mesh_document"')],
+    config: Annotated[str, Argument(help='Config file, or a shipped one, such as "mesh_document"')],
     output: Annotated[Path, Option("--output", "-o", help="Folder for pipeline, checkpoint, log")],
-    resume: Annotated[bool, Option("--resume", help="Go on from OUTPUT's checkpoint")] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue from OUTPUT's checkpoint")] = False,
     gpu_id: GpuId = -1,
 ) -> None:
     """Train a pipeline, with checkpoints and a log.
 
-    The weights are those of "spacy train". OUTPUT also gets a line of log.jsonl for each step, and a
-    checkpoint at each evaluation. After a crash, run the same command with --resume: it ends with the
-    same weights as a run without the crash. Without --resume, files of an earlier run in OUTPUT are
-    replaced, its pipelines at the first evaluation.
+    Use it instead of "spacy train" if a run may be interrupted. It computes the same weights, writes a line
+    of log.jsonl per step, and saves a checkpoint at each evaluation. After a crash, run the same command
+    with --resume: the weights are those of a run without the crash. Without --resume, the files of an
+    earlier run in OUTPUT are replaced, its pipelines at the first evaluation.
 
-    Settings of the config can be given as options:
+    Options of the form --section.name override settings of the config:
 
     \b
     Examples:
@@ -336,16 +325,17 @@ def train_cli(
     with show_validation_error(path):
         loaded = load_config(path, overrides=overrides, interpolate=False)
     initialising = show_validation_error(path, hint_fill=False)
-    with unknown_names_explained(path), initialising, _whole_log():
+    with unknown_names_explained(path), initialising, _verbose_log():
         run = start_training(loaded, output, resume=resume, gpu_id=gpu_id, report=msg.info)
     if run is None:
         msg.good(f"Training is finished: {output / 'model-best'}, {output / 'model-last'}")
         return
     if run.progress.step >= 0:
-        msg.info(f"Going on after step {run.progress.step}")
-    most = run.settings["max_steps"]
-    steps = {"initial": run.progress.step + 1, "total": most + 1 if most else None}
-    with progress_bar(**steps, desc="Training", unit=" steps") as bar:
+        msg.info(f"Resuming after step {run.progress.step}")
+    max_steps = run.settings["max_steps"]
+    total = max_steps + 1 if max_steps else None
+    first = run.progress.step + 1
+    with progress_bar(initial=first, total=total, desc="Training", unit=" steps") as bar:
 
         def show(line: dict[str, Any]) -> None:
             if "scores" in line:
@@ -358,15 +348,15 @@ def train_cli(
         run_training(run, show)
     if not run.keeps_checkpoints:
         msg.warn(
-            "No checkpoint was kept: that needs the optimizer spacy-pel.AdamW.v1, and torch "
-            "weights in every component that is trained"
+            "No checkpoint was saved: that requires the optimizer spacy-pel.AdamW.v1, and torch "
+            "weights in every trained component"
         )
     msg.good(f"Trained: {output / 'model-best'}, {output / 'model-last'}")
 
 
 @contextmanager
-def _whole_log() -> Iterator[None]:
-    """Within the block, all that the package logs is printed: initialising a pipeline takes minutes."""
+def _verbose_log() -> Iterator[None]:
+    """Print the whole log of the package within the block: initialising a pipeline takes minutes."""
     logger = logging.getLogger("spacy_pel")
     level = logger.level
     logger.setLevel(logging.INFO)
@@ -382,12 +372,13 @@ def _evaluation(line: dict[str, Any]) -> str:
         for name in ("nel_recall_at_1", "nel_recall_at_64", "nel_mrr")
         if name in line["scores"]
     )
-    return f"Step {line['step']}: {scores or round(line['score'], 3)}{' (best)' * line['is_best']}"
+    best = " (best)" if line["is_best"] else ""
+    return f"Step {line['step']}: {scores or round(line['score'], 3)}{best}"
 
 
 _GOLD = "Files whose mentions have ids (.pubtator, .jsonl, .xml, .spacy, ...; also .gz), or folders"
 Corpora = Annotated[list[Path], Argument(help=_GOLD)]
-Limit = Annotated[int, Option(min=0, help="Number of documents taken of each file; 0 takes all")]
+Limit = Annotated[int, Option(min=0, help="Number of documents to read per file; 0: all")]
 _bars = partial(progress_bar, unit=" documents")
 
 
@@ -399,16 +390,16 @@ def evaluate_cli(
     kb: OtherKB = None,
     limit: Limit = 0,
     spans_key: SpansKey = None,
-    rerank: Annotated[int | None, Option(min=0, help="Candidates reranked; 0: none")] = None,
+    rerank: Annotated[int | None, Option(min=0, help="Candidates to rerank; 0: none")] = None,
     component: Component = "proxy_linker",
 ) -> None:
-    """Score linking on gold mentions.
+    """Score a linker on documents with gold mentions.
 
-    Prints recall@1, @5, @16 and @64, and the mean reciprocal rank (MRR): over all mentions, over those
-    whose entity is in the KB, and over entities seen and unseen in training. Only the linker runs:
-    mentions are those of the corpus. A gold id that the KB lacks counts as a miss. Recall and MRR look
-    at the candidates, even if the linker says NIL. The file has more, such as the F1 of saying NIL. To
-    see what a reranker gains, evaluate a second time with --rerank 0.
+    Use it on documents that the pipeline was not trained on. It prints recall@1, @5, @16 and @64 and the
+    mean reciprocal rank (MRR): over all mentions, over mentions whose entity is in the KB, and over
+    entities seen and unseen in training. Only the linker runs, on the gold mentions. A gold id that the KB
+    lacks counts as a miss. Recall and MRR ignore whether the linker predicts NIL; the file has more
+    metrics, such as the F1 of NIL. To measure the effect of a reranker, evaluate again with --rerank 0.
 
     \b
     Example:
@@ -420,14 +411,14 @@ def evaluate_cli(
     from ..metrics.linking import metrics_table, nil_summary
     from ..pipeline.pipelines import linker_of, load_pipeline
 
-    # The file is opened first: a path that cannot be written to is told before the work.
+    # Open the file first, so that a path that cannot be written fails before the work.
     with whole_file(pointed_to(output)) if output else nullcontext() as file:
         nlp = load_pipeline(pipeline)
         linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
         if rerank is not None:
-            linker.rerank = rerank
+            linker.search.rerank = rerank
         if rerank:
-            linker.reranker  # refuses a pipeline without one
+            _ = linker.reranker  # raises PelError if there is none
         metrics = evaluate(nlp, corpus, component=component, limit=limit, progress=_bars)
         if file:
             json.dump({"pipeline": pipeline, **metrics}, file, indent=2)
@@ -435,7 +426,7 @@ def evaluate_cli(
     say(metrics_table(metrics))
     say(nil_summary(metrics["nil"]))
     written = f"; metrics: {output}" if output else ""
-    msg.good(f"{metrics['mentions_per_second']:,.0f} mentions a second{written}")
+    msg.good(f"{metrics['mentions_per_second']:,.0f} mentions per second{written}")
 
 
 @command(pel, "calibrate")
@@ -448,20 +439,21 @@ def calibrate_cli(
     component: Component = "proxy_linker",
     jointly: Annotated[bool | None, Option(help="Fit joint linking [default: as before]")] = None,
 ) -> None:
-    """Tune NIL and probabilities on dev.
+    """Fit the ranking, the probabilities and the NIL threshold of a pipeline.
 
-    Give a corpus that the pipeline was not trained on. The settings of the pipeline are changed in
-    its folder; its weights and vectors stay. These are fitted:
+    Use it after training, on documents that the pipeline was not trained on: a few hundred mentions
+    suffice, a few thousand are better. It changes settings in the folder of the pipeline; weights and
+    vectors stay as they are. It fits:
 
     \b
     ranking          The order of the 8 best candidates, and the probability of each.
-    NIL threshold    A mention is NIL (the KB lacks its entity) if the probability that a candidate
-                     is right is below it. Without gold mentions that are NIL there is none.
+    NIL threshold    A mention is NIL (the KB lacks its entity) if the probability that any candidate
+                     is correct is below it. Without gold NIL mentions there is no threshold.
     joint linking    With --jointly, for pel link --jointly and pel discover: when two mentions get
-                     one entity. --no-jointly drops it.
+                     the same entity. --no-jointly removes it.
 
-    Some hundred mentions suffice, some thousand are better. The figures printed are of documents
-    that were left out when a ranking was fitted, five times a fifth of them.
+    The printed figures come from five-fold cross-validation: each document is scored by a ranking that was
+    fitted without it.
 
     \b
     Example:
@@ -470,66 +462,81 @@ def calibrate_cli(
     from ..calibration.calibrate import calibrate_folder
     from ..metrics.linking import nil_summary
 
-    where = {"component": component, "kb": kb, "spans_key": spans_key}
-    fitted = {"limit": limit, "jointly": jointly, "progress": _bars}
-    report = calibrate_folder(pipeline, corpus, **where, **fitted)
+    report = calibrate_folder(
+        pipeline,
+        corpus,
+        component=component,
+        kb=kb,
+        spans_key=spans_key,
+        limit=limit,
+        jointly=jointly,
+        progress=_bars,
+    )
     if report.nil_threshold is None:
-        msg.warn("No mention is NIL: nothing to tune a threshold on, and none is set")
+        msg.warn("No gold mention is NIL: no threshold was fitted, and none is set")
     else:
-        say(f"NIL where a candidate is right with less than {100 * report.nil_threshold:.0f} %")
+        threshold = 100 * report.nil_threshold
+        say(f"NIL if the probability that a candidate is correct is below {threshold:.0f} %")
     say(nil_summary(report.nil))
     before, after = 100 * report.recall_before, 100 * report.recall_after
     say(f"Recall@1 in the KB: {after:.1f} % by the ranking, {before:.1f} % by the scores")
     say(f"The probabilities hold for mentions of {report.fitted_on}")
     say(f"Expected calibration error: {100 * report.error:.1f}")
     if report.sure is not None:
-        share, right = (100 * part for part in report.sure)
-        say(f"{share:.0f} % of mentions are 90 % sure or more; {right:.1f} % of these are right")
+        share, correct = (100 * part for part in report.sure)
+        say(
+            f"{share:.0f} % of mentions have a probability of 90 % or more: {correct:.1f} % correct"
+        )
     if report.joint is not None:
-        alone, jointly = 100 * report.joint.accuracy_alone, 100 * report.joint.accuracy
+        alone, accuracy = 100 * report.joint.accuracy_alone, 100 * report.joint.accuracy
         if report.joint.settings.linking.k:
-            say(f"Linked jointly: {jointly:.1f} % right instead of {alone:.1f} %")
+            say(f"Linked jointly: {accuracy:.1f} % correct instead of {alone:.1f} %")
         else:
-            msg.warn(f"Linked jointly, no more mentions are right than one by one ({alone:.1f} %)")
-        index = f"an adjusted Rand index of {report.joint.agreement:.2f}"
-        say(f"Mentions that mean the same are found with {index}")
+            msg.warn(f"Linked jointly, no more mentions are correct ({alone:.1f} %)")
+        index = report.joint.agreement
+        say(f"Clusters of mentions with the same meaning: adjusted Rand index {index:.2f}")
     msg.good(f"Calibrated {pipeline} on {report.mentions:,} mentions")
 
 
 @command(pel, "serve")
 def serve_cli(
     pipeline: Pipeline,
-    host: Annotated[str, Option(help="Address to listen at")] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 takes any that is free")] = 8000,
+    host: Annotated[str, Option(help="Address to listen on")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0: any free port")] = 8000,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
     entity_url: Annotated[Text, Option(help='URL of an entity, with "{id}" for its id')] = None,
-    candidates: Annotated[int, Option(min=1, help="Candidates given for each mention")] = 5,
-    max_body: Annotated[int, Option(min=1, help="Largest size of a request, in bytes")] = 1_048_576,
-    max_documents: Annotated[int, Option(min=1, help="Most documents of a request")] = 64,
-    max_text: Annotated[int, Option(min=1, max=1_000_000, help="Most characters of one")] = 20_000,
-    max_mentions: Annotated[int, Option(min=1, help="Most mentions given for a document")] = 500,
-    timeout: Annotated[float, Option(min=0.1, max=3600, help="Most seconds for a request")] = 30.0,
-    max_waiting: Annotated[int, Option(min=1, help="Most requests in flight")] = 128,
-    max_per_client: Annotated[int, Option(min=1, help="Most of them of one client")] = 16,
-    workers: Annotated[int, Option(min=1, help="Processes that serve, each with a pipeline")] = 1,
+    candidates: Annotated[int, Option(min=1, help="Candidates to return per mention")] = 5,
+    max_body: Annotated[int, Option(min=1, help="Maximum bytes of a request")] = 1_048_576,
+    max_documents: Annotated[int, Option(min=1, help="Maximum documents of a request")] = 64,
+    max_text: Annotated[
+        int, Option(min=1, max=1_000_000, help="Maximum characters of one")
+    ] = 20_000,
+    max_mentions: Annotated[int, Option(min=1, help="Maximum mentions given in a document")] = 500,
+    timeout: Annotated[
+        float, Option(min=0.1, max=3600, help="Maximum seconds of a request")
+    ] = 30.0,
+    max_waiting: Annotated[int, Option(min=1, help="Maximum requests in flight")] = 128,
+    max_per_client: Annotated[int, Option(min=1, help="Maximum per client")] = 16,
+    workers: Annotated[int, Option(min=1, help="Processes, each with its own pipeline")] = 1,
     allow_fix: Annotated[bool, Option("--allow-fix", help="Store corrections in the KB")] = False,
     gpu_id: GpuId = -1,
-    mcp: Annotated[bool, Option("--mcp", help="Serve tools on stdin and stdout")] = False,
+    mcp: Annotated[bool, Option("--mcp", help="Serve MCP tools on stdin and stdout")] = False,
     component: Component = "proxy_linker",
 ) -> None:
-    """Serve a web page and an API that link texts.
+    """Serve a web page and an HTTP API that link texts.
 
-    The page is at /. The API is described at /docs. Figures for Prometheus are at /metrics. Requests
-    beyond a limit are refused. There is no login: everyone who can reach the address can use the
-    server. Restart it after the KB has changed.
+    Use it to try a pipeline, to correct its links, or to link texts from other programs. The page is at /,
+    the description of the API at /docs, and the metrics for Prometheus at /metrics. Requests over a limit
+    are refused. There is no login: everyone who can reach the address can use the server. Corrections of
+    "pel fix" count at once. Restart the server after "kb change" or "kb embed".
 
-    With --allow-fix, "Apply" on the page stores a correction in the KB, as "pel fix" does, and so can
-    everyone who can reach the server.
+    With --allow-fix, "Apply" on the page stores a correction in the KB, as "pel fix" does. Everyone who can
+    reach the server can then store corrections.
 
-    With --mcp there is no page. Language models then have tools by the Model Context Protocol: "link"
-    links a text, "search" finds entities by words, "ground" finds the ids of names, and "check" does
-    what "pel check" does. It also serves a KB alone, without "link".
+    With --mcp, language models get tools by the Model Context Protocol, and there is no page: "link"
+    links a text, "search" finds entities by words, "ground" finds the ids of names, and "check" checks ids
+    as "pel check" does. A KB without a pipeline can be served too, without "link".
 
     \b
     Examples:
@@ -538,12 +545,12 @@ def serve_cli(
       python -m spacy pel serve en_demo_proxy_linker --port 8080 \\
         --entity-url "https://uts.nlm.nih.gov/uts/umls/concept/{id}"
     """
-    needed = ("fastapi", "fastapi_offline", "prometheus_client", "uvicorn")
-    for package in ("mcp",) if mcp else needed:
-        if find_spec(package) is None:  # not imported: it takes a second
-            remedy = f'install its extra: pip install "spacy-pel[{"mcp" if mcp else "serve"}]"'
+    needed = ("mcp",) if mcp else ("fastapi", "fastapi_offline", "prometheus_client", "uvicorn")
+    for package in needed:
+        if find_spec(package) is None:  # importing it would take a second
+            remedy = f'install the extra: pip install "spacy-pel[{"mcp" if mcp else "serve"}]"'
             raise PelError(f"the server needs {package}", remedy)
-    if mcp:  # stdout is for its messages alone
+    if mcp:  # stdout is reserved for the protocol
         from ..serve.mcp_tools import serve_tools
 
         serve_tools(pipeline, component, kb, gpu_id)
@@ -553,27 +560,29 @@ def serve_cli(
 
     if entity_url and "{id}" not in entity_url:
         remedy = "give one such as https://uts.nlm.nih.gov/uts/umls/concept/{id}"
-        raise PelError(f'{entity_url}: not an address with "{{id}}" in it', remedy)
-    sizes = max_body, max_documents, max_text, max_mentions
-    limits = Limits(*sizes, timeout, max_waiting, max_per_client)
+        raise PelError(f'{entity_url}: the URL lacks "{{id}}"', remedy)
+    limits = Limits(
+        max_body, max_documents, max_text, max_mentions, timeout, max_waiting, max_per_client
+    )
     with listen(host, port) as listener:
         url, local = address(listener), is_local(listener)
         say(f"Starting at {url}; requests wait until it serves")
         if not local:
             use = "use the server and change its KB" if allow_fix else "use the server"
-            msg.warn(f"Whoever reaches this computer can {use}: there is no login")
+            msg.warn(f"Everyone who can reach this computer can {use}: there is no login")
         say(f"Loading the pipeline {pipeline}")
-        # Imported here, as it takes seconds: the address is said before.
+        # Imported here, since it takes seconds: the address is printed first.
         from ..batch.link_docs import Linking
         from ..serve.app import create_app
 
         linking = Linking(pipeline, component, kb, spans_key, candidates, gpu_id=gpu_id)
         if workers == 1:
             app = create_app(linking, limits, entity_url, local, allow_fix)
-            say(f"Serving at {url} (Ctrl-C ends it)")
+            say(f"Serving at {url} (Ctrl-C stops it)")
+            run_app(app, listener, limits)
         else:
-            replace(linking).nlp  # tells an error; each process loads its own
-            app = partial(create_app, linking, limits, entity_url, local, allow_fix)
-            say(f"Serving at {url} by {workers} processes (Ctrl-C ends them)")
-        run_app(app, listener, limits, workers)
+            _ = replace(linking).nlp  # raises errors here; each process loads its own pipeline
+            make_app = partial(create_app, linking, limits, entity_url, local, allow_fix)
+            say(f"Serving at {url} with {workers} processes (Ctrl-C stops them)")
+            run_app(make_app, listener, limits, workers)
     say("Stopped")

@@ -1,4 +1,4 @@
-"""``python -m spacy pel``: the commands of ``pel``, added to spaCy's own through an entry point."""
+"""``python -m spacy pel``: an entry point adds the commands of ``pel`` to spaCy's."""
 
 from spacy.cli._util import app
 

@@ -1,7 +1,7 @@
-"""All that commands print: messages, the log, and bars that show how far they have come.
+"""Messages, the log and progress bars on the terminal.
 
-None of it has the control characters that texts of users may hold. Names of a KB or a corpus could
-otherwise move the cursor, rename the window or hide a line.
+Control characters in the texts of users are replaced. Otherwise a name in a KB or a corpus could move
+the cursor, rename the window or hide a line.
 """
 
 import logging
@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 import typer
 from tqdm import tqdm
-from wasabi import Printer
+from wasabi.printer import Printer
 
 from ..io.printable import PrintableFormatter, printable
 
 T = TypeVar("T")
 
-SECONDS = 30  # between two lines of a log
+LOG_SECONDS = 30  # between two lines of progress in a log
 
 
 def say(text: str, **style: Any) -> None:
@@ -28,12 +28,12 @@ def say(text: str, **style: Any) -> None:
 
 
 def say_error(message: object) -> None:
-    """Print an error in one line on stderr. (wasabi would break it, and print it to stdout.)"""
+    """Print an error as one line on stderr, unlike wasabi, which breaks lines and prints on stdout."""
     say(f"Error: {message}", fg=typer.colors.RED, err=True)
 
 
 class _Messages(Printer):
-    """wasabi's messages; all of its ways to print them end here."""
+    """wasabi's printer with printable texts: all its methods call ``text``."""
 
     def text(self, title: Any = "", text: Any = "", *style: Any, **styles: Any) -> str | None:
         return super().text(printable(str(title)), printable(str(text)), *style, **styles)
@@ -42,8 +42,8 @@ class _Messages(Printer):
 msg = _Messages()
 
 
-class _BesideBars(logging.Handler):
-    """Writes a log on stderr, where bars may be drawn."""
+class _AboveBars(logging.Handler):
+    """Write log records on stderr without breaking progress bars."""
 
     def emit(self, record: logging.LogRecord) -> None:
         tqdm.write(self.format(record), file=sys.stderr)
@@ -51,56 +51,56 @@ class _BesideBars(logging.Handler):
 
 @contextmanager
 def log_on_stderr() -> Iterator[None]:
-    """Within the block, what the package logs is printed on stderr: warnings, and of long work all."""
-    logger, handler = logging.getLogger("spacy_pel"), _BesideBars()
+    """Print the package's log on stderr within the block: warnings, and the progress of long work."""
+    logger, handler = logging.getLogger("spacy_pel"), _AboveBars()
     handler.setFormatter(PrintableFormatter())
     logger.addHandler(handler)
-    of_work = [logging.getLogger(f"spacy_pel.{room}") for room in ("batch", "package")]
-    for each in of_work:
-        each.setLevel(logging.INFO)
+    long_work = [logging.getLogger(f"spacy_pel.{package}") for package in ("batch", "package")]
+    for worker in long_work:
+        worker.setLevel(logging.INFO)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        for each in of_work:
-            each.setLevel(logging.NOTSET)
+        for worker in long_work:
+            worker.setLevel(logging.NOTSET)
 
 
-class _Log:
-    """Stderr that is no terminal: what tqdm draws anew, it gets as lines."""
+class _LogFile:
+    """A file for tqdm that prints each redrawn bar as a line on stderr."""
 
     def write(self, text: str) -> None:
-        """Write what is not blank as a line."""
+        """Print the text as a line unless it is blank."""
         if line := text.strip():
             print(line, file=sys.stderr, flush=True)
 
     def flush(self) -> None:
-        """Nothing waits to be written."""
+        """Do nothing: ``write`` flushes."""
 
 
 def progress_bar(items: Iterable | None = None, *, desc: str = "", **settings: Any) -> tqdm:
-    """A bar of tqdm on stderr. If that is no terminal, lines: one every 30 seconds, and the last.
+    """Return a tqdm bar on stderr; without a terminal, it prints a line every 30 seconds and at the end.
 
     Args:
-        items: What the bar counts while it is iterated over; None if ``update`` counts.
-        desc: What is done.
-        **settings: Those of tqdm.
+        items: The items that the bar counts while it is iterated over; None if ``update`` counts.
+        desc: The label of the bar.
+        **settings: Further settings of tqdm.
     """
     settings["desc"] = printable(desc)
     if sys.stderr.isatty():
         return tqdm(items, dynamic_ncols=True, **settings)
-    return tqdm(items, file=_Log(), mininterval=SECONDS, miniters=1, **settings)
+    return tqdm(items, file=_LogFile(), mininterval=LOG_SECONDS, miniters=1, **settings)
 
 
 def counted(items: Iterable[T], desc: str, unit: str = " entities") -> Iterator[T]:
-    """The items. Their bar begins with the first, so that its rate is right."""
+    """Yield the items, with a bar that starts at the first one so that its rate is correct."""
     yield from progress_bar(items, desc=desc, unit=unit)
 
 
 def reading(entities: Iterable[T], name: str) -> Iterator[T]:
-    """The entities of a source, with a bar."""
+    """Yield the entities of the source with this name, with a bar."""
     return counted(entities, f"Reading {name}")
 
 
 reading_names = partial(counted, desc="Reading names")
-encoding = partial(progress_bar, desc="Encoding", unit=" entities")  # whose vectors are computed
+encoding = partial(progress_bar, desc="Encoding", unit=" entities")

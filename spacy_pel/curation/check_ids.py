@@ -1,7 +1,7 @@
-"""What names mean in a KB, and whether ids mean the names that somebody gave with them.
+"""Ground names in a KB, and check whether ids mean the names that were written with them.
 
-Names are compared with the names of entities: exactly, or else by the vectors of a linker, or by trigrams
-where there is none.
+Names are compared with the names of entities: exactly, or else by the vectors of a linker, or by character
+trigrams if there is only a KB.
 """
 
 from __future__ import annotations
@@ -30,169 +30,198 @@ if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
 
 Source: TypeAlias = "KnowledgeBase | ProxyLinker"
-RIGHT, UNKNOWN, RETIRED, OTHER = "right", "unknown id", "retired", "other name"
-_TOGETHER = 1000  # pairs
-_NEAR = 16  # entities that a name is compared with
-_NONE = -1  # in place of the number of an entity: the name means none of them
-# The odds that a name means one entity and not another are the inverse squares of their distances from
-# it, times a factor if the entity's id was given: 3 by vectors, 2 by trigrams. These were fitted on names
-# that were taken out of HPO and DOID, as by benchmarks/check_pairs.py.
-_LEAST_DISTANCE, _GIVEN, _GIVEN_BY_TRIGRAMS = 0.02, 3.0, 2.0
-_OF_NONE = 0.5  # the similarity from which a name may mean an entity
-_SUREST = 0.99
+CORRECT, UNKNOWN, RETIRED, OTHER = "correct", "unknown id", "retired", "other name"
+_BATCH_SIZE = 1000  # pairs
+_N_NEAREST = 16  # entities that a name is compared with
+_NO_ENTITY = -1  # stands for the number of an entity
+# The odds that a name means an entity are the inverse square of its distance from the name, times a factor
+# if the entity's id was given. The factors were fitted on names that were removed from HPO and DOID
+# (benchmarks/check_pairs.py).
+_MIN_DISTANCE, _VECTOR_FACTOR, _TRIGRAM_FACTOR = 0.02, 3.0, 2.0
+_MIN_SIMILARITY = 0.5  # from which a name may mean an entity
+_MAX_PROBABILITY = 0.99
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """An entity that a name may mean, and how sure it is: the probability against its best rival."""
+    """An entity that a name may mean.
+
+    Attributes:
+        id: Its concept id.
+        name: Its preferred name.
+        probability: The probability that the name means it and not its best rival.
+    """
 
     id: str
     name: str
-    sure: float
+    probability: float
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a KB says of a name and an id that were written together.
+    """The result of checking a pair of a name and an id.
 
     Attributes:
-        verdict: RIGHT; UNKNOWN: the KB lacks the id; RETIRED: it is of an earlier release; OTHER: it means
-            something else.
+        verdict: CORRECT; UNKNOWN: the KB lacks the id; RETIRED: the id is of an earlier release; OTHER: the
+            id means something else.
         means: The preferred name of the entity with this id; "" for an unknown one.
-        proposed: The id that the name needs, of today; "" if no entity is near.
+        proposed: The current id of the entity that the name means; "" if no entity is near.
         proposed_name: The preferred name of that entity.
-        sure: As of ``Meaning``; if no entity is near, that there is none.
+        probability: See ``Meaning``; if no entity is near, the probability of that.
     """
 
     verdict: str
     means: str
     proposed: str
     proposed_name: str
-    sure: float
+    probability: float
 
 
 def opened(folder: str, component: str = "proxy_linker", kb: Path | None = None) -> Source:
-    """The KB in a folder, or the linker of a pipeline; PelError if there is neither."""
+    """Open the KB in a folder, or the linker of a pipeline; PelError if there is neither."""
     if (Path(folder) / KB_FILE).is_file():
         return KnowledgeBase.open(folder)
-    from ..models.architectures import pipeline_folder  # here: spaCy takes a second
-    from ..pipeline.pipelines import linker_of, load_pipeline
+    from ..kb.location import pipeline_at
+    from ..pipeline.pipelines import linker_of, load_pipeline  # here: spaCy takes a second
 
-    found = pipeline_folder(folder)
-    if found is None or not (found / "config.cfg").is_file():
+    pipeline = pipeline_at(folder)
+    if pipeline is None or not (pipeline / "config.cfg").is_file():
         raise PelError(
-            f"{folder}: neither a knowledge base nor a trained pipeline is there",
+            f"{folder}: no knowledge base or trained pipeline",
             'check the path, or make one with "kb build" or "start"',
         )
     linker = linker_of(load_pipeline(folder), component, kb=kb)
-    linker.index  # raises the error here, not at the first name
+    linker.check_kb()
     return linker
 
 
 def ground(source: Source, names: Sequence[str], n: int = 5) -> list[list[Meaning]]:
-    """The n entities that each name most probably means, the best first; fewer if fewer are near."""
-    ranked = _ranked(source, names, np.full(len(names), _NONE), n)
-    return [[meaning for meaning in own.values() if meaning.id][:n] for own in ranked]
+    """Return the n most probable entities of each name, the best first; fewer if fewer are near."""
+    no_ids = np.full(len(names), _NO_ENTITY)
+    ranked = _ranked(source, names, no_ids, n)
+    return [[meaning for meaning in meanings.values() if meaning.id][:n] for meanings in ranked]
 
 
 def check(source: Source, pairs: Iterable[tuple[str, str]]) -> Iterator[Verdict]:
-    """What a KB says of each pair of a name and an id. They are compared some at a time."""
+    """Yield the verdict on each pair of a name and an id."""
     kb, pairs = kb_of(source), iter(pairs)
-    while block := [(name.strip(), id.strip()) for name, id in islice(pairs, _TOGETHER)]:
-        names, ids = zip(*block)
-        given = kb.numbers_of(ids)
-        for place in np.flatnonzero(given < 0).tolist():  # alternative, retired, or with a prefix
-            numbers = kb.number(ids[place]), kb.number(plain_id(ids[place]))
-            given[place] = next((number for number in numbers if number is not None), _NONE)
-        distinct = np.unique(given[given >= 0])
+    while batch := [(name.strip(), id.strip()) for name, id in islice(pairs, _BATCH_SIZE)]:
+        names, ids = zip(*batch)
+        numbers = kb.numbers_of(ids)
+        for i in np.flatnonzero(numbers < 0).tolist():  # alternative, retired, or with a prefix
+            alternatives = kb.number(ids[i]), kb.number(plain_id(ids[i]))
+            numbers[i] = next((number for number in alternatives if number is not None), _NO_ENTITY)
+        distinct = np.unique(numbers[numbers >= 0])
         entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
-        for id, number, own in zip(ids, given.tolist(), _ranked(source, names, given, 1)):
-            (best, meant), *_ = own.items()
+        ranked = _ranked(source, names, numbers, 1)
+        for id, number, meanings in zip(ids, numbers.tolist(), ranked):
+            best, meaning = next(iter(meanings.items()))
             verdict, means = UNKNOWN, ""
             if entity := entities.get(number):
-                verdict, means = RIGHT if best == number else OTHER, entity.canonical_name
+                verdict, means = CORRECT if best == number else OTHER, entity.canonical_name
                 if {id, plain_id(id)} & {*entity.retired_ids}:
                     verdict = RETIRED
-            yield Verdict(verdict, means, meant.id, meant.name, meant.sure)
+            yield Verdict(verdict, means, meaning.id, meaning.name, meaning.probability)
 
 
 def check_table(source: Source, table: Path, out: IO[str], suffix: str = ".tsv") -> Iterator[str]:
-    """Check the columns "name" and "id" of a table (.tsv, .csv; also .gz), and give each verdict.
+    """Check the columns "name" and "id" of a table (.tsv, .csv; also .gz), and yield each verdict.
 
-    Its rows are written with all their columns and those of ``Verdict``, as .tsv, .csv or .jsonl.
-    PelError if the table is missing or damaged, or lacks one of the two columns.
+    The rows are written with all their columns and those of ``Verdict``, as .tsv, .csv or .jsonl.
+
+    Raises:
+        PelError: The table is missing or damaged, or lacks a column.
     """
     rows = text_rows(table)
     _, head = next(rows, ("", {}))
     if not {"name", "id"} <= set(head):
         problem = f"{table}: line 1 names no columns 'name' and 'id', but: {', '.join(head)}"
-        raise PelError(problem, "name the two columns so")
-    if as_table := suffix != ".jsonl":
-        line = partial(csv_line, "," if suffix == ".csv" else "\t")
-        out.write(line(head | dict.fromkeys(Verdict.__annotations__)))
-    read, asked = tee(row for _, row in rows)
-    for row, verdict in zip(read, check(source, ((row["name"], row["id"]) for row in asked))):
-        full = row | vars(verdict)
-        out.write(line(full.values()) if as_table else f"{json.dumps(full, ensure_ascii=False)}\n")
+        raise PelError(problem, "rename the two columns")
+    is_table = suffix != ".jsonl"
+    to_line = partial(csv_line, "," if suffix == ".csv" else "\t")
+    if is_table:
+        out.write(to_line({**head, **Verdict.__annotations__}))
+    rows_to_write, rows_to_check = tee(row for _, row in rows)
+    verdicts = check(source, ((row["name"], row["id"]) for row in rows_to_check))
+    for row, verdict in zip(rows_to_write, verdicts):
+        full = {**row, **vars(verdict)}
+        if is_table:
+            out.write(to_line(full.values()))
+        else:
+            out.write(f"{json.dumps(full, ensure_ascii=False)}\n")
         yield verdict.verdict
 
 
 def kb_of(source: Source) -> KnowledgeBase:
-    """The KB itself, or that of a linker."""
+    """Return the KB itself, or that of a linker."""
     return source if isinstance(source, KnowledgeBase) else source.kb
 
 
 def _ranked(
     source: Source, names: Sequence[str], given: np.ndarray, n: int
 ) -> list[dict[int, Meaning]]:
-    """What each name may mean by number, the best first, one of them being no entity.
+    """Return the meanings of each name by entity number, the best first. One of them is no entity.
 
-    Entities with exactly this name go before all others, which are looked at if there are fewer than
-    n. ``given`` has the number of the entity whose id was given with each name, or _NONE.
+    Entities with exactly this name come before all others, which are searched if there are fewer than n.
+    ``given`` has the number of the entity whose id was given with each name, or _NO_ENTITY.
     """
     kb = kb_of(source)
-    owners = {name: kb.numbers_named(name).tolist() for name in dict.fromkeys(names)}
-    odds = [{_NONE: _odds(_OF_NONE)} | dict.fromkeys(owners[name], _odds(1.0)) for name in names]
-    more = [place for place, name in enumerate(names) if len(owners[name]) < n]
-    near = _near(source, [names[place] for place in more], given[more]) if more else ()
-    for place, numbers, similarities in zip(more, *near):
-        for number, similarity in zip(numbers.tolist(), similarities.tolist()):
-            odds[place].setdefault(number, _odds(similarity))
-    factor = _GIVEN_BY_TRIGRAMS if kb is source else _GIVEN
-    for own, number in zip(odds, given.tolist()):
-        if number in own and number != _NONE:
-            own[number] *= factor
-    distinct = sorted({number for own in odds for number in own} - {_NONE})
-    labels = {_NONE: ("", "")} | dict(zip(distinct, kb.labels(distinct)))
+    exact = {name: kb.numbers_named(name).tolist() for name in dict.fromkeys(names)}
+    odds = [
+        {_NO_ENTITY: _odds(_MIN_SIMILARITY)} | dict.fromkeys(exact[name], _odds(1.0))
+        for name in names
+    ]
+    few = [i for i, name in enumerate(names) if len(exact[name]) < n]
+    if few:
+        nearest = _nearest(source, [names[i] for i in few], given[few])
+        for i, numbers, similarities in zip(few, *nearest):
+            for number, similarity in zip(numbers.tolist(), similarities.tolist()):
+                odds[i].setdefault(number, _odds(similarity))
+    factor = _TRIGRAM_FACTOR if kb is source else _VECTOR_FACTOR
+    for name_odds, number in zip(odds, given.tolist()):
+        if number in name_odds and number != _NO_ENTITY:
+            name_odds[number] *= factor
+    distinct = sorted({number for name_odds in odds for number in name_odds} - {_NO_ENTITY})
+    labels = {_NO_ENTITY: ("", "")} | dict(zip(distinct, kb.labels(distinct)))
     ranked = []
-    for own in odds:
-        order = sorted(own, key=lambda number: (-own[number], labels[number]))
+    for name_odds in odds:
+        order = sorted(name_odds, key=lambda number: (-name_odds[number], labels[number]))
         best, *others = order
-        rivals = dict.fromkeys(others, own[best]) | {best: own[others[0]] if others else 0.0}
-        sure = {n: round(min(_SUREST, own[n] / (own[n] + rivals[n])), 3) for n in order}
-        ranked.append({n: Meaning(*labels[n], sure[n]) for n in order})
+        meanings = {}
+        for number in order:
+            rival = best if number != best else others[0] if others else None
+            rival_odds = 0.0 if rival is None else name_odds[rival]
+            probability = name_odds[number] / (name_odds[number] + rival_odds)
+            probability = round(min(_MAX_PROBABILITY, probability), 3)
+            meanings[number] = Meaning(*labels[number], probability)
+        ranked.append(meanings)
     return ranked
 
 
 def _odds(similarity: float) -> float:
-    return (max(1 - similarity, 0) + _LEAST_DISTANCE) ** -2
+    return float((max(1 - similarity, 0) + _MIN_DISTANCE) ** -2)
 
 
-def _near(source: Source, names: Sequence[str], given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of the given entity and of those near each name, and how similar: [n, 1 + k]."""
+def _nearest(
+    source: Source, names: Sequence[str], given: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers and similarities, [n, 1 + k], of the given entity and the k nearest ones."""
     kb = kb_of(source)
     if isinstance(source, KnowledgeBase):
-        numbers = np.column_stack([given, kb.fuzzy_candidates(names, _NEAR)])
+        numbers = np.column_stack([given, kb.fuzzy_candidates(names, _N_NEAREST)])
         distinct = np.unique(numbers[numbers >= 0])
         entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
-        return numbers, trigram_similarity(
-            [american(normalised(name)) for name in names], numbers, entities
-        )[0]
+        surfaces = [american(normalised(name)) for name in names]
+        return numbers, trigram_similarity(surfaces, numbers, entities)[0]
     with source.runtime.use([source.retriever.entity_tower]):
         vectors = source.retriever.entity_vectors([EntityText(name) for name in names])
-    found = kb.search(vectors, _NEAR, with_mentions=False)
-    known, own = np.flatnonzero(given >= 0), np.full(len(names), -np.inf)
+    candidates = kb.search(vectors, _N_NEAREST, with_mentions=False)
+    known = np.flatnonzero(given >= 0)
+    given_scores = np.full(len(names), -np.inf)
     if len(known):
         lines = np.arange(len(known))
-        own[known] = kb.vectors.name_scores(vectors[known], lines, given[known])
-    return np.column_stack([given, found.numbers]), np.column_stack([own, found.scores])
+        given_scores[known] = kb.vectors.name_scores(vectors[known], lines, given[known])
+    return (
+        np.column_stack([given, candidates.numbers]),
+        np.column_stack([given_scores, candidates.scores]),
+    )

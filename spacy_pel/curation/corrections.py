@@ -1,7 +1,6 @@
-"""A person's corrections: read from an export, given a scope, and stored in the KB of a linker.
+"""Read people's corrections from an export, scope them, and store them in the KB of a linker.
 
-From then on they go before everything that was learnt (``linking.corrections``), also in pipelines and
-servers that are running.
+Corrections override everything learnt (``linking.corrections``), also in running pipelines and servers.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ from ..spans import NIL
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
 
-_QUOTED = 40  # characters before and after a mention that are shown of its text
+_QUOTED = 40  # characters quoted on each side of a mention
 
 
 class Correction(NamedTuple):
-    """What a person decided about a name.
+    """A person's decision about a name.
 
     Attributes:
         name: The words of the mention; "": those from ``start`` to ``end``.
-        concept_id: The id of its entity in the KB, or "NIL": it is never an entity.
-        scope: "always"; "label": for mentions with this label; "text": in this text and in texts alike.
+        concept_id: The id of its entity in the KB, or "NIL" for no entity.
+        scope: "always"; "label": for mentions with this label; "text": in this text and in similar texts;
             "": see ``fix``.
-        label: The label of the mention; needed for the scope "label".
-        text: The text of the mention; needed for the scope "text".
-        start: Its first character in the text.
+        label: The label of the mention, needed for the scope "label".
+        text: The text of the mention, needed for the scope "text".
+        start: The first character of the mention in the text.
         end: The character after its last.
     """
 
@@ -61,70 +60,82 @@ class Correction(NamedTuple):
 
 
 def fix(target: ProxyLinker | str | Path, corrections: Iterable[Correction]) -> list[Decision]:
-    """Store corrections in a KB, all or none, and return them as they are stored.
+    """Store corrections in a KB, all or none, and return them as stored.
 
-    A correction replaces an earlier one about the same name, scope, label and text. Without a scope, a
-    correction holds always if its name has no other meaning: the KB has it for no other entity, it is
-    no acronym, and the corrections agree. Otherwise it holds in its text and in texts alike.
+    A correction replaces an earlier one of the same name, scope, label and text. A correction without a scope
+    holds always if its name is unambiguous: no other entity has it, it is no abbreviation, and the
+    corrections agree. Otherwise it holds in its text and in similar texts.
 
     Args:
         target: A linker, or the folder of a KB.
-        corrections: What people decided.
+        corrections: The decisions of people.
 
     Raises:
-        PelError: An id is not in the KB, a correction lacks what its scope needs, there is no KB, or
+        PelError: An id is not in the KB, a correction lacks a field that its scope needs, there is no KB, or
             another process is writing to it.
     """
     folder = Path(target) if isinstance(target, (str, Path)) else target.kb.path
     with KnowledgeBase.open(folder) as kb:
-        checked = [_checked(kb, each) for each in corrections]
-        meant: dict[str, set[str]] = defaultdict(set)
-        for each in checked:
-            meant[name_key(each.name)].add(each.concept_id)
-        scoped = [
-            each if each.scope else each._replace(scope=default_scope(kb, each, meant))
-            for each in checked
-        ]
-        new = [_decision(kb, each) for each in scoped]
+        checked = [_checked(kb, correction) for correction in corrections]
+        ids_of_names: dict[str, set[str]] = defaultdict(set)
+        for correction in checked:
+            ids_of_names[name_key(correction.name)].add(correction.concept_id)
+        new = []
+        for correction in checked:
+            scope = correction.scope or default_scope(kb, correction, ids_of_names)
+            new.append(_decision(kb, correction._replace(scope=scope)))
     if not new:
         return []
     stored: list[Decision] = []
 
     def with_new(present: list[Decision], number: int) -> list[Decision]:
-        latest = {each.key: each for each in new}
-        stored.extend(each._replace(number=n) for n, each in enumerate(latest.values(), number))
-        return [*(each for each in present if each.key not in latest), *stored]
+        latest = {decision.key: decision for decision in new}
+        stored.extend(d._replace(number=n) for n, d in enumerate(latest.values(), number))
+        return [*(decision for decision in present if decision.key not in latest), *stored]
 
     change_corrections(folder, with_new)
     return stored
 
 
-def default_scope(kb: KnowledgeBase, given: Correction, meant: Mapping[str, set[str]]) -> str:
-    """The scope of a correction without one; see ``fix``. ``meant`` has the ids of each name's key."""
-    if not given.text:
+def default_scope(
+    kb: KnowledgeBase, correction: Correction, ids_of_names: Mapping[str, set[str]]
+) -> str:
+    """Return the scope of a correction without one; see ``fix``.
+
+    ``ids_of_names`` has the ids of all corrections by ``name_key``.
+    """
+    if not correction.text:
         return ALWAYS
-    owners = {id for id, _ in kb.labels(kb.numbers_named(given.name))}
-    others = (owners | meant[name_key(given.name)]) - {given.concept_id}
-    return TEXT if others or is_acronym(given.name) else ALWAYS
+    owners = {id for id, _ in kb.labels(kb.numbers_named(correction.name))}
+    others = (owners | ids_of_names[name_key(correction.name)]) - {correction.concept_id}
+    return TEXT if others or is_acronym(correction.name) else ALWAYS
 
 
 class Export(NamedTuple):
-    """What people decided in documents."""
+    """The corrections in documents, and the ids of ignored mentions, which the KB lacks."""
 
     corrections: list[Correction]
-    unknown: list[str]  # ids that the KB lacks, of mentions that were left out
+    unknown: list[str]
 
 
 def read_corrections(
     path: str | Path, kb: KnowledgeBase, format: str | None = None, scope: str = "", label: str = ""
 ) -> Export:
-    """Read what people decided in documents with ids: an export of the page, or annotated documents.
+    """Read corrections from documents with ids: an export of the page, or annotated documents.
 
-    A mention of JSON with a "score" has the answer of a linker, and nobody's decision: it is left out. So
-    is a mention without an id; "NIL" counts in JSON alone, because other formats use it for mentions that
-    nobody looked up. Of several ids the first that the KB has counts.
+    Mentions without an id are ignored, and mentions of JSON with a "score", whose ids are predictions. "NIL"
+    counts only in JSON, because other formats use it for mentions that were not reviewed. Of several ids, the
+    first one in the KB counts.
 
-    PelError if a document cannot be read.
+    Args:
+        path: Names of documents, as for ``open_documents``.
+        kb: The KB.
+        format: The name of their format. None infers it from the file.
+        scope: The scope of all corrections.
+        label: Keep only mentions with this label, ignoring case.
+
+    Raises:
+        PelError: A document cannot be read.
     """
     corrections, unknown = [], []
     for raw in open_documents(path, format, with_ids=True):
@@ -134,34 +145,36 @@ def read_corrections(
             if known is None:
                 unknown.append(ids[0])
                 continue
-            place = mention.text, known, scope, mention.label
-            corrections.append(Correction(*place, document.text, mention.start, mention.end))
+            correction = Correction(mention.text, known, scope, mention.label)
+            corrections.append(
+                correction._replace(text=document.text, start=mention.start, end=mention.end)
+            )
     if label:
-        corrections = [each for each in corrections if each.label.casefold() == label.casefold()]
+        corrections = [c for c in corrections if c.label.casefold() == label.casefold()]
     return Export(corrections, list(dict.fromkeys(unknown)))
 
 
 def decided_mentions(
     raw: RawDocument, document: Document
 ) -> Iterator[tuple[Mention, tuple[str, ...]]]:
-    """The mentions of a document that somebody decided, and their ids; see ``read_corrections``."""
+    """Yield the mentions that a person decided, and their ids; see ``read_corrections``."""
     mentions = document.mentions or ()
     record: Any = raw.data
     if raw.format.name == "jsonl":
         record = json_object(decoded(record))
-    given = record.get("mentions") if isinstance(record, dict) else None
-    if not isinstance(given, list):
+    fields = record.get("mentions") if isinstance(record, dict) else None
+    if not isinstance(fields, list):
         yield from ((mention, mention.ids) for mention in mentions if mention.ids)
         return
-    for mention, own in zip(mentions, given):
-        ids = (NIL,) if own.get("id") == NIL else mention.ids
-        if ids and "score" not in own:
+    for mention, mention_fields in zip(mentions, fields):
+        ids = (NIL,) if mention_fields.get("id") == NIL else mention.ids
+        if ids and "score" not in mention_fields:
             yield mention, ids
 
 
-def _checked(kb: KnowledgeBase, given: Correction) -> Correction:
-    """A correction with its name and the concept id of its entity; PelError if it is incomplete."""
-    name, id, scope, label, text, start, end = given
+def _checked(kb: KnowledgeBase, correction: Correction) -> Correction:
+    """Return a correction with its name and the concept id of its entity; PelError if it is incomplete."""
+    name, id, scope, label, text, start, end = correction
     if scope not in ("", *SCOPES):
         raise PelError(f"no scope {scope!r}", f"choose one of {', '.join(SCOPES)}")
     if text:
@@ -179,15 +192,15 @@ def _checked(kb: KnowledgeBase, given: Correction) -> Correction:
     if id != NIL:
         number = kb.number(id)
         if number is None:
-            remedy = f"find the right one: python -m spacy pel kb info {kb.path} {name!r}"
+            remedy = f"look it up: python -m spacy pel kb info {kb.path} {name!r}"
             raise PelError(f"{name}: {id!r} is not in {kb.path}", remedy)
         [(id, _)] = kb.labels([number])
     return Correction(name, id, scope, label, text, start, end)
 
 
-def _decision(kb: KnowledgeBase, given: Correction) -> Decision:
-    """What is stored of a correction with a scope, without a number."""
-    name, id, scope, label, text, start, end = given
+def _decision(kb: KnowledgeBase, correction: Correction) -> Decision:
+    """Return the stored form of a correction with a scope, without a number."""
+    name, id, scope, label, text, start, end = correction
     if scope == ALWAYS:
         return Decision(0, name, id, scope)
     if scope == LABEL:

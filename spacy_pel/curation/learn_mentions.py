@@ -1,8 +1,8 @@
-"""A knowledge base learns annotated mentions: rows of its index, beside the rows of names.
+"""Add annotated mentions to the index of a KB, beside the rows of names.
 
-How much they count is fitted to mentions whose entities are known: of other documents, or the learnt
-ones, each searched among those of all other documents. A conditional logistic regression says how
-names and mentions together tell its entity (``metrics.calibration``).
+Their weight is fitted to mentions with known entities: those of other documents, or the learnt ones, each
+searched among the mentions of all other documents. A conditional logistic regression weighs names against
+mentions (``metrics.calibration``).
 """
 
 from collections import Counter, defaultdict
@@ -31,23 +31,22 @@ from ..kb.vectors.writing import Encoder
 from ..metrics.calibration import feature_weights
 from ..pipeline.pipelines import linker_of
 from ..spans import gold_ids, mention_spans
-from .kb_encoder import LinkerRows
+from .kb_encoder import KBEncoder
 
-# The most mentions of an entity that are learnt of a source.
-PER_ENTITY = 64
-_FITTED = 1500  # mentions of a source that it is fitted to how much they count
-_NAMES = 64  # entities found by their names
-_OWN = 256  # mentions of its own document that may be among those nearest to a mention
+PER_ENTITY = 64  # mentions of an entity learnt from a source, at most
+_N_FITTED = 1500  # mentions of a source that the weight is fitted to, at most
+_N_CANDIDATES = 64  # entities found by their names
+_N_SAME_DOCUMENT = 256  # mentions of the query's document that may be among the nearest
 _SEED = 0
 
 
 class LearntMentions(NamedTuple):
-    """What a KB learnt."""
+    """The numbers of learnt mentions."""
 
-    mentions: int  # mentions that are now rows of the KB
-    entities: int  # their entities
-    seen: int  # mentions of the corpora whose entity is in the KB
-    weight: MentionWeight | None  # how much mentions count now; None if the KB has no vectors
+    mentions: int  # that are now rows of the KB
+    entities: int  # of these mentions
+    seen: int  # mentions in the corpora whose entity is in the KB
+    weight: MentionWeight | None  # of mentions; None if the KB has no vectors
 
 
 def learn_mentions_of(
@@ -62,60 +61,62 @@ def learn_mentions_of(
     fit: str | Path | None = None,
     progress: Callable[[], object] = lambda: None,
 ) -> LearntMentions:
-    """Make the gold mentions of corpora rows of a KB.
+    """Make the gold mentions of corpora rows of a KB, and fit the weight of mentions.
 
-    Each corpus is a source, named for its file and the folder of that. A source that the KB has
-    learnt before is learnt anew. Afterwards it is fitted how much mentions count.
+    Each corpus is a source, named after its file and the file's folder. It replaces a learnt source of the
+    same name.
 
-    Arguments that are not named here, and errors, are those of ``learn_names``.
+    The other arguments, and errors, are those of ``learn_names``.
 
     Args:
-        per_entity: The most mentions of an entity that are learnt of a corpus, drawn at random; 0
+        per_entity: The largest number of mentions of an entity to learn from a corpus, sampled at random; 0
             for all.
-        limit: The number of documents that are learnt of each file of a corpus; 0 for all.
-        fit: A corpus of other documents that it is fitted to how much mentions count. None: to all
-            mentions that the KB has learnt, each searched among the mentions of other documents. That
-            counts them too little if the KB has the names of these mentions from the same documents.
+        limit: The number of documents to learn from each file of a corpus; 0 for all.
+        fit: A corpus of other documents to fit the weight to. None fits it to all mentions in the KB, each
+            searched among the mentions of other documents. The weight is then too low if the KB has learnt
+            the names of these mentions from the same documents.
     """
     linker = linker_of(nlp, component) if nlp else None
-    encoder = LinkerRows(linker, nlp) if linker else None
-    resolve = linker.resolve_abbreviations if linker else True
+    encoder = KBEncoder(linker, nlp) if linker else None
+    resolve = linker.search.resolve_abbreviations if linker else True
     sources = {"/".join(Path(name).parts[-2:]): name for name in corpora}
     if len(sources) < len(corpora):
         raise PelError("two corpora have the same name", "learn one after the other")
 
     def read(name: str | Path, limit: int = 0) -> list[MentionPassage]:
         examples = open_corpus(name, limit=limit, spans_key=spans_key)(nlp or spacy.blank("en"))
+        passages: list[MentionPassage] = []
         with KnowledgeBase.open(folder) as kb:
-            passages = []
             for example in examples:
                 progress()
                 passages += gold_passages(example, kb, spans_key, resolve)
         return passages
 
-    seen, learnt, entities = 0, 0, set()
+    n_seen, n_learnt = 0, 0
+    entities: set[str] = set()
     for source, name in sources.items():
         passages = read(name, limit)
-        kept = drawn(passages, per_entity)
-        learnt += learn_mentions(folder, source, kept, encoder)
-        seen += sum(len(passage.mentions) for passage in passages)
-        entities |= {mention.id for passage in kept for mention in passage.mentions}
+        sample = sampled(passages, per_entity)
+        n_learnt += learn_mentions(folder, source, sample, encoder)
+        n_seen += sum(len(passage.mentions) for passage in passages)
+        entities |= {mention.id for passage in sample for mention in passage.mentions}
     weight = None
     if encoder:
         with KnowledgeBase.open(folder) as kb:
-            known = queries_of_passages(kb, encoder, read(fit)) if fit else queries_of_learnt(kb)
-            weight = fitted_weight(kb, known)
+            queries = queries_of_passages(kb, encoder, read(fit)) if fit else queries_of_learnt(kb)
+            weight = fitted_weight(kb, queries)
     if weight:
         set_mention_weight(folder, weight)
-    return LearntMentions(learnt, len(entities), seen, weight)
+    return LearntMentions(n_learnt, len(entities), n_seen, weight)
 
 
 def gold_passages(
     example: Example, kb: KnowledgeBase, spans_key: str | None, resolve: bool
 ) -> Iterator[MentionPassage]:
-    """The text of an example with those mentions that have just one entity in the KB.
+    """Yield the text of an example with its mentions of exactly one entity of the KB.
 
-    If some mentions are read in another text, because acronyms are replaced (``resolve``), it is two.
+    Mentions that are read in another text, in which abbreviations are expanded (``resolve``), form a second
+    passage.
     """
     from ..pipeline.doc_mentions import mentions_in_context  # here: torch takes seconds
 
@@ -132,8 +133,8 @@ def gold_passages(
         yield MentionPassage(str(doc.user_data.get("id", "")), text, tuple(mentions))
 
 
-def drawn(passages: Sequence[MentionPassage], per_entity: int) -> list[MentionPassage]:
-    """The passages with at most so many mentions of each entity, drawn at random; 0 keeps all."""
+def sampled(passages: Sequence[MentionPassage], per_entity: int) -> list[MentionPassage]:
+    """Return the passages with a random sample of each entity's mentions; 0 keeps all."""
     if not per_entity:
         return list(passages)
     places = [(i, mention) for i, passage in enumerate(passages) for mention in passage.mentions]
@@ -151,52 +152,59 @@ def drawn(passages: Sequence[MentionPassage], per_entity: int) -> list[MentionPa
 
 
 class Queries(NamedTuple):
-    """Mentions whose entities are known: float32 [n, dim], the numbers of these, and what is near."""
+    """Mentions with known entities."""
 
-    vectors: np.ndarray
-    golds: np.ndarray
-    near: NearMentions
+    vectors: np.ndarray  # float32 [n, dim]
+    golds: np.ndarray  # int64 [n], numbers of the gold entities
+    near: NearMentions  # learnt mentions
 
 
 def queries_of_passages(
     kb: KnowledgeBase, encoder: Encoder, passages: Sequence[MentionPassage]
 ) -> Queries:
-    """The mentions of documents that the KB has not learnt."""
+    """Return the mentions of documents that the KB has not learnt."""
     vectors = encoder.mention_vectors(passages)
     golds = [kb.number(mention.id) for passage in passages for mention in passage.mentions]
     return Queries(vectors, np.array(golds), kb.mentions.nearest(vectors, NEAREST))
 
 
 def queries_of_learnt(kb: KnowledgeBase) -> Queries:
-    """Some of the mentions that were learnt from each source, each without those of its document."""
+    """Return a sample of each source's learnt mentions, without neighbours in the same document."""
     mentions = kb.mentions
-    owned = (np.flatnonzero(mentions.rows.sources == source) for source in mentions.sources)
-    orders = [(own, np.random.default_rng(_SEED).permutation(len(own))) for own in owned]
-    rows = np.concatenate([own[order[:_FITTED]] for own, order in orders])
+    samples = []
+    for source in mentions.sources:
+        source_rows = np.flatnonzero(mentions.rows.sources == source)
+        order = np.random.default_rng(_SEED).permutation(len(source_rows))
+        samples.append(source_rows[order[:_N_FITTED]])
+    rows = np.concatenate(samples)
     vectors = mentions.index.matrix.take(rows)
-    near = mentions.nearest(vectors, NEAREST + _OWN)
-    theirs = np.where(near.rows >= 0, mentions.rows.documents[near.rows], -1)
-    gone = theirs == mentions.rows.documents[rows][:, None]
-    order = np.argsort(gone, axis=1, kind="stable")[:, :NEAREST]
-    columns = near.scores, np.where(gone, -1, near.numbers), near.rows
-    others = NearMentions(*(np.take_along_axis(column, order, axis=1) for column in columns))
+    near = mentions.nearest(vectors, NEAREST + _N_SAME_DOCUMENT)
+    documents = np.where(near.rows >= 0, mentions.rows.documents[near.rows], -1)
+    is_same_document = documents == mentions.rows.documents[rows][:, None]
+    order = np.argsort(is_same_document, axis=1, kind="stable")[:, :NEAREST]
+    others = NearMentions(
+        np.take_along_axis(near.scores, order, axis=1),
+        np.take_along_axis(np.where(is_same_document, -1, near.numbers), order, axis=1),
+        np.take_along_axis(near.rows, order, axis=1),
+    )
     return Queries(vectors, mentions.rows.numbers[rows], others)
 
 
 def fitted_weight(kb: KnowledgeBase, queries: Queries) -> MentionWeight | None:
-    """How much mentions count, fitted to these; None if they do not tell, because there are too few."""
-    names = kb.search(queries.vectors, _NAMES, with_mentions=False)
+    """Return the weight of mentions fitted to queries; None if there are too few to fit it."""
+    names = kb.search(queries.vectors, _N_CANDIDATES, with_mentions=False)
     lines, numbers, *scores = scored_pairs(kb.vectors, queries.vectors, names, queries.near)
-    # Tables [n, k] of the candidates of each query: their scores by name, how close their mentions are,
-    # and whether they are right; -inf for no candidate, and for one without mentions near.
+    # Tables [n, k] of each query's candidates: the score by name, the closeness of mentions (-inf: no
+    # candidate, or none of its mentions is near), and whether the candidate is correct.
     ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
     shape = (len(queries.golds), ranks.max(initial=0) + 1)
     by_name, closeness = np.full((2, *shape), -np.inf)
-    right = np.zeros(shape, bool)
+    is_correct = np.zeros(shape, bool)
     by_name[lines, ranks], closeness[lines, ranks] = scores
-    right[lines, ranks] = numbers == queries.golds[lines]
-    near = np.isfinite(closeness)
-    weights = feature_weights(by_name, [near, np.where(near, closeness, 0.0)], right)
+    is_correct[lines, ranks] = numbers == queries.golds[lines]
+    is_near = np.isfinite(closeness)
+    features = [is_near, np.where(is_near, closeness, 0.0)]
+    weights = feature_weights(by_name, features, is_correct)
     if weights is None or weights[1] <= 0:
         return None
     bonus, weight = weights

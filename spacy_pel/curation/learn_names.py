@@ -1,6 +1,6 @@
-"""A knowledge base learns names: those by which annotated mentions call its entities, and acronyms.
+"""Add names to a KB: the words of annotated mentions, and abbreviations from plain text.
 
-Acronyms come from plain text: "multiple sclerosis (MS)" says what MS may mean.
+"Multiple sclerosis (MS)" in a text says that MS may mean multiple sclerosis.
 """
 
 from collections import Counter, defaultdict
@@ -26,18 +26,18 @@ from ..kb.records.names import normalised
 from ..pipeline.pipelines import linker_of
 from ..text.abbreviations import defined_abbreviations, hidden_definitions
 from ..text.mention_inputs import GoldMention
-from .kb_encoder import LinkerRows
+from .kb_encoder import KBEncoder
 
 
 class LearntNames(NamedTuple):
-    """What a KB learnt: numbers."""
+    """The numbers of learnt names."""
 
-    names: int  # new names
-    mentions: int  # mentions whose entity is in the KB
+    names: int
+    mentions: int  # whose entity is in the KB
     changes: ChangeCounts
-    texts: int = 0  # texts that were read for acronyms
-    ambiguous: int = 0  # distinct acronyms that several entities now have
-    lessons: int = 0  # texts that were written as lessons
+    texts: int = 0  # searched for abbreviations
+    ambiguous: int = 0  # learnt abbreviations that several entities now have
+    weakly_labelled: int = 0  # documents written
 
 
 def learn_names(
@@ -49,26 +49,26 @@ def learn_names(
     spans_key: str | None = None,
     progress: Callable[[], object] = lambda: None,
 ) -> LearntNames:
-    """Give the entities of a KB the names by which the mentions of corpora call them.
+    """Add the words of gold mentions to a KB as names of their entities.
 
-    A name goes to the entity that most of the mentions mean by it. Where a document defines an
-    acronym, its long form is learnt as well. After an error the KB is as it was.
+    An ambiguous name goes to the entity of most of its mentions. If a document defines an abbreviation, the
+    long form is added too. After an error the KB is unchanged.
 
     Args:
         folder: The folder of the KB.
-        corpora: Names of corpora, as ``open_corpus`` takes them.
+        corpora: Names of corpora, as for ``open_corpus``.
         nlp: The pipeline whose linker made the vectors of the KB. None if the KB has none.
         component: The name of the linker in the pipeline.
-        spans_key: The group of spans in which mentions are read. Give any word if mentions overlap.
-        progress: Called after each document that is read.
+        spans_key: The span group for the mentions. Overlapping mentions need one, with any name.
+        progress: Called after each document.
 
     Raises:
-        PelError: There is no KB, no mention has an entity in it, a corpus is missing or faulty, or
-            the KB has vectors and no fitting pipeline was given.
+        PelError: There is no KB, no mention has an entity in it, a corpus is missing or faulty, or the KB
+            has vectors and the pipeline is missing or has another encoder.
     """
     from ..pipeline.doc_mentions import trainable_mentions  # here: torch takes seconds
 
-    encoder = LinkerRows(linker_of(nlp, component)) if nlp else None
+    encoder = KBEncoder(linker_of(nlp, component)) if nlp else None
     tokenizing = nlp or spacy.blank("en")
     with KnowledgeBase.open(folder) as kb:
         examples = []
@@ -80,36 +80,35 @@ def learn_names(
         if not mentions:
             problem = f"no mention of {', '.join(map(str, corpora))} has an entity in {folder}"
             raise PelError(problem, "check that the corpus and the KB use the same identifiers")
-        # Mentions as they are written, and with acronyms read as a linker reads them.
+        # The words of the text, and the long forms of abbreviations, which a linker reads.
         resolved = trainable_mentions(examples, kb, spans_key, resolve_abbreviations=True)
         new = new_names(mentions + resolved, kb)
-        renamed = _renamed(kb, new)
+        entities = _with_aliases(kb, new)
     sources = [Path(name).name for name in corpora]
-    changes = change_entities(folder, "update", renamed, encoder, sources=sources)
+    changes = change_entities(folder, "update", entities, encoder, sources=sources)
     return LearntNames(sum(map(len, new.values())), len(mentions), changes)
 
 
 def new_names(mentions: Iterable[GoldMention], kb: KnowledgeBase) -> dict[int, list[str]]:
-    """The names by which mentions call entities and which these lack, by the entities' numbers.
+    """Return the words of mentions that their entities lack as names, by entity number.
 
-    A name goes to the entity that most of the mentions mean by it; in a tie, to the entity that
-    comes first in the KB. It is spelt as it was where it stood first. Two names are the same if
-    they differ only in case, blanks and punctuation. A name by which some mention means several
-    entities ("breast and ovarian cancer") is passed over.
+    Names that differ only in case, blanks and punctuation are one name, in its first spelling. A name goes to
+    the entity of most of its mentions; ties go to the entity that comes first in the KB. A name is ignored if
+    a mention of it means several entities ("breast and ovarian cancer").
     """
-    meant: dict[str, Counter] = defaultdict(Counter)
-    spelled: dict[str, str] = {}
+    counts_of_names: dict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)
+    spellings: dict[str, str] = {}
     for mention in mentions:
         if key := normalised(mention.surface):
-            meant[key][tuple(mention.golds)] += 1
-            spelled.setdefault(key, mention.surface)
+            counts_of_names[key][tuple(mention.golds)] += 1
+            spellings.setdefault(key, mention.surface)
     new: dict[int, list[str]] = defaultdict(list)
-    for key, counts in meant.items():
+    for key, counts in counts_of_names.items():
         if any(len(golds) > 1 for golds in counts):
             continue
         [number] = min(counts, key=lambda golds: (-counts[golds], golds))
         if key not in map(normalised, kb.entities([number])[0].names):
-            new[number].append(spelled[key])
+            new[number].append(spellings[key])
     return new
 
 
@@ -118,85 +117,103 @@ def learn_acronyms(
     texts: Sequence[str],
     *,
     least: int = 1,
-    lessons: Path | None = None,
+    weak_labels: Path | None = None,
     nlp: Language | None = None,
     component: str = "proxy_linker",
     progress: Callable[[], object] = lambda: None,
 ) -> LearntNames:
-    """Give entities the acronyms by which texts call them.
+    """Add the abbreviations that texts define to a KB, as names of their entities.
 
-    A text that defines an acronym by a long form which one entity alone has as a name gives this
-    entity the acronym (``text.abbreviations``, Schwartz and Hearst 2003), if ``least`` texts do so.
-    Other entities may have the same acronym: in a text that does not define it the context decides.
-    ``texts`` are names of documents, as ``open_documents`` takes them. ``lessons`` is a
-    PubTator file to write, for each text that defines one, as a ``lesson``. For the rest see
-    ``learn_names``. PelError also if no text defines an acronym of the KB.
+    The long form of an abbreviation (``text.abbreviations``, Schwartz and Hearst 2003) must be the name of
+    exactly one entity. Other entities may have the same abbreviation; in texts that do not define it, the
+    context decides.
+
+    The other arguments, and errors, are those of ``learn_names``.
+
+    Args:
+        folder: The folder of the KB.
+        texts: Names of documents, as for ``open_documents``.
+        least: The smallest number of texts that must define an abbreviation.
+        weak_labels: A PubTator file to write, with a weakly labelled document (``weakly_labelled``) for each
+            text that defines an abbreviation.
+
+    Raises:
+        PelError: No text defines an abbreviation of a name in the KB.
     """
-    encoder = LinkerRows(linker_of(nlp, component)) if nlp else None
-    counts: Counter[tuple[str, str, int]] = Counter()  # of the texts of a source that define one so
-    n_texts = n_lessons = 0
+    encoder = KBEncoder(linker_of(nlp, component)) if nlp else None
+    counts: Counter[tuple[str, str, int]] = Counter()  # texts by source, short form and entity
+    n_texts = n_labelled = 0
     new: dict[int, list[str]] = defaultdict(list)
     with KnowledgeBase.open(folder) as kb:
-        with whole_file(pointed_to(lessons), "xb") if lessons else nullcontext() as file:
+        with whole_file(pointed_to(weak_labels), "xb") if weak_labels else nullcontext() as file:
             for name in texts:
                 source = f"acronyms of {Path(name).name}"
                 for raw in open_documents(name):
                     text = raw.document(left_out=[]).text
-                    meant = meant_acronyms(text, kb)
-                    counts.update((source, short, number) for short, (_, number) in meant.items())
+                    senses = defined_senses(text, kb)
+                    counts.update((source, short, sense.number) for short, sense in senses.items())
                     n_texts += 1
-                    if file and (written := lesson(str(n_texts), text, meant, kb)):
-                        file.write(encoded(pubtator_text(written)))
-                        n_lessons += 1
+                    if file and (document := weakly_labelled(str(n_texts), text, senses, kb)):
+                        file.write(encoded(pubtator_text(document)))
+                        n_labelled += 1
                     progress()
             if not counts:
                 names = ", ".join(texts)
                 problem = f"no acronym in {names} has a long form that is a name in {folder}"
                 raise PelError(problem, "give more text, or text of the knowledge base's field")
-        totals = Counter[tuple[str, int]]()
+        totals: Counter[tuple[str, int]] = Counter()
         defined: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
-        for (source, acronym, number), count in sorted(counts.items()):
-            totals[acronym, number] += count
-            defined[source].append((acronym, kb.labels([number])[0][0], count))
-        for (acronym, number), count in sorted(totals.items()):
-            if count >= least and number not in kb.numbers_named(acronym):
-                new[number].append(acronym)
-        renamed = _renamed(kb, new)
+        for (source, short, number), count in sorted(counts.items()):
+            totals[short, number] += count
+            defined[source].append((short, kb.labels([number])[0][0], count))
+        for (short, number), count in sorted(totals.items()):
+            if count >= least and number not in kb.numbers_named(short):
+                new[number].append(short)
+        entities = _with_aliases(kb, new)
     changes = change_entities(
-        folder, "update", renamed, encoder, sources=list(defined), acronyms=defined
+        folder, "update", entities, encoder, sources=list(defined), acronyms=defined
     )
     with KnowledgeBase.open(folder) as kb:
-        learnt = {acronym for acronyms in new.values() for acronym in acronyms}
-        ambiguous = sum(len(kb.numbers_named(acronym)) > 1 for acronym in learnt)
-    return LearntNames(sum(map(len, new.values())), 0, changes, n_texts, ambiguous, n_lessons)
+        learnt = {short for names in new.values() for short in names}
+        n_ambiguous = sum(len(kb.numbers_named(short)) > 1 for short in learnt)
+    return LearntNames(sum(map(len, new.values())), 0, changes, n_texts, n_ambiguous, n_labelled)
 
 
-def lesson(
-    id: str, text: str, meant: Mapping[str, tuple[str, int]], kb: KnowledgeBase
+class Sense(NamedTuple):
+    """The long form of an abbreviation, and the number of the entity with this name."""
+
+    long_form: str
+    number: int
+
+
+def defined_senses(text: str, kb: KnowledgeBase) -> dict[str, Sense]:
+    """Return the senses of the abbreviations whose long forms in a text name exactly one entity."""
+    senses = {}
+    for short, long in defined_abbreviations(text).items():
+        numbers = kb.numbers_named(long)
+        if len(numbers) == 1:
+            senses[short] = Sense(long, int(numbers[0]))
+    return senses
+
+
+def weakly_labelled(
+    id: str, text: str, senses: Mapping[str, Sense], kb: KnowledgeBase
 ) -> Document | None:
-    """A text in which acronyms are not defined, but annotated; None if there are none.
+    """Return a text without its definitions of abbreviations, which are annotated; None without any.
 
-    Each of their mentions has the label "Acronym" and the id of the entity that the text means by it
-    (``meant_acronyms``).
+    Their mentions have the label "Acronym" and the ids of the entities of ``senses``.
     """
-    text, places = hidden_definitions(text, {short: long for short, (long, _) in meant.items()})
+    long_forms = {short: sense.long_form for short, sense in senses.items()}
+    text, offsets = hidden_definitions(text, long_forms)
     mentions = []
-    for start, end in places:
-        [(concept_id, _)] = kb.labels([meant[text[start:end]][1]])
+    for start, end in offsets:
+        [(concept_id, _)] = kb.labels([senses[text[start:end]].number])
         mentions.append(mention_at(text, start, end, "Acronym", (concept_id,)))
     return Document(text, id, tuple(mentions)) if mentions else None
 
 
-def meant_acronyms(text: str, kb: KnowledgeBase) -> dict[str, tuple[str, int]]:
-    """From the acronyms that a text defines to long forms that one entity alone has, and its number."""
-    owners = {
-        short: (long, kb.numbers_named(long)) for short, long in defined_abbreviations(text).items()
-    }
-    return {s: (long, int(own[0])) for s, (long, own) in owners.items() if len(own) == 1}
-
-
-def _renamed(kb: KnowledgeBase, new: dict[int, list[str]]) -> list[Entity]:
-    """The records of entities with new names as aliases, in the order of the KB."""
+def _with_aliases(kb: KnowledgeBase, new: dict[int, list[str]]) -> list[Entity]:
+    """Return the entities with their new names as aliases, in the order of the KB."""
     numbers = sorted(new)
     return [
         entity._replace(aliases=(*entity.aliases, *new[number]))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.util import minibatch
 
 from ..batch.fingerprints import linker_state
 from ..batch.joint_linking import with_settings
@@ -31,6 +33,7 @@ KEPT = (
     *("mentions", "in_kb", "seen", "unseen", "recall@", "mrr", "nil", "concepts"),
     *("expected_calibration_error", "nel_micro_"),
 )
+_BATCH_SIZE = 128  # docs that are linked together
 _FIELDS = {"mentions", "recall@1", "mrr"}
 
 
@@ -53,7 +56,8 @@ def evaluate(
 
     Returns:
         The metrics of ``pipeline.scorer.linking_scores``, ready for JSON. Also:
-        ``mentions_per_second`` of linking alone; ``reranked``, the number of candidates that are reranked; ``kb``, ``kb_entities``,
+        ``mentions_per_second`` of linking alone; ``reranked``, the number of candidates
+        that are reranked; ``kb``, ``kb_entities``,
         ``corpus``, ``limit`` and ``spans_key``; and ``linker``, which identifies the linker that
         was evaluated (see ``linker_state``).
 
@@ -103,7 +107,7 @@ def gold_examples(
     linker's encoder.
     """
     linker.finish_training()
-    linker.index  # refuses a KB that does not fit before the corpus is read
+    linker.check_kb()  # refuses a KB that does not fit before the corpus is read
     examples = [
         example
         for name in corpus
@@ -139,15 +143,33 @@ def link_examples(
     """
     from ..linking.link import SEARCH_DEPTH  # here: torch takes seconds
 
+    candidates = max(linker.search.candidates, SEARCH_DEPTH)
+    with (
+        with_settings(linker.search, candidates=candidates),
+        with_settings(linker.output, overwrite=True),  # they may have been linked before
+    ):
+        for batch in read_batches(nlp, linker, examples, progress):
+            linker.set_annotations(batch, linker.predict(batch))
+
+
+def read_batches(
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    progress: Bars | None = None,
+) -> Iterator[list[Doc]]:
+    """Yield batches of docs that the components that a linker listens to have read.
+
+    After a batch the vectors that they left are dropped: those of a corpus take half a gigabyte.
+    """
     docs = read_by_upstream(nlp, linker.name, (example.predicted for example in examples))
-    candidates = max(linker.candidates, SEARCH_DEPTH)
     shown = progress(desc="Linking", total=len(examples)) if progress else nullcontext()
-    # They may have been linked before.
-    with with_settings(linker, candidates=candidates, overwrite=True), shown as bar:
-        for doc in linker.pipe(docs):
-            # The vectors that other components left: those of a corpus take half a gigabyte.
-            doc.tensor = np.zeros(0, dtype=np.float32)
-            if doc.has_extension("trf_data"):
-                doc._.trf_data = None
-            if bar:
-                bar.update()
+    with shown as bar:
+        for batch in minibatch(docs, linker.runtime.batch_size(_BATCH_SIZE)):
+            yield batch
+            for doc in batch:
+                doc.tensor = np.zeros(0, dtype=np.float32)
+                if doc.has_extension("trf_data"):
+                    doc._.trf_data = None
+                if bar:
+                    bar.update()

@@ -31,18 +31,12 @@ def build_kb(
 ) -> KnowledgeBase:
     """Write entities to a KB folder, and open the KB.
 
-    An existing KB and its vectors are replaced in the last step. An error or an interruption leaves them as
-    they were.
+    An existing KB and its vectors are replaced in the last step; an error or an interruption leaves them as
+    they were. Entities come in any order. Those with the same concept id are ``merged``. ``types`` are those
+    that the sources define; they are read after the entities. ``in_any_order``: names are also found by their
+    words in any order (``names_by_words``).
 
-    Args:
-        entities: The entities in any order. Those with the same concept id are ``merged``.
-        path: The folder.
-        types: The types that the sources define. They are read after the entities.
-        sources: The names of the sources.
-        in_any_order: Whether names are also found by their words in any order (``names_by_words``).
-
-    Raises:
-        PelError: The folder holds other files, there is no entity or an unusable one, or the disk is full.
+    PelError if the folder holds other files, there is no entity or an unusable one, or the disk is full.
     """
     folder = Path(path).absolute()
     with folder_lock(folder):
@@ -79,8 +73,7 @@ def build_kb(
 def united(entities: Iterable[Entity]) -> Iterator[Entity]:
     """Yield the entities cleaned and sorted by concept id. Those with the same id are ``merged`` in order.
 
-    Raises:
-        PelError: An entity is unusable, or the scratch file for sorting does not fit on the disk.
+    PelError if an entity is unusable, or the scratch file for sorting does not fit on the disk.
     """
     return map(entity_of, sorted_rows(entities))
 

@@ -105,9 +105,7 @@ def change_corrections(
     """Replace the corrections of a KB in one transaction, and return the new ones.
 
     ``change`` receives the present corrections and the lowest unused number, and returns the new ones.
-
-    Raises:
-        PelError: There is no KB, or another process is writing to it.
+    PelError if there is no KB, or another process is writing to it.
     """
     with writing(path) as opened:
         get = "SELECT value FROM setting WHERE name = ?"

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial, reduce, wraps
+from functools import cache, lru_cache, reduce, wraps
 from itertools import compress, islice
 from math import log
 from pathlib import Path
@@ -101,8 +101,7 @@ class _State:
     @property
     def count(self) -> int:
         """A number above those of all entities."""
-        number: int = self.settings["next_number"]
-        return number
+        return int(self.settings["next_number"])
 
 
 class KnowledgeBase:
@@ -125,13 +124,10 @@ class KnowledgeBase:
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False) -> KnowledgeBase:
-        """Open the KB of a folder.
+        """Open the KB of a folder; PelError if the folder has no KB or a damaged one.
 
         Settings and file sizes are checked now, records and vectors when they are first read. ``verify``
         checks every byte now, as ``pel kb verify`` does.
-
-        Raises:
-            PelError: The folder has no KB or a damaged one.
         """
         kb = cls(path)
         if verify and (faults := _faults(kb)):
@@ -162,10 +158,7 @@ class KnowledgeBase:
         self._state.store.close()
 
     def refresh(self) -> bool:
-        """Reopen the folder; return whether the KB, and perhaps its numbers, had changed.
-
-        Errors are those of ``open``, and leave the KB as it was.
-        """
+        """Reopen the folder; return whether the KB had changed. An error leaves the KB as it was."""
         if checked_settings(self.path) == self.settings:
             return False
         self._state = _read_state(self.path)  # old files are closed with their last reader
@@ -180,8 +173,7 @@ class KnowledgeBase:
     # Records
 
     def __len__(self) -> int:
-        n_entities: int = self.settings["counts"]["entities"]
-        return n_entities
+        return int(self.settings["counts"]["entities"])
 
     def __contains__(self, id: str) -> bool:
         return self.number(id) is not None
@@ -314,9 +306,7 @@ class KnowledgeBase:
     def name_finder(self, /, progress: Progress = iter, **choice: Any) -> NameFinder:
         """Return a finder of names in texts. The first call stores its table, if the folder is writable.
 
-        Args:
-            progress: Wraps the entities that are read.
-            **choice: Keyword arguments of ``NameFinder``.
+        ``progress`` wraps the entities that are read. ``choice`` are arguments of ``NameFinder``.
         """
         table = self.stored_names()
         if table is None:
@@ -581,8 +571,7 @@ class KnowledgeBase:
     @_cached
     def mentions(self) -> KnownMentions:
         """The mentions that the KB has learnt (``pel kb learn --mentions``)."""
-        is_live = partial(_are_live, self._state.count, self._removed)
-        return KnownMentions(self._store, self.settings, is_live)
+        return KnownMentions(self._store, self.settings, self._is_live)
 
     @property
     def corrections(self) -> Corrections:
@@ -598,16 +587,11 @@ class KnowledgeBase:
         *,
         with_mentions: bool = True,
     ) -> Candidates:
-        """Return the k best entities of each query, scored by the best of their rows, then by concept id.
+        """Return the k best entities of each query, float32 [n, dim], by score, then by concept id.
 
-        Args:
-            vectors: The queries: float32 [n, dim].
-            k: The number of entities.
-            only: The entities that may be returned.
-            with_mentions: Whether learnt mentions near a query add to the score (``mentions``).
-
-        Raises:
-            PelError: The KB has no vectors, the queries do not fit them, or a type or source is unknown.
+        The score is that of an entity's best row. ``with_mentions`` adds that of learnt mentions near the
+        query (``mentions``). ``only`` restricts the entities. PelError if the KB has no vectors, the queries
+        do not fit them, or a type or source is unknown.
         """
         stored, allowed = self.vectors, self._allowed(only)
         if self.settings["mentions"] and with_mentions:
@@ -635,8 +619,19 @@ class KnowledgeBase:
         query = "SELECT number FROM removed WHERE change <= ? ORDER BY number"
         return self._store.numbers(query, self.settings["change"])
 
-    def _is_live(self, numbers: np.ndarray) -> np.ndarray:
-        return _are_live(self._state.count, self._removed, numbers)
+    @property
+    @_cached
+    def _is_live(self) -> Callable[[np.ndarray], np.ndarray]:
+        """A function from numbers to whether they are those of entities: bool [n]."""
+        count, removed = self._state.count, self._removed
+
+        def is_live(numbers: np.ndarray) -> np.ndarray:
+            live: np.ndarray = (numbers >= 0) & (numbers < count)
+            if len(removed):
+                live &= removed.take(removed.searchsorted(numbers), mode="clip") != numbers
+            return live
+
+        return is_live
 
     def _live(self, numbers: np.ndarray) -> np.ndarray:
         live: np.ndarray = numbers[self._is_live(numbers)]
@@ -681,14 +676,6 @@ class KnowledgeBase:
         return mask
 
 
-def _are_live(count: int, removed: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return whether numbers are below a count and not removed (ascending): bool [n]."""
-    known = (numbers >= 0) & (numbers < count)
-    if len(removed):
-        known &= removed.take(removed.searchsorted(numbers), mode="clip") != numbers
-    return known
-
-
 def _read_state(folder: Path) -> _State:
     """Open the database of a KB folder, and hold its vector files open."""
     while True:
@@ -710,10 +697,7 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
     Files are compared with their checksums; the database only if it has not changed since it was built,
     embedded or assembled. Then SQLite checks the database. Look-up tables and names are computed again from
     the records and compared. Other rows are compared with their sum. This takes as long as building the KB.
-
-    Args:
-        path: The folder.
-        progress: A function that receives the number of bytes read since its last call.
+    ``progress`` receives the number of bytes read since its last call.
     """
     try:
         with KnowledgeBase.open(path) as kb:
@@ -725,28 +709,32 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
 def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]:
     """Return errors within files or, if there are none, inconsistencies between them.
 
-    In files with a checksum every byte is checked. In a database that has changed since, all bytes are
-    checked that SQLite uses. PelError for damage that stops the search.
+    Every byte of a file with a checksum is checked, and every byte that SQLite uses of a database that has
+    changed since. PelError for damage that stops the search.
     """
     path = kb.path / KB_FILE
-    checksums = {file["name"]: file["sha256"] for file in vector_files(kb.settings)}
+    noted = {file["name"]: (file["bytes"], file["sha256"]) for file in vector_files(kb.settings)}
     listed = kb.path / CHECKSUMS
     with readable(kb.path):
         if plain_file_size(listed) is not None:
             try:
-                checksums[KB_FILE] = json.loads(listed.read_bytes())[KB_FILE]["sha256"]
+                of_database = json.loads(listed.read_bytes())[KB_FILE]
+                noted[KB_FILE] = of_database["bytes"], of_database["sha256"]
             except (ValueError, LookupError, TypeError, RecursionError) as error:
                 raise PelError(f"{listed}: cannot be read", "delete it") from error
-        changed = [n for n in checksums if sha256(kb.path / n, progress) != checksums[n]]
+        paths = {kb.path / name: both for name, both in noted.items()}
+        changed = [p for p in paths if (p.stat().st_size, sha256(p, progress)) != paths[p]]
     if changed:
         problem = "does not agree with its checksum"
-        return [PelError(f"{kb.path / name}: {problem}", COPY_OR_BUILD) for name in changed]
+        return [PelError(f"{path}: {problem}", COPY_OR_BUILD) for path in changed]
     with kb._store.reading(), copied(path) as copy:
         fault = table_fault(copy, kb.settings)
         if fault is None and len(kb) != len(kb.numbers()):
             fault = f"counts {len(kb)} entities where there are {len(kb.numbers())}"
         if fault is None:
-            _read_vectors_and_mentions(kb)
+            if kb.has_vectors:
+                _ = kb.vectors.parts, kb.mentions.index  # PelError if they are damaged
+            kb.mentions.passages()
             if stored_sum(copy) not in (None, row_sum(copy)):
                 fault = "its rows do not agree with their sum"
     if fault is not None:
@@ -757,13 +745,3 @@ def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]
             names = f"{kb.path / kb.names_stem}*"
             return [PelError(f"{names}: is not of the names of this KB", "delete it")]
     return []
-
-
-def _read_vectors_and_mentions(kb: KnowledgeBase) -> None:
-    """Read vectors and mentions; PelError if they are damaged."""
-    if kb.has_vectors:
-        _ = kb.vectors.parts
-    if kb.mentions:
-        kb.mentions.passages()
-        if kb.has_vectors:
-            _ = kb.mentions.index

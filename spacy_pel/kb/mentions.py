@@ -137,9 +137,7 @@ class KnownMentions:
     def nearest_of(self, vectors: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """Return the row of each candidate's mention nearest to its query, int64 [n, k]; -1 if none counts.
 
-        Args:
-            vectors: The queries: float32 [n, dim].
-            numbers: The candidates: int64 [n, k]; -1 for none.
+        Queries are float32 [n, dim], candidates int64 [n, k], -1 for none.
         """
         rows = np.full(numbers.shape, -1, dtype=np.int64)
         lines, columns = np.nonzero(numbers >= 0)
@@ -158,15 +156,18 @@ class KnownMentions:
 
     def passages(self) -> list[tuple[MentionPassage, list[int]]]:
         """Return the passages in order, each with the database ids of its mentions."""
+        # SQLite 3.45 and later reads a blob among the values of an array as JSON.
+        concept_id = "iif(typeof(concept_id) = 'text', concept_id, NULL)"
         query = (
-            "SELECT document, text, json_group_array(json_array(start, stop, concept_id, of)) "
+            f"SELECT document, text, json_group_array(json_array(start, stop, {concept_id}, of)) "
             f"FROM (SELECT mention.id AS of, * {_JOINED} ORDER BY passage, of) GROUP BY passage"
         )
 
         def passage(document: str, text: str, mentions: str) -> tuple[MentionPassage, list[int]]:
             *placed, ids = zip(*json.loads(mentions))
-            for start, stop, _ in zip(*placed):
+            for start, stop, concept_id in zip(*placed):
                 _known("", document, text, start, stop)
+                stored_text(concept_id)
             return MentionPassage(document, text, tuple(map(PassageMention, *placed))), list(ids)
 
         return self._read(query, make=passage)

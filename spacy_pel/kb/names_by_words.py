@@ -102,10 +102,8 @@ def synonymous_words(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the stems that have synonyms, ascending, and the representative of each.
 
-    Args:
-        stems: The stems of all names, name by name: uint64.
-        sizes: The number of stems of each name: int64 [n].
-        owners: The entity of each name, ascending: int64 [n].
+    ``stems``, uint64, are those of all names, name by name. ``sizes``, int64 [n], are their numbers for each
+    name, and ``owners``, int64 [n], the entities of the names, ascending.
     """
     from scipy.sparse.csgraph import connected_components  # a slow import
 

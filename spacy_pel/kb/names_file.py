@@ -31,16 +31,8 @@ def names_files(folder: Path, stem: str) -> list[Path]:
 def stored_names(folder: Path, stem: str, count: int, in_any_order: bool) -> np.ndarray | None:
     """Return the table of names (``name_table``) in a KB's folder, mapped; None without an undamaged one.
 
-    The checksum of a large table is not checked, but its numbers must be in range.
-
-    Args:
-        folder: The KB's folder.
-        stem: The beginning of the name of the file.
-        count: A number above those of all entities.
-        in_any_order: Whether names are found by their words in any order.
-
-    Raises:
-        PelError: The file is a link.
+    ``stem`` begins the name of the file. All entities have numbers below ``count``. The checksum of a large
+    table is not checked, but its numbers must be in range. PelError if the file is a link.
     """
     for path in names_files(folder, stem):
         size = plain_file_size(path)

@@ -21,8 +21,7 @@ class Pieces:
     Attributes:
         words: The pieces of the plain texts (``PlainText``).
         texts: The index of the text of each piece: int64 [n].
-        starts: The first character of each piece in its original text: int64 [n].
-        ends: The end of each piece in its original text: int64 [n].
+        starts, ends: The characters of each piece in its original text: int64 [n].
         first: The first piece of each text: int64 [len(texts) + 1].
     """
 

@@ -27,11 +27,7 @@ def row_sum(database: sqlite3.Connection) -> int:
 
 
 def stored_sum(database: sqlite3.Connection) -> int | None:
-    """Return the sum that the last writer stored; None in a KB of an older release.
-
-    Raises:
-        ValueError: The stored value is no sum.
-    """
+    """Return the stored sum; None in a KB of an older release. ValueError if it is malformed."""
     row = database.execute("SELECT value FROM setting WHERE name = ?", (_NAME,)).fetchone()
     return None if row is None else int(row[0], 16)
 

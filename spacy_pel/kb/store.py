@@ -1,8 +1,18 @@
 """Read the SQLite file of a KB, which may be damaged or hostile.
 
-``docs/kb-format.md`` describes the tables. Records are added and never changed. ``removed`` lists the
+``docs/reference.md`` describes the folder. Records are added and never changed. ``removed`` lists the
 records that have left the KB, each with the change that removed it. A reader that knows the change at which
 it opened the KB continues to see that state while others write.
+
+Columns that their names do not explain:
+
+- ``entity``: lists are JSON. ``crc`` is the CRC-32 of the ten texts, joined by U+001F.
+- ``name``: ``hash`` is the CRC-32 of a normalised name.
+- ``typed``, ``sourced``: int32 ``numbers`` of records, one row for each change.
+- ``vectors``: int32 ``owners`` of the rows of a file, ascending, as ranks by concept id; int32 ``numbers``
+  of these ranks (NULL: the rank is the number); float32 ``scales`` of int8 rows and ``axes`` [dim,
+  stored_dim] of shortened rows.
+- ``row``, ``mention``: a float32 ``vector``; ``start`` and ``stop`` are character offsets in the passage.
 """
 
 import json
@@ -172,11 +182,7 @@ class Store:
         return database
 
     def settings(self) -> Settings:
-        """Return the settings of the KB.
-
-        Raises:
-            PelError: There is no KB, its settings are not those of this release, or a file is missing.
-        """
+        """Return the settings; PelError without a KB of this release that has all its files."""
         path, folder = self.path, self.path.parent
         build = f"python -m spacy pel kb build SOURCE {folder}"
         with readable(folder):
@@ -229,9 +235,8 @@ class Store:
 def connected(path: Path, to_write: bool = False) -> sqlite3.Connection:
     """Connect to the database of a KB. SQLite rolls back what a killed process began.
 
-    Raises:
-        PelError: The file is missing, has another schema, or has the journal of several databases: SQLite
-            would delete the files that such a journal names.
+    PelError if the file is missing, has another schema, or has the journal of several databases: SQLite would
+    delete the files that such a journal names.
     """
     if plain_file_size(path) is None:
         raise damaged(path, "missing")

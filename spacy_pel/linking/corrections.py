@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kb.corrections import LABEL, TEXT, Corrections, Decision, text_digest
+from ..kb.corrections import LABEL, TEXT, Corrections, Decision, name_key, text_digest
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import RESERVED_ID as NIL
 from ..kb.records.names import name_hash
@@ -43,7 +43,7 @@ Ranked = tuple[float, Decision | None]
 class DecidedMention(NamedTuple):
     """What decides whether a correction is about a mention."""
 
-    words: tuple[str, ...]  # its words in the text, and as it is read where that differs
+    words: tuple[str, ...]  # its words in the text, and those that it is read as
     label: str
     start: int  # its first character in the text
     text: Callable[[], str]  # gives the text, which spaCy joins each time
@@ -61,19 +61,19 @@ def decisions_about(
     for a text alike, that before one for its label, and that before one for all mentions. Of several texts
     the most similar counts; of equal corrections, the latest.
 
-    ``groups``, int [n], has the group of each mention, as of ``link``. All mentions of a group follow the
-    one among them that has the most specific decision.
+    ``groups``, int [n], has the group of each mention, as of ``link``. Mentions of a group that have the
+    same name follow the one among them that has the most specific decision. An acronym follows its long
+    form, because it is read so. A long form does not follow its acronym.
     """
     corrections, words_of = kb.corrections, cache(partial(weighted_words, kb))
     ranked = [_best(corrections, mention, words_of) for mention in mentions]
     if groups is not None:
-        best: dict[int, Ranked] = {}
-        for group, own in zip(groups.tolist(), ranked):
-            best[group] = max(best.get(group, own), own, key=itemgetter(0))
-        ranked = [
-            own if own[0] >= _SAME_PLACE else best[group]
-            for group, own in zip(groups.tolist(), ranked)
-        ]
+        best: dict[tuple[int, str], Ranked] = {}
+        names = [name_key(mention.words[0]) for mention in mentions]
+        keys = list(zip(groups.tolist(), names, strict=True))
+        for key, own in zip(keys, ranked):
+            best[key] = max(best.get(key, own), own, key=itemgetter(0))
+        ranked = [own if own[0] >= _SAME_PLACE else best[key] for key, own in zip(keys, ranked)]
     return [decision for _, decision in ranked]
 
 

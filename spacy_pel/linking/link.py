@@ -1,12 +1,13 @@
 """The one way from mentions to linked entities, for the pipeline and for evaluation."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ..kb.corrections import Decision
-from ..kb.knowledge_base import KnowledgeBase, SearchFilter
+from ..kb.knowledge_base import SearchFilter
 from ..kb.mentions import KnownMentions
 from ..kb.vectors.index import Candidates
 from ..text.mention_inputs import MentionInContext
@@ -23,6 +24,15 @@ _EXPLAINED = 8
 
 # Orders the candidates that were found.
 Ordering = Callable[[RankingInput], Ordered]
+
+
+class SearchIndex(Protocol):
+    """A KB, or what searches as it does, such as an index in memory."""
+
+    def search(
+        self, queries: np.ndarray, k: int, filter: SearchFilter | None = None, /
+    ) -> Candidates:
+        """Search the k nearest entities of each query, float32 [n, d], best first."""
 
 
 class Links(NamedTuple):
@@ -52,79 +62,97 @@ class Links(NamedTuple):
     decisions: Sequence[Decision | None] | None = None
 
 
+@dataclass(frozen=True)
+class LinkOptions:
+    """What linking does beside the search, and how searches are confined."""
+
+    # A mention whose ``Links.nil_score`` is below it is NIL. None: no mention is (``linking.nil``).
+    nil_threshold: float | None = None
+    nil_policy: NilPolicy | None = None  # what keeps a mention from being NIL; None: nothing
+    # Orders the best candidates again. They come first, the others stay in their order. It reranks its
+    # ``top`` candidates even if fewer are asked for.
+    reranking: Reranking | None = None
+    # Orders the candidates after that: a learnt ranking, or what names say. It orders 64 candidates even
+    # if fewer are asked for. None: the order stays.
+    ordering: Ordering | None = None
+    # For each mention the filter of its search, or None for no filter.
+    filters: Sequence[SearchFilter | None] | None = None
+    # int [n], the group of each mention. The mentions of a group, which must have the same surface and
+    # filter, get one answer: each candidate gets the mean of its scores.
+    groups: np.ndarray | None = None
+    # The mentions that the KB has learnt, to say by which of them candidates were found.
+    known: KnownMentions | None = None
+
+
 def link(
     retriever: Retriever,
-    index: KnowledgeBase,
+    index: SearchIndex,
     mentions: Sequence[MentionInContext],
     k: int,
-    *,
-    nil_threshold: float | None = None,
-    nil_policy: NilPolicy | None = None,
-    reranking: Reranking | None = None,
-    ordering: Ordering | None = None,
-    filters: Sequence[SearchFilter | None] | None = None,
-    groups: np.ndarray | None = None,
-    known: KnownMentions | None = None,
+    options: LinkOptions = LinkOptions(),
 ) -> Links:
     """Find the k best entities of each mention, and decide whether it is NIL.
-
-    Args:
-        retriever: Encodes the mentions.
-        index: The KB, or what searches as it does, such as an index in memory.
-        mentions: The n mentions.
-        k: The number of candidates returned for each mention.
-        nil_threshold: A mention whose ``Links.nil_score`` is below it is NIL. None: no mention is NIL
-            (``linking.nil``).
-        nil_policy: What else keeps a mention from being NIL; None: nothing.
-        reranking: Orders the best candidates again. They come first, the others stay in their
-            order. It looks at its ``top`` candidates even if k is smaller.
-        ordering: Orders the candidates after that: a learnt ranking, or what names say. It looks at
-            64 candidates even if k is smaller. None: the order stays.
-        filters: For each mention the filter of its search, or None for no filter.
-        groups: int [n], the group of each mention. The mentions of a group, which must have the
-            same surface and filter, get one answer: each candidate gets the mean of its scores.
-        known: The mentions that the KB has learnt, to say by which of them candidates were found.
 
     Raises:
         PelError: The reranker gives scores that are not finite.
     """
-    vectors = retriever.mention_vectors(mentions)
-    depth = max(k, reranking.top if reranking else 0, SEARCH_DEPTH if ordering else 0)
-    found = nearest(index, vectors, depth, filters, groups)
-    nil_score = found.scores[:, 0]
-    rerank_scores = probabilities = rows = evidence = None
-    if reranking is not None:
-        found, rerank_scores = reranked_candidates(found, mentions, reranking, groups)
-    if ordering is not None:
-        looked_at = RankingInput(mentions, found, rerank_scores, groups, vectors)
-        order, probabilities, in_kb, evidence = ordering(looked_at)
-        found = Candidates(*(np.take_along_axis(column, order, axis=1) for column in found))
+    depth = max(k, SEARCH_DEPTH if options.ordering else 0)
+    found, nil_score = ranking_input(retriever, index, mentions, depth, options)
+    candidates, rerank_scores = found.candidates, found.rerank_scores
+    ordered = options.ordering(found) if options.ordering else None
+    if ordered is not None:
+        order = ordered.order
+        candidates = Candidates(*(np.take_along_axis(column, order, 1) for column in candidates))
         if rerank_scores is not None:
             rerank_scores = np.take_along_axis(rerank_scores, order, axis=1)
-        if in_kb is not None:
-            nil_score = np.where(np.isfinite(nil_score), in_kb, nil_score)
-    nil = is_nil(nil_score, nil_threshold)
-    if nil_policy is not None:
-        nil = nil_policy.decided(nil, mentions, found.numbers[:, 0], probabilities)
-    numbers = found.numbers[:, :k]
-    if known:
-        rows = np.full(numbers.shape, -1, dtype=np.int64)
-        rows[:, :_EXPLAINED] = known.nearest_of(vectors, numbers[:, :_EXPLAINED])
+        if ordered.in_kb is not None:
+            nil_score = np.where(np.isfinite(nil_score), ordered.in_kb, nil_score)
+    probabilities = ordered.probabilities if ordered else None
+    nil = is_nil(nil_score, options.nil_threshold)
+    if options.nil_policy is not None:
+        nil = options.nil_policy.decided(nil, mentions, candidates.numbers[:, 0], probabilities)
+    numbers, mention_rows = candidates.numbers[:, :k], None
+    if options.known:
+        mention_rows = np.full(numbers.shape, -1, dtype=np.int64)
+        nearest_rows = options.known.nearest_of(found.vectors, numbers[:, :_EXPLAINED])
+        mention_rows[:, :_EXPLAINED] = nearest_rows
     return Links(
         numbers,
-        found.scores[:, :k],
+        candidates.scores[:, :k],
         nil,
         nil_score,
         None if rerank_scores is None else rerank_scores[:, :k],
         None if probabilities is None else probabilities[:, :k],
-        vectors,
-        rows,
-        evidence,
+        found.vectors,
+        mention_rows,
+        ordered.evidence if ordered else None,
     )
 
 
+def ranking_input(
+    retriever: Retriever,
+    index: SearchIndex,
+    mentions: Sequence[MentionInContext],
+    k: int,
+    options: LinkOptions,
+) -> tuple[RankingInput, np.ndarray]:
+    """Search the k best candidates of each mention, or more if they are reranked, and rerank them.
+
+    Returns:
+        The candidates, and the retriever's best scores, float32 [n].
+    """
+    reranking, groups = options.reranking, options.groups
+    vectors = retriever.mention_vectors(mentions)
+    depth = max(k, reranking.top if reranking else 0)
+    candidates = nearest(index, vectors, depth, options.filters, groups)
+    best_scores, rerank_scores = candidates.scores[:, 0], None
+    if reranking is not None:
+        candidates, rerank_scores = reranked_candidates(candidates, mentions, reranking, groups)
+    return RankingInput(mentions, candidates, rerank_scores, groups, vectors), best_scores
+
+
 def nearest(
-    index: KnowledgeBase,
+    index: SearchIndex,
     vectors: np.ndarray,
     k: int,
     filters: Sequence[SearchFilter | None] | None = None,

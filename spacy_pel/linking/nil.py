@@ -15,13 +15,27 @@ from .ordering import unambiguous_owners
 
 
 class NilPolicy(NamedTuple):
-    """What decides about NIL beside the threshold."""
+    """What keeps a mention from being NIL, whatever the threshold says.
+
+    So NIL never contradicts the probability that is shown.
+    """
 
     kb: KnowledgeBase  # where names are looked up
-    # A mention is not NIL if its first candidate alone has it as a name, or is right with this
-    # probability at least. So NIL never contradicts the probability that is shown. None: the threshold
-    # decides.
+    # The probability from which a first candidate is sure. None: the threshold alone decides.
     sure_probability: float | None
+
+    def is_sure(self, unambiguous: np.ndarray, probabilities: np.ndarray | None) -> np.ndarray:
+        """Return which of n first candidates are sure, bool [n].
+
+        Args:
+            unambiguous: bool [n], whether a candidate alone has the mention as a name.
+            probabilities: float [n], that a candidate is correct; None: unknown.
+        """
+        if self.sure_probability is None:
+            return np.zeros(len(unambiguous), dtype=bool)
+        if probabilities is None:
+            return unambiguous
+        return unambiguous | (probabilities >= self.sure_probability)
 
     def decided(
         self,
@@ -30,19 +44,25 @@ class NilPolicy(NamedTuple):
         first: np.ndarray,
         probabilities: np.ndarray | None,
     ) -> np.ndarray:
-        """Tell which of n mentions are NIL, bool [n], where ``nil`` is what the threshold says.
+        """Return which of n mentions are NIL, bool [n].
 
-        ``first``, int64 [n], are the numbers of their first candidates, -1 for none; ``probabilities`` are
-        those of ``Links``.
+        Args:
+            nil: bool [n], what the threshold says.
+            mentions: The mentions.
+            first: int64 [n], the numbers of their first candidates, -1 for none.
+            probabilities: As ``Links.probabilities``.
         """
-        nil = nil.copy()
-        if self.sure_probability is not None and nil.any():
-            doubtful = np.flatnonzero(nil)  # names are looked up for these alone: they are few
-            asked = [mentions[i] for i in doubtful]
-            nil[doubtful] = ~unambiguous_owners(self.kb, asked, first[doubtful, None])[:, 0]
-        if probabilities is not None and self.sure_probability is not None:
-            nil &= ~((first >= 0) & (probabilities[:, 0] >= self.sure_probability))
-        return nil
+        if self.sure_probability is None or not nil.any():
+            return nil
+        doubtful = np.flatnonzero(nil)  # names are looked up for these alone: they are few
+        first, asked = first[doubtful], [mentions[i] for i in doubtful]
+        of_first = None
+        if probabilities is not None:
+            of_first = np.where(first >= 0, probabilities[doubtful, 0], np.nan)
+        unambiguous = unambiguous_owners(self.kb, asked, first[:, None])[:, 0]
+        decided = nil.copy()
+        decided[doubtful] = ~self.is_sure(unambiguous, of_first)
+        return decided
 
 
 def is_nil(best_scores: Sequence[float] | np.ndarray, threshold: float | None) -> np.ndarray:

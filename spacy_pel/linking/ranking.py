@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, compress
 from math import log, log1p
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.records.entity import Entity
 from ..kb.records.names import american, normalised
 from ..text.mention_inputs import MentionInContext
 from .ordering import Evidence, Ordered, RankingInput, group_means, is_acronym
@@ -19,10 +22,10 @@ if TYPE_CHECKING:
     from ..models.ranker import Ranker
 
 TOP = 8  # the candidates of a mention that are looked at, from the best
-_OWNERS = 5  # of a name; more are as many
-_ELSEWHERE = 4  # mentions of a document that mean a candidate; more are as many
+_MAX_OWNERS = 5  # of a name; more count as many
+_MAX_ELSEWHERE = 4  # mentions of a document that mean a candidate; more count as many
 _PRIOR = 20  # gold mentions that the KB as a whole counts for, where a label's types are learnt
-_MOST = 3.0  # the largest log-ratio of a type
+_MAX_LOG_RATIO = 3.0  # of a type
 _SHOWN = 10  # labels in a message
 
 
@@ -42,14 +45,14 @@ class Ranking(NamedTuple):
 
         ``kb`` has their names and types. ``labels`` are those of the mentions.
         """
-        features, evidence = looked_at(kb, labels, found, self.by_words)
-        given = self.probabilities(features)
+        comparison = compare(kb, found, self.by_words)
+        given = self.probabilities(features_of(labels, comparison))
         if found.groups is not None:
             given = group_means(given, found.groups)
         probabilities = np.full(found.candidates.scores.shape, np.nan, dtype=np.float32)
         probabilities[:, : given.shape[1] - 1] = given[:, :-1]
         order = np.argsort(-np.nan_to_num(probabilities, nan=-1.0), kind="stable", axis=1)
-        evidence = evidence.in_order(order[:, : given.shape[1] - 1])
+        evidence = evidence_of(comparison).in_order(order[:, : given.shape[1] - 1])
         return Ordered(
             order, np.take_along_axis(probabilities, order, axis=1), 1 - given[:, -1], evidence
         )
@@ -93,6 +96,11 @@ class Features(NamedTuple):
     there: np.ndarray  # bool [n, k], whether there is such a candidate
     labels: Sequence[str]  # of the mentions
     types: Sequence[Sequence[tuple[str, ...]]]  # of the candidates, n lists of k
+
+    def of(self, chosen: np.ndarray) -> Features:
+        """Return the features of some of the mentions, bool [n]."""
+        arrays = (array[chosen] for array in self[:3])
+        return Features(*arrays, *(list(compress(column, chosen)) for column in self[3:]))
 
     def with_priors(self, priors: LabelPriors) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The inputs of ``models.ranker.Ranker``: one more feature of each, by what labels say.
@@ -150,157 +158,242 @@ def learnt_priors(
     def ratio(of_label: Counter[str], type: str) -> float:
         share = (everywhere[type] + 1) / (n_all + n_types)
         found = (of_label[type] + _PRIOR * share) / (of_label.total() + _PRIOR)
-        return round(min(max(log(found / share), -_MOST), _MOST), 3)
+        return round(min(max(log(found / share), -_MAX_LOG_RATIO), _MAX_LOG_RATIO), 3)
 
     ratios = {
         name: {type: ratio(own, type) for type in sorted(own)} for name, own in counts.items()
     }
     shares = {name: _PRIOR / (own.total() + _PRIOR) for name, own in counts.items()}
-    others = {name: round(max(log(share), -_MOST), 3) for name, share in shares.items()}
+    others = {name: round(max(log(share), -_MAX_LOG_RATIO), 3) for name, share in shares.items()}
     overall = (missing.total() + 1) / (mentions.total() + 2)
     none = {name: (missing[name] + 10 * overall) / (n + 10) for name, n in mentions.items()}
     odds = {name: round(log(p / (1 - p)), 3) for name, p in {"": overall, **none}.items()}
     return LabelPriors(ratios, others, odds)
 
 
-def features_of(
-    kb: KnowledgeBase, labels: Sequence[str], found: RankingInput, by_words: bool = True
-) -> Features:
-    """What a ranking looks at (``looked_at``)."""
-    return looked_at(kb, labels, found, by_words)[0]
+@dataclass
+class Comparison:
+    """What n mentions and their k best candidates are compared by.
 
-
-def looked_at(
-    kb: KnowledgeBase, labels: Sequence[str], found: RankingInput, by_words: bool = True
-) -> tuple[Features, Evidence]:
-    """Look at the best candidates of mentions: what a ranking compares, and the same for people.
-
-    Of a candidate: its score, and how far it is behind the best; its rank; how like the mention its
-    names are (Dice's coefficient of their trigrams); whether the mention is one of its names, exactly,
-    and how many entities share that name; whether other mentions of the document mean it; how many
-    names it has, and whether it has a type; the reranker's score; how often texts define the mention as
-    it; its score by its canonical name alone, with how far that is behind the best; and with ``by_words``
-    how many words its names share with the mention (``similarity.word_similarity``). Of a mention:
-    what is best among its candidates, what the mention looks like, and how many texts define it.
-
-    Of the candidates that were found, two at least, the first 8 are looked at. Mentions of a document
-    are looked at together. ``kb`` has names and types; ``labels`` are those of the n mentions.
+    Arrays are [n, k] unless they say otherwise. Values of a missing candidate are 0.
     """
-    mentions = found.mentions
+
+    surfaces: list[str]  # the words of the mentions, as written
+    normalised: list[str]  # the same, normalised
+    numbers: np.ndarray  # int64, the numbers of the candidates; -1 for no candidate
+    entities: Mapping[int, Entity]  # the candidates
+    present: np.ndarray  # bool, whether there is such a candidate
+    scores: np.ndarray  # float32, the retriever's
+    n_owners: np.ndarray  # int [n], how many entities have the mention as a name
+    exact: np.ndarray  # bool, whether the mention is a name of the candidate
+    similarity: np.ndarray  # of the most similar name (``similarity.trigram_similarity``)
+    first_similarity: np.ndarray  # of the first name
+    nearest_names: np.ndarray  # int, the place of the most similar name
+    # Four arrays of ``similarity.word_similarity``; none if words do not count.
+    word_similarities: list[np.ndarray]
+    # How many mentions with other words in the document seem to mean the candidate, 0 to 1.
+    elsewhere: np.ndarray
+    definitions: np.ndarray  # int, how many texts define the mention as the candidate
+    all_definitions: np.ndarray  # int [n], how many texts define the mention
+    # The log of the share of definitions, to which each owner of the name adds 0.5; at most 0.
+    definition_share: np.ndarray
+    rerank_scores: np.ndarray  # float, NaN for a candidate that was not reranked
+    # float32, by canonical names alone: senses of an acronym may share one vector by this name, and
+    # differ by their other names.
+    canonical_scores: np.ndarray
+
+    @property
+    def is_unambiguous(self) -> np.ndarray:
+        """Whether one entity alone has the mention as a name: bool [n, 1]."""
+        return self.n_owners[:, None] == 1
+
+    @property
+    def share_of_owners(self) -> np.ndarray:
+        """The number of owners of the name, 0 to 1, float [n]."""
+        return np.minimum(self.n_owners, _MAX_OWNERS) / _MAX_OWNERS
+
+    def of_entities(self, value: Callable[[Entity], float]) -> np.ndarray:
+        """A value of each candidate's entity, float64."""
+        values = {number: value(entity) for number, entity in self.entities.items()}
+        column = [values.get(number, 0.0) for number in self.numbers.ravel().tolist()]
+        return np.array(column).reshape(self.numbers.shape)
+
+
+def _behind_best(values: np.ndarray) -> np.ndarray:
+    """How far each candidate's value is behind the best one of its mention."""
+    return values.max(axis=1, keepdims=True) - values
+
+
+# The features of a candidate, [n, k] each. A saved ranking knows them by their order.
+CANDIDATE_FEATURES: dict[str, Callable[[Comparison], np.ndarray]] = {
+    "score": lambda c: c.scores,
+    "score behind the best": lambda c: _behind_best(c.scores),
+    "log of rank": lambda c: np.broadcast_to(
+        np.log1p(np.arange(c.numbers.shape[1])), c.numbers.shape
+    ),
+    "similarity of the most similar name": lambda c: c.similarity,
+    "similarity behind the best": lambda c: _behind_best(c.similarity),
+    "similarity of the canonical name": lambda c: c.first_similarity,
+    "mention is a name": lambda c: c.exact,
+    "mention is a name of no other entity": lambda c: c.exact & c.is_unambiguous,
+    "number of owners of the name": lambda c: c.exact * c.share_of_owners[:, None],
+    "mention is the canonical name": lambda c: c.exact & (c.first_similarity > 0.999),
+    "another mention means it": lambda c: c.elsewhere > 0,
+    "number of other mentions that mean it": lambda c: c.elsewhere,
+    "log of the number of names": lambda c: c.of_entities(lambda entity: log(len(entity.names))),
+    "has a type": lambda c: c.of_entities(lambda entity: float(bool(entity.types))),
+    "rerank score": lambda c: np.where(np.isfinite(c.rerank_scores), c.rerank_scores, 0.0),
+    "was reranked": lambda c: np.isfinite(c.rerank_scores),
+    "log of the share of definitions": lambda c: c.definition_share,
+    "score by the canonical name": lambda c: c.canonical_scores,
+    "the same, behind the best": lambda c: _behind_best(c.canonical_scores),
+}
+# Those by words follow, in the order of ``word_similarity``; then each behind the best.
+
+# The features of a mention, [n] each. The largest similarities by words follow.
+MENTION_FEATURES: dict[str, Callable[[Comparison], np.ndarray | list[float]]] = {
+    "best score": lambda c: c.scores[:, 0],
+    "best score before the second": lambda c: c.scores[:, 0] - c.scores[:, 1],
+    "best similarity": lambda c: c.similarity.max(axis=1),
+    "is an acronym": lambda c: [float(is_acronym(surface)) for surface in c.surfaces],
+    "log of its length": lambda c: [log(len(s)) if s else 0.0 for s in c.surfaces],
+    "number of owners": lambda c: c.share_of_owners,
+    "has one owner": lambda c: c.is_unambiguous[:, 0],
+    "number of words": lambda c: [len(surface.split()) / 4 for surface in c.normalised],
+    "log of the number of definitions": lambda c: np.array(list(map(log1p, c.all_definitions))),
+}
+
+
+def compare(kb: KnowledgeBase, found: RankingInput, by_words: bool = True) -> Comparison:
+    """Compare mentions with the first 8 of their candidates, of which there are two at least.
+
+    Mentions of a document are compared together. ``kb`` has names and types.
+    """
     numbers, scores = (column[:, :TOP] for column in found.candidates)
-    there = numbers >= 0
-    scores = np.where(there, scores, 0.0)
-    distinct = np.unique(numbers[there])
+    present = numbers >= 0
+    distinct = np.unique(numbers[present])
     entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
-    surfaces = [normalised(mention.surface) for mention in mentions]
-    spelled = list(map(american, surfaces))
-    owners = {surface: kb.numbers_named(surface) for surface in {m.surface for m in mentions}}
-    n_owners = np.array([len(owners[mention.surface]) for mention in mentions])
-    is_sole, n_owners = n_owners == 1, np.minimum(n_owners, _OWNERS) / _OWNERS
-    owning = [
-        set(owners[mention.surface].tolist()) for mention in mentions
-    ]  # np.isin is slow on few
-    exact = [[number in own for number in row] for own, row in zip(owning, numbers.tolist())]
-    exact = np.array(exact, dtype=bool).reshape(numbers.shape) & there
-    like, like_first, nearest = trigram_similarity(spelled, numbers, entities)
+    surfaces = [mention.surface for mention in found.mentions]
+    names = [normalised(surface) for surface in surfaces]
+    owners = {surface: kb.numbers_named(surface) for surface in set(surfaces)}
+    n_owners = np.array([len(owners[surface]) for surface in surfaces])
+    # np.isin is slow on few numbers.
+    owner_sets = [set(owners[surface].tolist()) for surface in surfaces]
+    is_owner = [[n in own for n in row] for own, row in zip(owner_sets, numbers.tolist())]
+    exact = np.array(is_owner, dtype=bool).reshape(numbers.shape) & present
+    spelled = list(map(american, names))
+    similarity, first_similarity, nearest = trigram_similarity(spelled, numbers, entities)
     words = word_similarity(kb, spelled, numbers, entities) if by_words else []
-    elsewhere = _told_elsewhere(mentions, surfaces, numbers, exact & is_sole[:, None])
-    of_entities = {n: (log(len(e.names)), float(bool(e.types))) for n, e in entities.items()}
-    of_record = [of_entities.get(n, (0.0, 0.0)) for n in numbers.ravel().tolist()]
-    of_record = np.array(of_record).reshape(*numbers.shape, 2)
-    # How often texts define a mention as a candidate, as the log of a share; 0 where none defines it.
-    # An owner counts as defined half a time more.
-    defined, n_texts = np.zeros(numbers.shape), np.zeros(len(mentions))
-    texts = np.zeros((2, *numbers.shape), dtype=int)
-    for place, (mention, row) in enumerate(zip(mentions, numbers.tolist())):
-        if counts := kb.definitions(mention.surface):
-            texts[0, place] = [counts.get(number, 0) for number in row]
-            texts[1, place] = sum(counts.values())
-            total = sum(counts.values()) + len(owners[mention.surface]) / 2
-            defined[place] = [log((counts.get(number, 0) + 0.5) / total) for number in row]
-            n_texts[place] = log1p(sum(counts.values()))
-    # By canonical names alone: senses of an acronym may have one vector by this name, and have others
-    # by their own names.
-    by_first = np.zeros(numbers.shape, np.float32)
-    if found.vectors is not None:
-        lines, _ = np.nonzero(there)
-        own = kb.vectors.name_scores(found.vectors, lines, numbers[there], first=True)
-        by_first[there] = np.where(np.isfinite(own), own, 0.0)
-    again = np.full(numbers.shape, np.nan)
+    rerank_scores = np.full(numbers.shape, np.nan)
     if found.rerank_scores is not None:
-        again = found.rerank_scores[:, :TOP]
-    read = np.isfinite(again)
-    ranks = np.broadcast_to(np.log1p(np.arange(numbers.shape[1])), numbers.shape)
-    candidates = [
-        scores,
-        scores.max(axis=1, keepdims=True) - scores,
-        ranks,
-        like,
-        like.max(axis=1, keepdims=True) - like,
-        like_first,
-        exact,
-        exact & is_sole[:, None],
-        exact * n_owners[:, None],
-        exact & (like_first > 0.999),
-        elsewhere > 0,
-        elsewhere,
-        *np.moveaxis(of_record, -1, 0),
-        np.where(read, again, 0.0),
-        read,
-        np.minimum(defined, 0.0),
-        by_first,
-        by_first.max(axis=1, keepdims=True) - by_first,
-        *words,
-        *(own.max(axis=1, keepdims=True) - own for own in words),
-    ]
-    of_mentions = [
-        scores[:, 0],
-        scores[:, 0] - scores[:, 1],
-        like.max(axis=1),
-        [is_acronym(mention.surface) for mention in mentions],
-        [log(len(mention.surface)) if mention.surface else 0.0 for mention in mentions],
+        rerank_scores = found.rerank_scores[:, :TOP]
+    return Comparison(
+        surfaces,
+        names,
+        numbers,
+        entities,
+        present,
+        np.where(present, scores, 0.0),
         n_owners,
-        is_sole,
-        [len(surface.split()) / 4 for surface in surfaces],
-        n_texts,
-        *(own.max(axis=1) for own in words),
-    ]
-    features = Features(
+        exact,
+        similarity,
+        first_similarity,
+        nearest,
+        words,
+        _meant_elsewhere(found.mentions, names, numbers, exact & (n_owners == 1)[:, None]),
+        *_definitions(kb, surfaces, numbers, n_owners),
+        rerank_scores,
+        _canonical_scores(kb, found, numbers),
+    )
+
+
+def features_of(labels: Sequence[str], comparison: Comparison) -> Features:
+    """Return the features of n mentions with these labels, and of their candidates."""
+    words, numbers = comparison.word_similarities, comparison.numbers
+    candidates = [feature(comparison) for feature in CANDIDATE_FEATURES.values()]
+    candidates += [*words, *map(_behind_best, words)]
+    mentions = [feature(comparison) for feature in MENTION_FEATURES.values()]
+    mentions += [values.max(axis=1) for values in words]
+    entities = comparison.entities
+    return Features(
         np.stack(candidates, axis=-1).astype(np.float32),
-        np.array(of_mentions, dtype=np.float32).T.copy(),
-        there,
+        np.array(mentions, dtype=np.float32).T.copy(),
+        comparison.present,
         labels,
         [[entities[n].types if n >= 0 else () for n in row] for row in numbers.tolist()],
     )
+
+
+def joined_features(parts: Sequence[Features]) -> Features:
+    """Join the features of several lots of mentions."""
+    columns = list(zip(*parts))
+    arrays = map(np.concatenate, columns[:3])
+    return Features(*arrays, *(list(chain.from_iterable(column)) for column in columns[3:]))
+
+
+def evidence_of(comparison: Comparison) -> Evidence:
+    """Return what the ranking compares, for people."""
     names = [
-        [entities[n].names[place] if n >= 0 else "" for n, place in zip(*rows)]
-        for rows in zip(numbers.tolist(), nearest.tolist())
+        [comparison.entities[n].names[place] if n >= 0 else "" for n, place in zip(*rows)]
+        for rows in zip(comparison.numbers.tolist(), comparison.nearest_names.tolist())
     ]
-    counts = np.array([len(owners[mention.surface]) for mention in mentions])[:, None]
-    said = np.rint(elsewhere * _ELSEWHERE).astype(int)
-    counts = np.broadcast_to(counts, numbers.shape)
-    return features, Evidence(names, like, exact, counts, *texts, said)
+    shape = comparison.numbers.shape
+    return Evidence(
+        names,
+        comparison.similarity,
+        comparison.exact,
+        np.broadcast_to(comparison.n_owners[:, None], shape),
+        comparison.definitions,
+        np.broadcast_to(comparison.all_definitions[:, None], shape),
+        np.rint(comparison.elsewhere * _MAX_ELSEWHERE).astype(int),
+    )
 
 
-def _told_elsewhere(
+def _definitions(
+    kb: KnowledgeBase, surfaces: Sequence[str], numbers: np.ndarray, n_owners: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return ``definitions``, ``all_definitions`` and ``definition_share`` of a ``Comparison``."""
+    definitions, share = np.zeros(numbers.shape, dtype=int), np.zeros(numbers.shape)
+    all_definitions = np.zeros(len(surfaces), dtype=int)
+    for place, (surface, row) in enumerate(zip(surfaces, numbers.tolist())):
+        if counts := kb.definitions(surface):
+            definitions[place] = [counts.get(number, 0) for number in row]
+            all_definitions[place] = sum(counts.values())
+            total = sum(counts.values()) + n_owners[place] / 2
+            share[place] = [log((counts.get(number, 0) + 0.5) / total) for number in row]
+    return definitions, all_definitions, np.minimum(share, 0.0)
+
+
+def _canonical_scores(kb: KnowledgeBase, found: RankingInput, numbers: np.ndarray) -> np.ndarray:
+    """Return the scores of candidates by their canonical names, float32 [n, k]; 0 without vectors."""
+    scores = np.zeros(numbers.shape, np.float32)
+    if found.vectors is not None:
+        present = numbers >= 0
+        lines, _ = np.nonzero(present)
+        by_name = kb.vectors.name_scores(found.vectors, lines, numbers[present], first=True)
+        scores[present] = np.where(np.isfinite(by_name), by_name, 0.0)
+    return scores
+
+
+def _meant_elsewhere(
     mentions: Sequence[MentionInContext],
     surfaces: Sequence[str],
     numbers: np.ndarray,
-    sole: np.ndarray,
+    unambiguous: np.ndarray,
 ) -> np.ndarray:
-    """How many mentions with other words in the document seem to mean a candidate: [n, k], 0 to 1.
+    """Return how many mentions with other words in the document seem to mean a candidate: [n, k], 0 to 1.
 
     A mention seems to mean the entity that alone has it as a name, or else its first candidate.
     """
     documents = [mention.document or mention.text for mention in mentions]
-    said: dict[tuple, set[str]] = defaultdict(set)
-    first = np.where(sole.any(axis=1), sole.argmax(axis=1), 0)
+    meant: dict[tuple[object, int], set[str]] = defaultdict(set)
+    first = np.where(unambiguous.any(axis=1), unambiguous.argmax(axis=1), 0)
     for document, surface, row, place in zip(documents, surfaces, numbers.tolist(), first.tolist()):
-        said[document, row[place]].add(surface)
+        meant[document, row[place]].add(surface)
     none: set[str] = set()
     counts = [
-        len(said.get((document, number), none) - {surface})
+        len(meant.get((document, number), none) - {surface})
         for document, surface, row in zip(documents, surfaces, numbers.tolist())
         for number in row
     ]
-    return np.minimum(np.array(counts).reshape(numbers.shape), _ELSEWHERE) / _ELSEWHERE
+    return np.minimum(np.array(counts).reshape(numbers.shape), _MAX_ELSEWHERE) / _MAX_ELSEWHERE

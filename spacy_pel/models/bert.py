@@ -148,9 +148,8 @@ class _Embeddings(nn.Module):
         segments = torch.zeros_like(ids) if segments is None else segments
         words: Tensor = self.word_embeddings(ids).float() + added
         positions = torch.arange(ids.shape[1], device=ids.device)[None]
-        embedded: Tensor = words + self.token_type_embeddings(segments)
-        embedded = embedded + self.position_embeddings(positions)
-        return embedded
+        typed: Tensor = words + self.token_type_embeddings(segments)
+        return typed + cast("Tensor", self.position_embeddings(positions))
 
 
 class BertLayer(nn.Module):
@@ -171,8 +170,7 @@ class BertLayer(nn.Module):
     def feed_forward(self, attended: Tensor, states: Tensor) -> Tensor:
         """Compute the rest of the layer after attention: [..., d] to [..., d]."""
         states = self.attention.output(attended, states)
-        states = self.output(self.activation(self.intermediate.dense(states)), states)
-        return states
+        return cast("Tensor", self.output(self.activation(self.intermediate.dense(states)), states))
 
 
 class _Attention(nn.Module):
@@ -243,21 +241,22 @@ def last_hidden_states(
     *inner, last = cast("Iterable[BertLayer]", layers)
     keys = None if bool(mask.all()) else mask[:, None, None, :]
     for layer in inner if wanted is not None else [*inner, last]:
-        own = layer.attention.self
-        states = layer.feed_forward(own(own.query(states), states, keys), states)
+        attention = layer.attention.self
+        attended = attention(attention.query(states), states, keys)
+        states = layer.feed_forward(attended, states)
     if wanted is None:
         return states
-    own, places = last.attention.self, wanted.nonzero(as_tuple=True)
+    attention, positions = last.attention.self, wanted.nonzero(as_tuple=True)
     columns = (wanted.cumsum(1) - 1)[wanted]
     more_rows = 0, 0, 0, max(0, MIN_ROWS - len(columns))
-    asking = nn.functional.pad(states[places], more_rows)
-    queries = own.query(asking)[: len(columns)]
+    wanted_states = nn.functional.pad(states[positions], more_rows)
+    queries = attention.query(wanted_states)[: len(columns)]
     padded = queries.new_zeros(len(states), int(wanted.sum(1).max()), queries.shape[-1])
-    padded = padded.index_put((places[0], columns), queries)
-    attended = own(padded, states, keys)[places[0], columns]
+    padded = padded.index_put((positions[0], columns), queries)
+    attended = attention(padded, states, keys)[positions[0], columns]
     attended = nn.functional.pad(attended, more_rows)
-    found = last.feed_forward(attended, asking)[: len(columns)]
-    return found.new_zeros(states.shape).index_put(places, found)
+    outputs = last.feed_forward(attended, wanted_states)[: len(columns)]
+    return outputs.new_zeros(states.shape).index_put(positions, outputs)
 
 
 def architecture(transformer: nn.Module) -> dict[str, Any]:

@@ -330,13 +330,14 @@ class SpanEncoder(nn.Module):
             PelError: The layer reads states of another length.
         """
         if bert is not None:
-            own = own_bert(bert)
-            if own.config.hidden_size != width:
+            source = own_bert(bert)
+            if source.config.hidden_size != width:
                 raise PelError(
-                    f"the layer reads states of length {own.config.hidden_size}, not {width}",
+                    f"the layer reads states of length {source.config.hidden_size}, not {width}",
                     "use a layer of the BERT that computes the states",
                 )
-            self._make_layer(architecture(own)).load_state_dict(own.encoder.layer[-1].state_dict())
+            layer = self._make_layer(architecture(source))
+            layer.load_state_dict(source.encoder.layer[-1].state_dict())
         self.n_outputs = n_outputs
         self.map = nn.Linear(width, n_outputs)
         if width == n_outputs:

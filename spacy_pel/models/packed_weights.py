@@ -130,7 +130,7 @@ def _tensors(packed: Packed) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = load(packed)
         return tensors
     with safe_open(packed, "pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}
+        return {name: file.get_tensor(name) for name in list(file.keys())}
 
 
 def _checksum(facts: dict[str, Any], tensors: dict[str, Tensor]) -> int:

@@ -46,20 +46,20 @@ class Ranker(nn.Module):
             self.register_buffer(f"{name}_mean", torch.zeros(size))
             self.register_buffer(f"{name}_spread", torch.ones(size))
 
-    def forward(self, candidates: Tensor, mentions: Tensor, there: Tensor) -> Tensor:
+    def forward(self, candidates: Tensor, mentions: Tensor, present: Tensor) -> Tensor:
         """Return log-probabilities, float32 [n, k + 1]; the last column is "none".
 
         Args:
             candidates: float32 [n, k, n_candidate], two candidates or more.
             mentions: float32 [n, n_mention].
-            there: bool [n, k], false where a mention has fewer candidates.
+            present: bool [n, k], false where a mention has fewer candidates.
         """
         candidates = (candidates - self.candidate_mean) / self.candidate_spread
         mentions = (mentions - self.mention_mean) / self.mention_spread
         beside = mentions[:, None].expand(-1, candidates.shape[1], -1)
         hide = partial(nn.functional.dropout, p=_DROPOUT, training=self.training)
         scores = self.candidate(hide(torch.cat([candidates, beside], dim=2)))[..., 0]
-        scores = scores.masked_fill(~there, -torch.inf)
+        scores = scores.masked_fill(~present, -torch.inf)
         best = scores.detach().topk(2).indices
         best_two = candidates.gather(1, best[..., None].expand(-1, -1, candidates.shape[2]))
         none = self.none(hide(torch.cat([mentions, best_two.flatten(1)], dim=1)))
@@ -67,10 +67,10 @@ class Ranker(nn.Module):
 
     @torch.inference_mode()
     def probabilities(
-        self, candidates: np.ndarray, mentions: np.ndarray, there: np.ndarray
+        self, candidates: np.ndarray, mentions: np.ndarray, present: np.ndarray
     ) -> np.ndarray:
         """Return probabilities, float32 [n, k + 1], for the arguments of ``forward`` as arrays."""
-        inputs = map(torch.from_numpy, (candidates, mentions, there))
+        inputs = map(torch.from_numpy, (candidates, mentions, present))
         with one_torch_thread():
             log_p: Tensor = self(*inputs)
             return log_p.exp().numpy()
@@ -92,29 +92,29 @@ def _perceptron(n_inputs: int) -> nn.Sequential:
 
 
 def fitted_ranker(
-    candidates: np.ndarray, mentions: np.ndarray, there: np.ndarray, correct: np.ndarray
+    candidates: np.ndarray, mentions: np.ndarray, present: np.ndarray, correct: np.ndarray
 ) -> Ranker:
     """Fit a ranker with a fixed seed by maximising the probability of the correct candidates.
 
     Args:
-        candidates, mentions, there: Those of ``Ranker.forward``.
+        candidates, mentions, present: Those of ``Ranker.forward``.
         correct: bool [n, k], whether a candidate is correct. A mention may have no correct candidate.
     """
     with torch.random.fork_rng(devices=[]), one_torch_thread():
         torch.manual_seed(0)
         ranker = Ranker(candidates.shape[2], mentions.shape[1])
-        ranker.candidate_mean, ranker.candidate_spread = _scale(candidates[there])
+        ranker.candidate_mean, ranker.candidate_spread = _scale(candidates[present])
         ranker.mention_mean, ranker.mention_spread = _scale(mentions)
         targets = torch.from_numpy(np.column_stack([correct, ~correct.any(axis=1)]))
-        inputs = [*map(torch.from_numpy, (candidates, mentions, there)), targets]
+        inputs = [*map(torch.from_numpy, (candidates, mentions, present)), targets]
         per_epoch = -(-len(mentions) // _BATCH)
         epochs = max(_EPOCHS, -(-_MIN_STEPS // per_epoch))
         optimizer = torch.optim.AdamW(ranker.parameters(), lr=_RATE, weight_decay=_DECAY)
         decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, epochs * per_epoch)
         for _ in range(epochs):
             for batch in torch.randperm(len(mentions)).split(_BATCH):
-                *own, wanted = (column[batch] for column in inputs)
-                log_p = ranker(*own).masked_fill(~wanted, -torch.inf)
+                *features, is_target = (column[batch] for column in inputs)
+                log_p = ranker(*features).masked_fill(~is_target, -torch.inf)
                 optimizer.zero_grad()
                 (-log_p.logsumexp(dim=1).mean()).backward()
                 optimizer.step()

@@ -1,4 +1,4 @@
-"""A pipeline that carries its knowledge base, and says what it is and can do."""
+"""Put a KB, a model card and licences into a pipeline."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ CARD, LICENCES = "README.md", "LICENSES_SOURCES"
 
 
 class PackageInfo(NamedTuple):
-    """What a pipeline says of itself. None keeps what its meta.json has."""
+    """The metadata of a pipeline. None keeps the value in its meta.json."""
 
     name: str | None = None  # of the package, without its language
     version: str | None = None
@@ -29,7 +29,8 @@ class PackageInfo(NamedTuple):
     license: str | None = None
     author: str | None = None
     metrics: tuple[Path, ...] = ()  # files of ``pel evaluate``, for the model card
-    licences: str = ""  # notes on those of the KB's sources, of the texts and of the weights
+    # Notes on the licences of the KB's sources, the training texts and the weights.
+    licences: str = ""
 
 
 def assemble(
@@ -40,30 +41,37 @@ def assemble(
     component: str = "proxy_linker",
     info: PackageInfo = PackageInfo(),
 ) -> None:
-    """Write a pipeline, with its KB inside, to a folder. An existing pipeline is replaced.
+    """Write a pipeline with its KB to a self-contained folder, or replace one.
 
-    ``kb`` is the folder of a KB with the vectors of the linker's encoder. In the new folder all
-    components use the KB there. Nothing in it points out of it. After an error or an interruption, the
-    folder is as it was.
+    All components use the KB in the folder. After an error or an interruption, an old folder is unchanged.
 
-    PelError if there is no linker, a second linker uses another KB, the KB has no vectors of the
-    linker's encoder or a damaged file, a metrics file is of another linker or KB, or a package cannot
-    have this name or version.
+    Args:
+        nlp: The pipeline.
+        kb: The folder of a KB with the vectors of the linker's encoder.
+        out: The folder to write.
+        component: The name of the linker.
+        info: The metadata of the package.
+
+    Raises:
+        PelError: There is no linker, a second linker uses another KB, the KB has no vectors of the linker's
+            encoder or a damaged file, a metrics file is of another linker or KB, or a package cannot have
+            this name or version.
     """
     linker = linker_of(nlp, component, kb=kb)
-    linker.index  # refuses a KB that does not fit
-    metrics = metrics_of_linker(nlp, info.metrics, component)
+    linker.check_kb()
+    metrics_by_name = metrics_of_linker(nlp, info.metrics, component)
     settings = linker.kb.settings
-    stated = ("name", "version", "description", "license", "author")
-    nlp.meta.update({k: v for k, v in info._asdict().items() if k in stated and v is not None})
+    for key in ("name", "version", "description", "license", "author"):
+        if (value := getattr(info, key)) is not None:
+            nlp.meta[key] = value
     nlp.meta["sources"] = [{"name": source} for source in settings["sources"]]
-    about_kb = ("sources", "counts", "created_by", "checksum")
-    nlp.meta["knowledge_base"] = {key: settings[key] for key in about_kb}
-    if metrics:
-        named = ("linker", "kb", "pipeline")  # they say whose the figures are
+    kb_keys = ("sources", "counts", "created_by", "checksum")
+    nlp.meta["knowledge_base"] = {key: settings[key] for key in kb_keys}
+    if metrics_by_name:
+        provenance = ("linker", "kb", "pipeline")
         nlp.meta["performance"] = {
-            name: {key: value for key, value in each.items() if key not in named}
-            for name, each in metrics.items()
+            name: {key: value for key, value in metrics.items() if key not in provenance}
+            for name, metrics in metrics_by_name.items()
         }
     _check_package(nlp.meta)
     for name, other in other_linkers(nlp, component).items():
@@ -83,14 +91,14 @@ def assemble(
             inside = f"../{component}/{KB_FOLDER}"
             reference = {"absolute": None, "relative": inside, "configured": None}
             (folder / name / KB_REFERENCE).write_text(json.dumps(reference), encoding="utf8")
-        card = filter(None, card_sections(nlp, component, metrics, info.licences))
+        card = filter(None, card_sections(nlp, component, metrics_by_name, info.licences))
         (folder / CARD).write_text("\n\n".join(card) + "\n", encoding="utf8")
         if info.licences:
             (folder / LICENCES).write_text(info.licences, encoding="utf8")
 
 
 def check_replaceable(out: Path, *, force: bool) -> None:
-    """Raises PelError for a folder with something else than a pipeline, or with one without force."""
+    """Raise PelError for a path that exists and is no pipeline, or is one and ``force`` is False."""
     is_pipeline = all((out / name).is_file() for name in ("config.cfg", "meta.json"))
     if out.exists() and not is_pipeline:
         raise PelError(f"{out}: exists, and is no pipeline", "choose a new folder")
@@ -99,13 +107,13 @@ def check_replaceable(out: Path, *, force: bool) -> None:
 
 
 def _check_package(meta: dict[str, Any]) -> None:
-    """Raises PelError for a name or version that spaCy's "package" could not use."""
+    """Raise PelError for a name or version that spaCy's "package" rejects."""
     name = package_name(meta)
     if not (name.isascii() and name.isidentifier()) or "__" in name:
-        problem = f"--name {meta['name']}: is no name of a package"
+        problem = f"--name {meta['name']}: not a name of a package"
         raise PelError(problem, "use letters, digits and single underscores")
     try:
         Version(meta["version"])
     except InvalidVersion as error:
-        problem = f"--version {meta['version']}: is no version"
+        problem = f"--version {meta['version']}: not a version"
         raise PelError(problem, "give one such as 1.0.0") from error

@@ -1,4 +1,4 @@
-"""``pel doctor``: whether an installation, a pipeline and its knowledge base work together."""
+"""Check that an installation, a pipeline and its KB work together: ``pel doctor``."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ OK, NOTE, BROKEN = "ok", "note", "broken"
 
 
 class Finding(NamedTuple):
-    """What a check found."""
+    """The result of a check."""
 
-    state: str  # "ok"; "note", which may be improved; or "broken", which must be put right
-    subject: str  # what was checked, in a word
+    state: str  # "ok"; "note" for a possible improvement; or "broken"
+    subject: str  # a word
     found: str
-    remedy: str = ""  # "" if there is nothing to do
+    remedy: str = ""  # "" if none is needed
 
 
 def diagnose(
@@ -36,10 +36,11 @@ def diagnose(
     kb: Path | None = None,
     component: str = "proxy_linker",
 ) -> Iterator[Finding]:
-    """Check the installation, and a pipeline (a folder or name) with its KB, or with another."""
-    yield from _computing_findings()
+    """Check the installation, and a pipeline, by folder or name, with its KB or another one."""
+    yield from _installation_findings()
     if pipeline is None:
-        yield from [] if kb is None else kb_findings(kb)
+        if kb is not None:
+            yield from kb_findings(kb)
         return
     try:
         nlp = load_pipeline(pipeline)
@@ -48,15 +49,15 @@ def diagnose(
     except PelError as error:
         yield Finding(BROKEN, "pipeline", error.problem, error.remedy)
         return
-    of_kb = list(kb_findings(path))
-    yield from of_kb
-    if not any(finding.subject == "kb" and finding.state == BROKEN for finding in of_kb):
+    findings = list(kb_findings(path))
+    yield from findings
+    if not any(finding.subject == "kb" and finding.state == BROKEN for finding in findings):
         linker.set_kb(path)
         yield from _pipeline_findings(nlp, linker)
 
 
-def _computing_findings() -> Iterator[Finding]:
-    """Whether one FAISS is installed, and linking computes on a GPU."""
+def _installation_findings() -> Iterator[Finding]:
+    """Check that one FAISS is installed, and whether there is a GPU."""
     import torch
 
     faiss = [name for name in ("faiss-cpu", "faiss-gpu") if _version(name)]
@@ -79,11 +80,11 @@ def _computing_findings() -> Iterator[Finding]:
         remedy = "install a torch of the driver's CUDA version, see pytorch.org/get-started"
         yield Finding(NOTE, "gpu", f"there may be one, but torch is {build}", remedy)
     else:
-        yield Finding(OK, "gpu", "none: all is computed on the processor")
+        yield Finding(OK, "gpu", "none: linking uses the CPU")
 
 
 def kb_findings(path: Path) -> Iterator[Finding]:
-    """Whether a KB can be opened, and searched."""
+    """Check that a KB can be opened and searched."""
     try:
         kb = KnowledgeBase.open(path)
     except PelError as error:
@@ -105,15 +106,19 @@ def kb_findings(path: Path) -> Iterator[Finding]:
 
 
 def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
-    """Whether a pipeline is ready to link, and fits its KB."""
-    asked, present = nlp.meta.get("spacy_version", ""), version("spacy")
+    """Check that a pipeline can link, and fits its KB."""
+    required, installed = nlp.meta.get("spacy_version", ""), version("spacy")
     yield Finding(OK, "pipeline", f"{nlp.path}: {', '.join(nlp.pipe_names)}")
-    if not SpecifierSet(asked).contains(present, prereleases=True):
-        found = f"saved for spaCy {asked}, but {present} is installed"
+    if not SpecifierSet(required).contains(installed, prereleases=True):
+        found = f"saved for spaCy {required}, but {installed} is installed"
         yield Finding(NOTE, "pipeline", found, "load it with that spaCy if it behaves oddly")
     if nlp.pipe_names[0] == linker.name:
-        remedy = 'add a component that finds them before the linker, such as "ner" or "kb_matcher"'
-        yield Finding(NOTE, "mentions", "none is found by the pipeline, they must be given", remedy)
+        remedy = (
+            'add a component before the linker that finds mentions, such as "ner" or "kb_matcher"'
+        )
+        yield Finding(
+            NOTE, "mentions", "the pipeline finds no mentions: texts must have them", remedy
+        )
     try:
         subject, fingerprint = "weights", linker.retriever.entity_fingerprint()
         subject, kb = "fit", linker.kb

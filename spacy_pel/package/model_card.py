@@ -1,4 +1,4 @@
-"""The model card of a pipeline that carries its KB: spaCy's README, its KB, figures and limits."""
+"""Write the model card of a pipeline and its KB: spaCy's README, the KB, metrics and limits."""
 
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -38,7 +38,7 @@ the training texts also hold for what was made of them."""
 
 
 def package_name(meta: dict[str, Any]) -> str:
-    """The name by which spaCy packages and loads the pipeline."""
+    """Return the name under which spaCy packages and loads a pipeline."""
     lang, name = meta["lang"], meta["name"]
     return name if name.startswith(f"{lang}_") else f"{lang}_{name}"
 
@@ -46,9 +46,10 @@ def package_name(meta: dict[str, Any]) -> str:
 def metrics_of_linker(
     nlp: Language, paths: Sequence[Path], component: str = "proxy_linker"
 ) -> dict[str, dict[str, Any]]:
-    """The metrics of files of ``pel evaluate``, by the names of the files without folder and suffix.
+    """Return the metrics in files of ``pel evaluate``, by file name without suffix.
 
-    PelError if a file holds no metrics, or those of another linker or KB, or two have the same name.
+    Raises:
+        PelError: A file has no metrics, or those of another linker or KB, or two have the same name.
     """
     state = linker_state(nlp, component) if paths else {}
     metrics_by_name: dict[str, dict[str, Any]] = {}
@@ -66,7 +67,7 @@ def metrics_of_linker(
 
 
 def _evaluate_command(metrics: dict[str, Any]) -> str:
-    """The command that computed the metrics, without the file to write."""
+    """Return the command that computed the metrics, without its output file."""
     words = ["python -m spacy pel evaluate", metrics["pipeline"], *metrics["corpus"]]
     for option, value in (("--spans-key", metrics["spans_key"]), ("--limit", metrics["limit"])):
         words += [option, str(value)] if value else []
@@ -76,7 +77,7 @@ def _evaluate_command(metrics: dict[str, Any]) -> str:
 def card_sections(
     nlp: Language, component: str, metrics_by_name: dict[str, dict[str, Any]], licences: str
 ) -> Iterator[str]:
-    """The parts of the model card, in Markdown; ``metrics_by_name`` is of ``metrics_of_linker``."""
+    """Yield the sections of the model card, in Markdown; ``metrics_by_name`` is of ``metrics_of_linker``."""
     from spacy.cli.package import generate_readme
 
     linker = linker_of(nlp, component)

@@ -1,7 +1,6 @@
-"""Files that come with the package: the configs to train with, and the demo.
+"""Find the configs and the demo that come with the package.
 
-A wheel has them in the package's folder ``project``, where ``setup.py`` puts them. In a clone they
-stand in the folder ``project`` beside the package.
+They are in the folder ``project``: inside the package in a wheel (see ``setup.py``), beside it in a clone.
 """
 
 import shutil
@@ -15,7 +14,7 @@ CONFIGS, DEMO = Path("configs"), Path("assets", "demo")
 
 
 def shipped_folder() -> Path:
-    """The folder with ``configs`` and ``assets/demo``; PelError if there is none."""
+    """Return the folder with ``configs`` and ``assets/demo``; PelError if there is none."""
     for folder in (_PACKAGE / "project", _PACKAGE.parent / "project"):
         if (folder / CONFIGS).is_dir():
             return folder
@@ -23,7 +22,7 @@ def shipped_folder() -> Path:
 
 
 def config_file(given: str) -> Path:
-    """A config by its path, or by a name of ours: "mesh_document", "configs/mesh_document.cfg"."""
+    """Return a config by path or shipped name: "mesh_document", "configs/mesh_document.cfg"."""
     if Path(given).is_file():
         return Path(given)
     configs = {path.stem: path for path in (shipped_folder() / CONFIGS).glob("*.cfg")}
@@ -35,13 +34,10 @@ def config_file(given: str) -> Path:
 
 
 def write_demo(folder: str | Path) -> None:
-    """Copy the configs and the demo's data to a new or empty folder: the quickstart works there.
-
-    PelError if there is something in the folder.
-    """
+    """Copy the configs and the demo to a folder, for the quickstart; PelError if it is not empty."""
     folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise PelError(f"{folder}: there is something already", "give a new folder")
+        raise PelError(f"{folder}: is not empty", "give a new folder")
     shipped = shipped_folder()
     with whole_folder(folder) as new:
         for part in (CONFIGS, DEMO):

@@ -7,7 +7,6 @@ from math import isnan, nan
 from typing import Any
 
 import numpy as np
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
 
 from ..kb.knowledge_base import KnowledgeBase
@@ -15,6 +14,7 @@ from ..kb.mentions import KnownMention
 from ..linking.link import Links
 from ..linking.ordering import Evidence
 from ..spans import NIL
+from .settings import OutputSettings
 
 _QUOTED = 60  # characters before and after a mention that is quoted
 # The attributes that are None before linking, or without the setting that asks for them.
@@ -55,7 +55,7 @@ def _set_candidates(span: Span, candidates: list[dict[str, Any]]) -> None:
     span._.kb_candidate_columns = {name: [c[name] for c in candidates] for name in names}
 
 
-def predictions(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Iterator[Prediction]:
+def predictions(links: Links, kb: KnowledgeBase, settings: OutputSettings) -> Iterator[Prediction]:
     """What is written on each of the mentions that were linked to a KB, in their order.
 
     ``kb_candidate_columns`` has the candidates, best first, even if the mention is NIL: a list of
@@ -98,16 +98,16 @@ def predictions(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> Itera
             for said in (None if each is None else str(each) for each in links.decisions)
         ]
     best = np.where(links.nil, -1, links.numbers[:, 0] if links.numbers.shape[1] else -1)
-    numbers, vocabularies = np.unique(best[best >= 0]).tolist(), linker.xrefs or ()
+    numbers, vocabularies = np.unique(best[best >= 0]).tolist(), settings.xrefs or ()
     entities = dict(zip(numbers, kb.entities(numbers)))
     lines = zip(
         (links.numbers >= 0).sum(axis=1).tolist(),  # the candidates come first of k places
         links.nil.tolist(),
         repeat(nan) if links.probabilities is None else links.probabilities[:, 0].tolist(),
-        offered(links, kb, linker),
+        offered(links, kb, settings),
         zip(*columns.values()),
         best.tolist(),
-        links.vectors if linker.vectors else repeat(None),
+        links.vectors if settings.vectors else repeat(None),
     )
     for n, nil, probability, chosen, values, number, vector in lines:
         own = {name: value[:n] for name, value in zip(columns, values)}
@@ -155,7 +155,7 @@ def _reason(
     return why
 
 
-def offered(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> np.ndarray:
+def offered(links: Links, kb: KnowledgeBase, settings: OutputSettings) -> np.ndarray:
     """Choose the candidates in ``kb_ents``, bool [n, k]. The settings are scispaCy's.
 
     A mention that is NIL has none. They are the first ``max_entities_per_mention`` whose score, the
@@ -167,22 +167,22 @@ def offered(links: Links, kb: KnowledgeBase, linker: TrainablePipe) -> np.ndarra
     """
     scores, there = links.scores, links.numbers >= 0
     chosen = there & ~links.nil[:, None]
-    if linker.threshold is not None:
+    if settings.threshold is not None:
         best = scores.max(axis=1, initial=-np.inf)[there.any(axis=1) & ~links.nil]
-        if 2 * (best <= linker.threshold).sum() > len(best):
+        if 2 * (best <= settings.threshold).sum() > len(best):
             warnings.warn(
-                f"threshold = {linker.threshold} is above the scores of most mentions: their "
+                f"threshold = {settings.threshold} is above the scores of most mentions: their "
                 "kb_ents are empty. These scores are not scispaCy's. Set threshold = None, and let "
                 '"python -m spacy pel calibrate" find when a mention is NIL (docs/nil.md)',
                 stacklevel=2,
             )
-        chosen &= scores > linker.threshold
-    if linker.filter_for_definitions:
-        doubtful = chosen & (scores < linker.no_definition_threshold)
+        chosen &= scores > settings.threshold
+    if settings.filter_for_definitions:
+        doubtful = chosen & (scores < settings.no_definition_threshold)
         numbers = np.unique(links.numbers[doubtful])
         undefined = [n for n, e in zip(numbers, kb.entities(numbers)) if e.definition is None]
         chosen &= ~(doubtful & np.isin(links.numbers, undefined))
-    return chosen & (chosen.cumsum(axis=1) <= linker.max_entities_per_mention)
+    return chosen & (chosen.cumsum(axis=1) <= settings.max_entities_per_mention)
 
 
 def _quote(mention: KnownMention) -> str:

@@ -1,7 +1,8 @@
 """The factory of ``proxy_linker`` and its default config."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
 from spacy.language import Language
 from thinc.api import Config, Model
@@ -14,6 +15,9 @@ from ..training.mention_views import MaskAndReplace
 from ..training.negatives import Sampler
 from .annotations import install_extensions
 from .proxy_linker import ProxyLinker
+from .settings import OutputSettings, SearchSettings, TrainingSettings
+
+T = TypeVar("T", SearchSettings, OutputSettings, TrainingSettings)
 
 install_extensions()  # spaCy imports this with the first pipeline, also a blank one
 
@@ -76,8 +80,9 @@ rerank = 16
 reranker = null
 # What computes the encoders of mentions and of the reranker when the linker links; training and the
 # KB's vectors are torch's. "torch": in the precision of "mixed_precision". "exact": the same, each
-# document by itself: the digits do not depend on the size of batches. "onnx": ONNX Runtime on a CPU, whose vectors are nearly the same. "onnx-int8": with 8-bit products, whose cosine to the exact
-# vectors is 0.99 (docs/speed.md). Both need pip install "spacy-pel[onnx]", and one second for 6
+# document by itself: the digits do not depend on the size of batches. "onnx": ONNX Runtime on a CPU,
+# whose vectors are nearly the same. "onnx-int8": with 8-bit products, whose cosine to the exact vectors
+# is 0.99 (docs/speed.md). Both need pip install "spacy-pel[onnx]", and one second for 6
 # layers at the first document.
 runtime = "torch"
 # The probability, 0 to 1, that training hides an alias of an entity.
@@ -161,6 +166,15 @@ in_batch = true
 """
 
 DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
+
+# Settings of scispaCy that mean nothing here, and what to do instead.
+SCISPACYS = {
+    "linker_name": "scispaCy downloads a knowledge base of this name; here one is built once, with "
+    '"python -m spacy pel kb build SOURCE KB", and a trained linker names it: '
+    'config={"path": PIPELINE}, and "kb": KB if its KB is another one',
+    "k": 'scispaCy looks up this number of names for a mention; here "candidates" is the number of '
+    "entities that a mention keeps",
+}
 
 # UNTIL PACKAGE 0.8 replaces 0.7: the old names of settings, and the new ones; None: there is none.
 OLD_NAMES = {
@@ -263,7 +277,21 @@ def make_proxy_linker(
     gradient_caching: bool | None = None,
 ) -> ProxyLinker:
     """Make a linker of its settings, which ``DEFAULT_CONFIG`` explains."""
+    for setting, value in (("linker_name", linker_name), ("k", k)):
+        if value is not None:
+            raise PelError(f"proxy_linker has no {setting}={value!r}", SCISPACYS[setting])
     settings = dict(locals())
-    del settings["nlp"], settings["name"]
+    for argument in ("nlp", "name", "linker_name", "k", "setting", "value"):
+        del settings[argument]
     translate_old_names(settings)
-    return ProxyLinker(nlp, name, **settings)
+    groups = {
+        "search": _group(SearchSettings, settings),
+        "output": _group(OutputSettings, settings),
+        "training": _group(TrainingSettings, settings),
+    }
+    return ProxyLinker(nlp, name, **groups, **settings)
+
+
+def _group(kind: type[T], settings: dict[str, Any]) -> T:
+    """Take the settings of a group out of all settings."""
+    return kind(**{field.name: settings.pop(field.name) for field in fields(kind)})

@@ -114,31 +114,26 @@ class KBComponent:
             self.kb_path, self._opened_kb = str(kb.path), kb
 
     def read_kb(self, read: Callable[[KnowledgeBase], T]) -> T:
-        """Return what a function reads of the KB.
+        """Return what a function reads of the KB, which it is given as it is now.
 
-        The function is called again if another thread refreshed the KB meanwhile: it may have read
-        some of the KB before and some after that.
+        If that state is gone, and another thread has refreshed the KB, the new one is read.
         """
-        while True:
-            kb = self.kb
-            settings = kb.settings
-            try:
-                found = read(kb)
-            except Exception:
-                if kb.settings is settings:
-                    raise
-            else:
-                if kb.settings is settings:
-                    return found
+        now = self.kb.snapshot()
+        try:
+            return read(now)
+        except PelError:
+            if self.kb.settings is now.settings:
+                raise
+        return read(self.kb.snapshot())
 
-    def cached_for_kb(self, make: Callable[[KnowledgeBase], T]) -> T:
-        """Return what is made of the KB: at the first call, and when it is another KB or was refreshed.
+    def cached_for_kb(self, kb: KnowledgeBase, make: Callable[[KnowledgeBase], T]) -> T:
+        """Return what is made of a snapshot of the KB: at the first call, and when the KB is another one.
 
         One thread makes it, and the others wait.
         """
         with self._building:
-            if self._cached_for_kb[0] is not self.kb.settings:
-                self._cached_for_kb = self.read_kb(lambda kb: (kb.settings, make(kb)))
+            if self._cached_for_kb[0] is not kb.settings:
+                self._cached_for_kb = kb.settings, make(kb)
             made: T = self._cached_for_kb[1]
             return made
 

@@ -79,13 +79,18 @@ class KBMatcher(KBComponent, Pipe):
         self.refer_to_kb(kb)
 
     def read_names(
-        self, progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter
+        self,
+        progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter,
+        kb: KnowledgeBase | None = None,
     ) -> tuple[NameFinder, NameTest, dict[str, Entity | None]]:
         """Open the names of the KB at the first call. Without a call, the first doc does it.
 
         The names are in a file in the KB's folder, which is made if it is not there: in 3 s for the
         280,000 names of MeSH, for which it has 6 MB. Then it is only mapped. ``progress`` wraps the
-        entities whose names are read. PelError: there is no KB, or it lacks one of the types.
+        entities whose names are read. ``kb`` is a snapshot of the KB; None: as it is now.
+
+        Raises:
+            PelError: There is no KB, or it lacks one of the types.
 
         Returns:
             What finds the names, what is one, and the owners of those found last.
@@ -100,7 +105,7 @@ class KBMatcher(KBComponent, Pipe):
             finder = kb.name_finder(progress, entities=entities, **choice)
             return finder, NameTest(kb, is_wanted), {}
 
-        return self.cached_for_kb(make)
+        return self.cached_for_kb(kb or self.kb.snapshot(), make)
 
     def __call__(self, doc: Doc) -> Doc:
         """Mark the names in a doc, with the ids of entities that alone have them.
@@ -125,18 +130,18 @@ class KBMatcher(KBComponent, Pipe):
                 yield from docs
 
     def _mark(self, docs: Sequence[Doc]) -> None:
-        found = self.read_kb(lambda _: self._found(docs))
+        found = self.read_kb(lambda kb: self._found(docs, kb))
         for doc, spans in zip(docs, found):
             if self.spans_key:
                 doc.spans[self.spans_key] = spans
             else:
                 add_ents(doc, spans)
 
-    def _found(self, docs: Sequence[Doc]) -> list[list[Span]]:
+    def _found(self, docs: Sequence[Doc], kb: KnowledgeBase) -> list[list[Span]]:
         """The names in each doc."""
         texts = [PlainText(doc.text) for doc in docs]
         pieces = Pieces([text.text for text in texts])
-        finder, names, owners = self.read_names()
+        finder, names, owners = self.read_names(kb=kb)
         first, last, _ = finder.find_in(pieces, self.nested)
         places = pieces.texts[first], pieces.starts[first], pieces.ends[last]
         found: list[list[Span]] = [[] for _ in docs]

@@ -19,7 +19,7 @@ from thinc.api import Config, Model, Optimizer
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.name_finder import NameMatches, NameFinder
+from ..kb.name_finder import NameFinder, NameMatches
 from ..kb.pieces import Pieces
 from ..kb.records.plain_text import PlainText
 from ..kb.records.semantic_types import types_meant
@@ -66,6 +66,7 @@ class Found(NamedTuple):
     texts: list[PlainText]
     mentions: list[list[Tagged]]  # of each plain text
     states: list[np.ndarray] | None  # of the tokens of each, float32 [t, d]; None: nobody listens
+    names: NameTest  # of the KB that was read
 
 
 class KBRecogniser(KBComponent, Tok2Vec):
@@ -157,8 +158,12 @@ class KBRecogniser(KBComponent, Tok2Vec):
                 f'"only" of "{self.name}" has the label "{unknown[0]}", which it does not mark',
                 f"choose of its labels: {', '.join(self.labels)}",
             )
-        texts = [text_of(doc, self.kb.acronyms) for doc in docs]
-        words, sure, scores, states = self._outputs(texts)
+        return self.read_kb(lambda kb: self._found(docs, kb))
+
+    def _found(self, docs: Sequence[Doc], kb: KnowledgeBase) -> Found:
+        """The mentions of docs and the states of their tokens, by one KB."""
+        texts = [text_of(doc, kb.acronyms) for doc in docs]
+        words, sure, scores, states = self._outputs(texts, kb)
         marked = np.array([self.only is None or label in self.only for label in self.labels])
         if not marked.all():
             scores = without_labels(scores, ~marked)
@@ -172,19 +177,23 @@ class KBRecogniser(KBComponent, Tok2Vec):
             ]
         found = [as_defined(text.text, own) for text, own in zip(texts, found)]
         states = _of_tokens(_shares(words, docs, texts), states) if self.listeners else None
-        return Found(texts, found, states)
+        *_, names = self.cached_for_kb(kb, self._tools)
+        return Found(texts, found, states, names)
 
     def token_states(self, docs: Sequence[Doc]) -> list[np.ndarray]:
         """The states of the tokens of each doc, float32 [t, d], without any look at the mentions."""
-        texts = [text_of(doc, self.kb.acronyms) for doc in docs]
-        words, _, _, states = self._outputs(texts)
+        return self.read_kb(lambda kb: self._token_states(docs, kb))
+
+    def _token_states(self, docs: Sequence[Doc], kb: KnowledgeBase) -> list[np.ndarray]:
+        texts = [text_of(doc, kb.acronyms) for doc in docs]
+        words, _, _, states = self._outputs(texts, kb)
         return _of_tokens(_shares(words, docs, texts), states)
 
     def _outputs(
-        self, texts: Sequence[PlainText]
+        self, texts: Sequence[PlainText], kb: KnowledgeBase
     ) -> tuple[list[np.ndarray], list[list[Tagged]], np.ndarray, np.ndarray]:
         """The words of texts and their sure names (``_read``); the scores and states of all words."""
-        words, inputs, sure = self._read([text.text for text in texts])
+        words, inputs, sure = self._read([text.text for text in texts], kb)
         with self.runtime.use([self.model]):
             outputs = self.model.predict(inputs)
         return words, sure, *np.split(outputs, [encoder_of(self.model).n_tags], axis=1)
@@ -197,12 +206,11 @@ class KBRecogniser(KBComponent, Tok2Vec):
         marked one by one, and ``read_as`` all their words.
         """
         docs = list(docs)
-        *_, names = self.cached_for_kb(self._tools)
         for doc, text, mentions in zip(docs, found.texts, found.mentions):
             spans = [
                 span_of(doc, text, start, end, self.labels[label]) for start, end, label in mentions
             ]
-            add_ents(doc, with_parts(doc, text, filter_spans(spans), names))
+            add_ents(doc, with_parts(doc, text, filter_spans(spans), found.names))
         for doc, states in zip(docs, found.states or ()):
             doc.tensor = states
 
@@ -259,8 +267,9 @@ class KBRecogniser(KBComponent, Tok2Vec):
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
         validate_examples(examples, "KBRecogniser.update")
-        texts = [text_of(example.reference, self.kb.acronyms) for example in examples]
-        words, inputs, _ = self._read([text.text for text in texts], HIDDEN)
+        kb = self.kb.snapshot()
+        texts = [text_of(example.reference, kb.acronyms) for example in examples]
+        words, inputs, _ = self._read([text.text for text in texts], kb, HIDDEN)
         set_dropout(self.model, drop)
         outputs, backprop = self.model.begin_update(inputs)
         allowed = [self._allowed(*each) for each in zip(examples, texts, words)]
@@ -333,15 +342,15 @@ class KBRecogniser(KBComponent, Tok2Vec):
         return allowed_tags(words, mentions, is_annotated)
 
     def _read(
-        self, texts: Sequence[str], hidden: float = 0.0
+        self, texts: Sequence[str], kb: KnowledgeBase, hidden: float = 0.0
     ) -> tuple[list[np.ndarray], EncoderInputs, list[list[Tagged]]]:
-        """Read plain texts; a share of the names is hidden.
+        """Read plain texts with the names of a KB; a share of the names is hidden.
 
         Returns:
             The words of each text, what the model reads, and the names in each text that one entity
             alone has, if this belongs to one label.
         """
-        finder, entity_groups, reader, _ = self.cached_for_kb(self._tools)
+        finder, entity_groups, reader, _ = self.cached_for_kb(kb, self._tools)
         pieces = Pieces(texts)
         names = with_definitions(texts, pieces, finder.find_in(pieces))
         if hidden:
@@ -364,7 +373,10 @@ class KBRecogniser(KBComponent, Tok2Vec):
         return *reader.inputs(pieces, features.reshape(len(features), -1)), sure
 
     def _tools(self, kb: KnowledgeBase) -> tuple[NameFinder, np.ndarray, WordReader, NameTest]:
-        """What finds names, the labels and hints of entities, bool [entities, labels + hints], what reads words, what is a name."""
+        """Return what finds names, the labels and hints of entities, the reader of words, and the name test.
+
+        Labels and hints are bool [entities, labels + hints].
+        """
         columns = [*self.labels, *self.hints]
         groups = np.zeros((kb.numbers().max(initial=-1) + 1, len(columns)), dtype=bool)
         of_kb = kb.semantic_types

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -18,12 +19,11 @@ from thinc.api import Model, Optimizer
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.corrections import DecidedMention, decisions_about, with_decisions
-from ..linking.link import Links, link
+from ..linking.link import SEARCH_DEPTH, LinkOptions, Links, Ordering, link, ranking_input
 from ..linking.nil import NilPolicy
-from ..linking.ordering import Reranking, unambiguous_names_first
+from ..linking.ordering import RankingInput, Reranking, unambiguous_names_first
 from ..linking.reranker import Reranker
 from ..linking.retriever import Retriever
-from ..models.adversarial import FGSM
 from ..models.architectures import (
     Tower,
     check_choice,
@@ -37,13 +37,9 @@ from ..models.architectures import (
     unpack_retriever,
 )
 from ..models.architectures.crossencoder import CrossEncoder
-from ..models.losses import MentionPairLoss, ScoreLoss
 from ..spans import mention_spans
 from ..text.entity_texts import INDEX_UNITS
-from ..text.mention_inputs import DocumentContext
-from ..training.arborescence import Arborescence
-from ..training.mention_views import MaskAndReplace
-from ..training.negatives import Sampler
+from ..text.mention_inputs import DocumentContext, MentionInContext
 from ..training.optimizer import apply_gradients
 from ..training.pool import NegativePool
 from ..training.retriever_trainer import RetrieverTrainer
@@ -55,19 +51,11 @@ from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .kb_ner import OwnReader, packed_reader, reader_beside, unpacked_reader
 from .runtime import Runtime
+from .settings import OutputSettings, SearchSettings, TrainingSettings
 
 logger = logging.getLogger(__name__)
 
-MOST_CANDIDATES = 10_000  # of a mention: each takes memory in several arrays
-
-# Settings of scispaCy that mean nothing here, and what to do instead.
-SCISPACYS = {
-    "linker_name": "scispaCy downloads a knowledge base of this name; here one is built once, with "
-    '"python -m spacy pel kb build SOURCE KB", and a trained linker names it: '
-    'config={"path": PIPELINE}, and "kb": KB if its KB is another one',
-    "k": 'scispaCy looks up this number of names for a mention; here "candidates" is the number of '
-    "entities that a mention keeps",
-}
+MAX_CANDIDATES = 10_000  # of a mention: each takes memory in several arrays
 
 
 class Linked(NamedTuple):
@@ -86,11 +74,11 @@ class ProxyLinker(KBComponent, TrainablePipe):
     each together with the mention. See PEL (Wiatrak et al. 2022), sections 4 and 5, appendix B.
 
     ``factory.DEFAULT_CONFIG`` explains the arguments. Most are attributes,
-    which may be changed between texts: ``linker.threshold = 0.1``.
+    which may be changed between texts: ``linker.output.threshold = 0.1``.
 
     Raises:
         PelError: There is no such index unit or runtime, ``rerank`` is negative, ``candidates`` is not
-            from 1 to MOST_CANDIDATES, a setting has a
+            from 1 to MAX_CANDIDATES, a setting has a
             meaning in scispaCy alone, or the linker at ``path`` cannot be opened.
 
     Attributes:
@@ -112,84 +100,37 @@ class ProxyLinker(KBComponent, TrainablePipe):
         nlp: Language,
         name: str = "proxy_linker",
         *,
+        model: Model,
+        reranker: Model | None,
+        search: SearchSettings,
+        output: OutputSettings,
+        training: TrainingSettings,
+        nil_threshold: float | None,
+        sure_probability: float | None,
+        index_unit: str,
         kb: str | None,
         path: str | None,
         spans_key: str | None,
-        resolve_abbreviations: bool,
-        types: list[str] | None,
-        sources: list[str] | None,
-        label_types: dict[str, list[str]] | None,
-        unambiguous_names_first: bool,
-        one_entity_per_name: bool,
-        candidates: int,
-        nil_threshold: float | None,
-        sure_probability: float | None,
-        threshold: float | None,
-        no_definition_threshold: float,
-        filter_for_definitions: bool,
-        max_entities_per_mention: int,
-        linker_name: str | int | None,
-        k: str | int | None,
-        index_unit: str,
-        rerank: int,
-        reranker: Model | None,
         runtime: str,
-        name_dropout: float,
-        freeze_entities: bool,
-        coreference: Arborescence | None,
-        pair_loss: MentionPairLoss | None,
-        views: MaskAndReplace | None,
-        overwrite: bool,
-        xrefs: list[str] | None,
-        vectors: bool,
-        model: Model,
-        loss: ScoreLoss | None,
-        regularizer: FGSM | None,
-        negatives: Sampler,
-        scorer: Callable | None,
+        scorer: Callable[..., dict[str, Any]] | None,
     ):
         """Construct the component. Nothing but the linker of ``path`` is opened."""
-        for setting, value in (("linker_name", linker_name), ("k", k)):
-            if value is not None:
-                raise PelError(f"proxy_linker has no {setting}={value!r}", SCISPACYS[setting])
-        if rerank < 0:
-            raise PelError(f'"rerank" of "{name}" is {rerank}', "set it to 0 for no reranking")
-        if not 1 <= candidates <= MOST_CANDIDATES:
-            remedy = f"choose 1 to {MOST_CANDIDATES:,}"
-            raise PelError(f'"candidates" of "{name}" is {candidates}', remedy)
+        if search.rerank < 0:
+            raise PelError(
+                f'"rerank" of "{name}" is {search.rerank}', "set it to 0 for no reranking"
+            )
+        if not 1 <= search.candidates <= MAX_CANDIDATES:
+            remedy = f"choose 1 to {MAX_CANDIDATES:,}"
+            raise PelError(f'"candidates" of "{name}" is {search.candidates}', remedy)
         check_choice("index_unit", index_unit, *INDEX_UNITS)
         self.vocab = nlp.vocab
         self.name = name
         self.scorer = scorer
-        # Where the mentions of a doc are, and how they are read.
-        self.spans_key = spans_key
-        self.resolve_abbreviations = resolve_abbreviations
-        # Which entities are searched for a mention, and how its candidates are ordered.
-        self.types = types
-        self.sources = sources
-        self.label_types = label_types
+        self.spans_key = spans_key  # where the mentions of a doc are
+        self.search = search
+        self.output = output
+        self.training = training
         self.sure_probability = sure_probability
-        self.unambiguous_names_first = unambiguous_names_first
-        self.one_entity_per_name = one_entity_per_name
-        self.candidates = candidates
-        self.rerank = rerank
-        # What is written on a mention.
-        self.threshold = threshold
-        self.no_definition_threshold = no_definition_threshold
-        self.filter_for_definitions = filter_for_definitions
-        self.max_entities_per_mention = max_entities_per_mention
-        self.overwrite = overwrite
-        self.xrefs = xrefs
-        self.vectors = vectors
-        # How it is trained. A reranker uses ``regularizer`` and ``views`` alone.
-        self.name_dropout = name_dropout
-        self.freeze_entities = freeze_entities
-        self.loss = loss
-        self.regularizer = regularizer
-        self.negatives = negatives
-        self.coreference = coreference
-        self.pair_loss = pair_loss
-        self.views = views
 
         self.model = model
         self.reranker_model = self._configured_reranker = reranker
@@ -259,28 +200,27 @@ class ProxyLinker(KBComponent, TrainablePipe):
         spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
-        with self._building:  # else each thread would make the retriever at the first doc
-            self.retriever, self.index
+        self.check_kb()
         self._check_labels({span.label_ for own in spans for span in own})
         documents, _ = read_documents(self.model, docs)
 
         def linked(kb: KnowledgeBase) -> Linked:
             self._check_choices(kb)
             links = self._links(docs, spans, documents, kb)
-            return Linked(spans, links, list(predictions(links, kb, self)))
+            return Linked(spans, links, list(predictions(links, kb, self.output)))
 
         return self.read_kb(linked)
 
     def _check_choices(self, kb: KnowledgeBase) -> None:
         """PelError if the KB lacks a type, source or vocabulary of the settings; once for each KB."""
-        types = (self.types, *(self.label_types or {}).values())
-        chosen = repr((kb.settings["checksum"], types, self.sources, self.xrefs))
+        types = (self.search.types, *(self.search.label_types or {}).values())
+        chosen = repr((kb.settings["checksum"], types, self.search.sources, self.output.xrefs))
         if self._checked == chosen:
             return
         for own in types:
             kb.of_types(*(own or ()))
-        kb.of_sources(*(self.sources or ()))
-        kb.check_vocabularies(self.xrefs or ())
+        kb.of_sources(*(self.search.sources or ()))
+        kb.check_vocabularies(self.output.xrefs or ())
         self._checked = chosen
 
     def _check_labels(self, labels: set[str]) -> None:
@@ -288,7 +228,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
         They are not those of the first mentions, nor those of the recogniser that the linker listens to.
         """
-        asked = set(self.label_types or ()) - self._known_labels
+        asked = set(self.search.label_types or ()) - self._known_labels
         if not asked:
             return
         tok2vec = self.model.maybe_get_ref("tok2vec")
@@ -309,65 +249,112 @@ class ProxyLinker(KBComponent, TrainablePipe):
         documents: Sequence[DocumentContext],
         kb: KnowledgeBase,
     ) -> Links:
-        """What linking to a KB says of all mentions."""
-        mentions = [
+        """Link all mentions to a KB."""
+        mentions = self._mentions(docs, spans, documents, kb)
+        options = self._options(spans, mentions, kb)
+        with self.runtime.use([] if self.trainer else self.towers):
+            index = self.searched(kb)
+            links = link(self.retriever, index, mentions, self.search.candidates, options)
+        if self.trainer is None:
+            links = self._corrected(links, docs, spans, mentions, options.groups, kb)
+        return links
+
+    def _mentions(
+        self,
+        docs: Sequence[Doc],
+        spans: Sequence[Sequence[Span]],
+        documents: Sequence[DocumentContext],
+        kb: KnowledgeBase,
+    ) -> list[MentionInContext]:
+        resolve, acronyms = self.search.resolve_abbreviations, kb.acronyms
+        return [
             mention
-            for each in zip(docs, spans, documents)
-            for mention in mentions_in_context(*each, self.resolve_abbreviations, self.kb.acronyms)
+            for doc, own_spans, document in zip(docs, spans, documents)
+            for mention in mentions_in_context(doc, own_spans, document, resolve, acronyms)
         ]
-        labels = [span.label_ for own in spans for span in own]
-        filters = search_filters(mentions, labels, self.types, self.sources, self.label_types)
-        more: dict[str, Any] = {"filters": filters}
-        if self.one_entity_per_name:
-            # One prediction for those of a doc with the same words, ignoring case, and the same filter.
+
+    def _options(
+        self,
+        spans: Sequence[Sequence[Span]],
+        mentions: Sequence[MentionInContext],
+        kb: KnowledgeBase,
+    ) -> LinkOptions:
+        labels, search = [span.label_ for own in spans for span in own], self.search
+        filters = search_filters(mentions, labels, search.types, search.sources, search.label_types)
+        groups = None
+        if search.one_entity_per_name:
+            # One answer for those of a doc with the same words, ignoring case, and the same filter.
             owners = (number for number, own in enumerate(spans) for _ in own)
             words = (mention.surface.casefold() for mention in mentions)
-            groups: dict[tuple, int] = {}
+            numbers: dict[tuple[object, ...], int] = {}
             keys = zip(owners, words, filters or repeat(None))
-            more["groups"] = np.array([groups.setdefault(key, len(groups)) for key in keys])
-        if self.reranked:
-            more["reranking"] = Reranking(self.reranker, kb, self.reranked)
-        towers: list[Tower] = []
-        # In a training session weights change, and only torch follows them. Evaluations show what
-        # the encoder has learnt, not what names know.
-        if self.trainer is None:
-            towers = self.towers
-            more["nil_policy"] = NilPolicy(kb, self.sure_probability)
-            more["known"] = kb.mentions if kb.settings["mentions"] else None
-            # What was fitted goes before the default. A reranker decides by itself.
-            if ranking := self.fitting(self.ranking):
-                more["ordering"] = partial(ranking.ordered, kb, labels)
-            elif self.unambiguous_names_first and not self.reranked:
-                more["ordering"] = partial(unambiguous_names_first, kb)
-        more["nil_threshold"] = self.fitted.nil_threshold
-        with self.runtime.use(towers):
-            links = link(self.retriever, self._index(kb), mentions, self.candidates, **more)
-        if self.trainer is None:
-            links = self._corrected(links, docs, spans, more.get("groups"), kb)
-        return links
+            groups = np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+        options = LinkOptions(
+            nil_threshold=self.fitted.nil_threshold,
+            reranking=Reranking(self.reranker, kb, self.reranked) if self.reranked else None,
+            filters=filters,
+            groups=groups,
+        )
+        # In a training session weights change. Evaluations show what the encoder has learnt, not what
+        # names know.
+        if self.trainer is not None:
+            return options
+        return replace(
+            options,
+            nil_policy=NilPolicy(kb, self.sure_probability),
+            ordering=self._ordering(labels, kb),
+            known=kb.mentions if kb.settings["mentions"] else None,
+        )
+
+    def _ordering(self, labels: Sequence[str], kb: KnowledgeBase) -> Ordering | None:
+        """What was fitted goes before the default. A reranker decides by itself."""
+        if ranking := self.fitting(self.ranking):
+            return partial(ranking.ordered, kb, labels)
+        if self.search.unambiguous_names_first and not self.reranked:
+            return partial(unambiguous_names_first, kb)
+        return None
+
+    def ranking_inputs(self, docs: Sequence[Doc]) -> RankingInput | None:
+        """Search the candidates of the mentions of docs, for calibration; None if there is no mention.
+
+        They are as many as a ranking orders, at least. The docs do not change.
+        """
+        spans = [mention_spans(doc, self.spans_key) for doc in docs]
+        if not any(spans):
+            return None
+        kb = self.kb
+        self.check_kb()
+        self._check_choices(kb)
+        documents, _ = read_documents(self.model, docs)
+        mentions = self._mentions(docs, spans, documents, kb)
+        options = self._options(spans, mentions, kb)
+        depth = max(self.search.candidates, SEARCH_DEPTH)
+        with self.runtime.use(self.towers):
+            return ranking_input(self.retriever, kb, mentions, depth, options)[0]
 
     def _corrected(
         self,
         links: Links,
         docs: Sequence[Doc],
         spans: Sequence[Sequence[Span]],
+        mentions: Sequence[MentionInContext],
         groups: np.ndarray | None,
         kb: KnowledgeBase,
     ) -> Links:
         """Put first what people decided, and the ids that rules gave to mentions."""
-        mentions = [
+        in_docs = ((doc, span) for doc, own in zip(docs, spans) for span in own)
+        decided = [
             DecidedMention(
-                tuple(filter(None, (span.text, span._.read_as))),
+                (span.text, mention.surface),
                 *(span.label_, span.start_char),
                 text=lambda doc=doc: doc.text,
                 given=span.id_ if span.id_ and span.id_ in kb else "",
             )
-            for doc, own in zip(docs, spans)
-            for span in own
+            for (doc, span), mention in zip(in_docs, mentions, strict=True)
         ]
-        if not kb.corrections and not any(mention.given for mention in mentions):
+        if not kb.corrections and not any(mention.given for mention in decided):
             return links
-        return with_decisions(links, kb, decisions_about(kb, mentions, groups))
+        return with_decisions(links, kb, decisions_about(kb, decided, groups))
 
     def set_annotations(self, docs: Iterable[Doc], linked: Linked | None) -> None:
         """Write ids, scores, probabilities and candidates on the mentions that ``predict`` linked."""
@@ -388,22 +375,27 @@ class ProxyLinker(KBComponent, TrainablePipe):
                     "pel calibrate PIPELINE DEV",
                     *(self.name, ranking.fitted_on, ", ".join(repr(label) for _, label in new)),
                 )
-        write_predictions(docs, spans, iter(linked.predictions), self.spans_key, self.overwrite)
+        write_predictions(
+            docs, spans, iter(linked.predictions), self.spans_key, self.output.overwrite
+        )
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """What the scorer says of linked docs (``scorer.linking_scores``); nothing without one."""
         own = {"spans_key": self.spans_key, "nil_threshold": self.nil_threshold}
         return super().score(examples, kb=self.kb, **own, **kwargs) if self.scorer else {}
 
-    @property
-    def index(self) -> KnowledgeBase | NegativePool:
-        """What is searched: the KB, or the proxies under training, encoded by the present weights.
+    def check_kb(self) -> None:
+        """Check that the KB has vectors of this linker's encoder; PelError if not."""
+        with self._building:  # else each thread would make the retriever at the first doc
+            _ = self.retriever  # missing weights are reported before a missing KB
+            self.retriever, self.searched(self.kb)
 
-        PelError: the KB has no vectors, or those of another encoder.
+    def searched(self, kb: KnowledgeBase) -> KnowledgeBase | NegativePool:
+        """Return what is searched: the KB, or the proxies under training, encoded by the present weights.
+
+        Raises:
+            PelError: The KB has no vectors, or those of another encoder.
         """
-        return self._index(self.kb)
-
-    def _index(self, kb: KnowledgeBase) -> KnowledgeBase | NegativePool:
         if isinstance(self.trainer, RetrieverTrainer) and self.trainer.pool.searched:
             return self.trainer.pool
         if self._fitting_kb != kb.fingerprint:
@@ -421,7 +413,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
     @property
     def reranked(self) -> int:
         """The number of candidates of a mention that are ranked again; 0 without a reranker."""
-        return 0 if self.reranker_model is None else self.rerank
+        return 0 if self.reranker_model is None else self.search.rerank
 
     def fitting(self, fitted: FittedScore | None) -> FittedScore | None:
         """What was fitted, if it still applies: the linker reranks as many candidates as then."""
@@ -508,8 +500,8 @@ class ProxyLinker(KBComponent, TrainablePipe):
             learning.note_trained(self, {n for mention in mentions for n in mention.golds})
             set_dropout(self.learner, drop)
             losses[self.name] += sum(self.trainer.step(mentions))
-            if self.loss is not None and self.reranker_model is None:
-                self.cfg["loss"] = self.loss.state()
+            if self.training.loss is not None and self.reranker_model is None:
+                self.cfg["loss"] = self.training.loss.state()
         backprop()
         if mentions and sgd not in (None, False):
             self.finish_update(sgd)

@@ -58,9 +58,9 @@ def begin(
     else:
         check_listens(linker.model)
         evaluated = set()
-        if evaluated_examples and not linker.freeze_entities:
+        if evaluated_examples and not linker.training.freeze_entities:
             evaluated = gold_numbers(evaluated_examples(), kb, key)
-        known = trainable(linker, get_examples()) if linker.coreference else None
+        known = trainable(linker, get_examples()) if linker.training.coreference else None
         linker.cfg["loss"], linker.cfg["trained_entities"] = {}, []
         linker.trainer = _trainer(linker, known, wanted, evaluated, *sizes)
     note_trained(linker, wanted)
@@ -70,7 +70,7 @@ def resume(linker: TrainablePipe, examples: Iterable[Example]) -> None:
     """Make the trainer of a linker that was loaded (``ProxyLinker.prepare_training``)."""
     if linker.reranker_model is not None:
         _check_candidates(linker)
-    elif not linker.freeze_entities and len(linker.kb) > RESUMED_SEARCH:
+    elif not linker.training.freeze_entities and len(linker.kb) > RESUMED_SEARCH:
         logger.warning(
             '"%s" goes on from a saved pipeline: until "finish_training" it searches %d '
             "entities of the KB, drawn at random, which may lack those of dev; for figures "
@@ -87,7 +87,7 @@ def trainable(
     documents: Sequence[DocumentContext] | None = None,
 ) -> list[GoldMention]:
     """The mentions of examples that a linker can learn from (``trainable_mentions``)."""
-    resolved = linker.resolve_abbreviations
+    resolved = linker.search.resolve_abbreviations
     return trainable_mentions(examples, linker.kb, linker.spans_key, resolved, documents)
 
 
@@ -128,9 +128,9 @@ def _check_candidates(linker: TrainablePipe) -> None:
             f'the reranker of "{linker.name}" is trained on the candidates of a trained retriever',
             'give the folder of one as its "path" in the config, such as training/model-best',
         )
-    if linker.rerank < 2:
+    if linker.search.rerank < 2:
         raise PelError(
-            f'"rerank" of "{linker.name}" is {linker.rerank}',
+            f'"rerank" of "{linker.name}" is {linker.search.rerank}',
             "to train a reranker it must be 2 or more (the paper: 16)",
         )
     if linker.model.attrs["architecture"].listens:
@@ -146,22 +146,22 @@ def _trainer(linker: TrainablePipe, *indexed: Any) -> Trainer:
     """The trainer of the reranker, or of the retriever: ``indexed`` is for ``_pool_of_encoded``."""
     # thinc seeds numpy's global generator from [training.seed].
     rng = np.random.default_rng(np.random.randint(2**31))
-    retriever, fgsm, views = linker.retriever, linker.regularizer, linker.views
+    retriever, fgsm, views = linker.retriever, linker.training.regularizer, linker.training.views
     if linker.reranker_model is not None:
         encoders = linker.reranker, retriever
-        return RerankerTrainer(*encoders, linker.kb, linker.rerank, fgsm, rng, views)
-    if linker.loss is not None:
-        linker.loss.restore(linker.cfg["loss"])
-    frozen = linker.freeze_entities
+        return RerankerTrainer(*encoders, linker.kb, linker.search.rerank, fgsm, rng, views)
+    if linker.training.loss is not None:
+        linker.training.loss.restore(linker.cfg["loss"])
+    frozen = linker.training.freeze_entities
     return RetrieverTrainer(
         retriever,
         _pool_of_vectors(linker) if frozen else _pool_of_encoded(linker, rng, *indexed),
-        linker.loss,
-        linker.negatives,
+        linker.training.loss,
+        linker.training.negatives,
         rng,
         fgsm=fgsm,
-        coreference=linker.coreference,
-        pair_loss=linker.pair_loss,
+        coreference=linker.training.coreference,
+        pair_loss=linker.training.pair_loss,
         views=views,
     )
 
@@ -182,13 +182,15 @@ def _pool_of_encoded(
     numbers of the gold entities. PelError: ``coreference`` needs mentions that are not known.
     """
     kb, retriever, index_unit = linker.kb, linker.retriever, linker.cfg["index_unit"]
-    if linker.coreference is not None and mentions is None:
+    if linker.training.coreference is not None and mentions is None:
         raise PelError(
             "training goes on from a saved pipeline, and the gold clusters of its mentions are "
             "not known",
             "start from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
         )
-    known = GoldMentionIndex(mentions, retriever) if linker.coreference is not None else None
+    known = (
+        GoldMentionIndex(mentions, retriever) if linker.training.coreference is not None else None
+    )
     # Drawn by a generator of its own, so that the steps draw the same whatever is indexed. Both
     # indexes take what is drawn in one order, so that most entities are in both.
     numbers = kb.numbers()
@@ -206,7 +208,7 @@ def _pool_of_encoded(
     searched_index_unit = searched_index_unit or index_unit
     if searched_index_unit != index_unit or not np.array_equal(mined, searched):
         of_searched = entity_index(kb, retriever, searched_index_unit, searched)
-    return NegativePool(kb, index_unit, linker.name_dropout, of_mined, of_searched, known)
+    return NegativePool(kb, index_unit, linker.training.name_dropout, of_mined, of_searched, known)
 
 
 def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
@@ -215,9 +217,9 @@ def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
     freezes, its = f'"{linker.name}" freezes its entities', f"{kb.path}: its vectors"
     if len(retriever.model.layers) == 1:
         raise PelError(f"{freezes}, but its towers are one", 'set "shared" of its model to false')
-    if linker.regularizer is not None:
+    if linker.training.regularizer is not None:
         raise PelError(f"{freezes}, and FGSM would encode them", 'set its "regularizer" to null')
-    if linker.coreference is not None:
+    if linker.training.coreference is not None:
         raise PelError(
             f"{freezes}, and gold clusters are made of entities under training",
             'set its "freeze_entities" to false, or its "coreference" to null',
@@ -233,4 +235,4 @@ def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
             f'{its} are of the index unit "{kb.index_unit}", and "{linker.name}" is set to "{index_unit}"',
             f'set its "index_unit" to "{kb.index_unit}"',
         )
-    return NegativePool(kb, index_unit, linker.name_dropout, StoredRows(kb))
+    return NegativePool(kb, index_unit, linker.training.name_dropout, StoredRows(kb))

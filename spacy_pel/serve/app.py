@@ -1,12 +1,12 @@
-"""The web application: its routes, and its errors as sentences."""
+"""The web application: its routes and its error messages."""
 
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import prometheus_client as prometheus
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -22,9 +22,9 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 
 from ..batch.link_docs import Linking
-from ..curation.corrections import Correction, fix
+from ..curation.corrections import fix
+from ..errors import PelError
 from ..kb import KnowledgeBase
-from ..spans import NIL
 from .limits import InFlight, Limits, client_at
 from .linking_queue import LinkingQueue
 from .messages import (
@@ -32,82 +32,76 @@ from .messages import (
     CorrectionResponse,
     EntityRecord,
     Health,
-    LimitedMessage,
     LinkRequest,
     LinkResponse,
     Problem,
     SearchResponse,
     StoredCorrection,
-    first_fault,
+    validation_message,
 )
 
 SECONDS = prometheus.Histogram(
-    "pel_request_seconds", "From a request to its answer", ["route", "status"]
+    "pel_request_seconds", "Time from a request to its response", ["route", "status"]
 )
 DOCUMENTS = prometheus.Counter("pel_documents", "Documents linked")
 MENTIONS = prometheus.Counter("pel_mentions", "Mentions linked")
 PAGE = Path(__file__).parent / "page"
-# The page loads nothing from other hosts, and no scripts apart from its own files.
+# The page loads nothing from other hosts, and runs only scripts in its own files.
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# The page of the API has a script in the page itself, and shows no text of users.
+# The page /docs has an inline script. It shows no text of users.
 _DOCS_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; frame-ancestors 'none'"
 )
-# The names by which a local server is asked for. A page of another host may let its own name stand for
-# this computer's address (DNS rebinding), and would then read the answers.
+# The host names that a local server accepts. Otherwise a page of another host could resolve its own name to
+# this computer (DNS rebinding) and read the responses.
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 PROBLEMS = {
-    400: "Not JSON", 408: "The body does not arrive", 413: "Larger than the server takes",
-    422: "Not what is asked for", 429: "This client has too many requests in flight",
-    503: "Too many requests are in flight", 504: "The time is up",
+    400: "Not JSON", 408: "The body did not arrive in time", 413: "The body is too large",
+    422: "The request is not valid", 429: "This client has too many requests in flight",
+    503: "The server has too many requests in flight", 504: "The time limit is exceeded",
 }  # fmt: skip
 CORRECTIONS_OFF = "this server stores no corrections; start it with: pel serve --allow-fix"
 
 
+class LimitedRequest(Request):
+    """A request whose body has a maximum size."""
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        limit, size = self.app.state.limits.body, 0
+        async for chunk in super().stream():
+            size += len(chunk)
+            if size > limit:
+                raise HTTPException(413, f"the request is larger than {limit:,} bytes")
+            yield chunk
+
+
 class LimitedRoute(APIRoute):
-    """A route whose requests are counted, and have limits on their bodies and their time."""
+    """A route that limits the requests in flight, their bodies and their time."""
 
-    def get_route_handler(self) -> Callable:
-        handler = super().get_route_handler()
-        message: type[LimitedMessage] = self.endpoint.__annotations__.get("asked", LinkRequest)
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        respond = super().get_route_handler()
 
-        class LimitedRequest(Request):
-            """A request whose body has a limit, and is read in a thread: 1 MB takes 0.1 s."""
-
-            async def stream(self) -> AsyncGenerator[bytes, None]:
-                limit, size = self.app.state.limits.body, 0
-                async for chunk in super().stream():
-                    size += len(chunk)
-                    if size > limit:
-                        raise HTTPException(413, f"the request is larger than {limit:,} bytes")
-                    yield chunk
-
-            async def json(self) -> LimitedMessage:
-                return await run_in_threadpool(
-                    message.read, await self.body(), self.app.state.limits
-                )
-
-        async def handle(request: Request) -> Response:
-            seconds = request.app.state.limits.seconds
-            limited = LimitedRequest(request.scope, request.receive)
-            with request.app.state.in_flight.admit(client_at(request.client)):
-                problem = 408, "the request did not arrive", {"connection": "close"}
+        async def respond_within_limits(request: Request) -> Response:
+            state, seconds = request.app.state, request.app.state.limits.seconds
+            request = LimitedRequest(request.scope, request.receive)
+            with state.in_flight.admit(client_at(request.client)):
                 try:
-                    await asyncio.wait_for(limited.body(), seconds)
-                    problem = 504, "no answer", None
-                    return await asyncio.wait_for(handler(limited), seconds)
+                    await asyncio.wait_for(request.body(), seconds)
                 except asyncio.TimeoutError:
-                    status, reason, headers = problem
-                    reason += f" within {seconds:g} seconds"
-                    raise HTTPException(status, reason, headers) from None
+                    reason = f"the request did not arrive within {seconds:g} seconds"
+                    raise HTTPException(408, reason, {"connection": "close"}) from None
                 except ClientDisconnect:
                     raise HTTPException(400, "the request ended early") from None
+                try:
+                    return await asyncio.wait_for(respond(request), seconds)
+                except asyncio.TimeoutError:
+                    raise HTTPException(504, f"no answer within {seconds:g} seconds") from None
 
-        return handle
+        return respond_within_limits
 
 
 router = APIRouter()
@@ -129,9 +123,9 @@ def create_app(
     Args:
         linking: The pipeline.
         limits: The limits of each process.
-        entity_url: The URL of an entity's page at its source, with "{id}"; see ``entity_page``.
-        local: Whether only LOCAL_HOSTS are answered.
-        allow_fix: Whether clients may store corrections in the KB.
+        entity_url: URL of an entity at its source, with "{id}"; see ``entity_page``.
+        local: Accept only requests to LOCAL_HOSTS.
+        allow_fix: Let clients store corrections in the KB.
     """
 
     @asynccontextmanager
@@ -143,12 +137,12 @@ def create_app(
     app = FastAPIOffline(
         title="spacy_pel",
         description=(
-            "Links mentions in texts to the entities of a knowledge base. Documents have the form of "
+            "Link mentions in texts to the entities of a knowledge base. Documents have the format of "
             "the JSONL lines that `python -m spacy pel link` reads and writes. Offsets count "
             f"characters (code points). A request has at most {limits.body:,} bytes and "
-            f"{limits.documents:,} documents of {limits.characters:,} characters, with "
-            f"{limits.mentions:,} given mentions each, and is answered within {limits.seconds:g} "
-            "seconds. Every error is an object with a sentence in `detail`."
+            f"{limits.documents:,} documents of {limits.characters:,} characters, with at most "
+            f"{limits.mentions:,} given mentions each. The time limit is {limits.seconds:g} seconds. "
+            "Every error is an object with a message in `detail`."
         ),
         version=linking.nlp.meta["version"],
         redoc_url=None,
@@ -156,27 +150,29 @@ def create_app(
     )
     app.state.queue, app.state.limits, app.state.in_flight = queue, limits, InFlight(limits)
     app.state.entity_url, app.state.allow_fix = entity_url, allow_fix
-    app.add_exception_handler(RequestValidationError, _not_as_asked)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(PelError, _refused)
     app.add_exception_handler(Exception, _bug)
     app.include_router(limited)
     app.include_router(router)
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
 
     @app.middleware("http")
-    async def answer(request: Request, call_next: Callable) -> Response:
-        """Count answers, and restrict what a browser does with them."""
-        began, status = time.perf_counter(), 500  # if there is an error instead of an answer
+    async def respond(request: Request, call_next: Callable) -> Response:
+        """Measure the response, and restrict what a browser does with it."""
+        start, status = time.perf_counter(), 500  # if there is an error instead of a response
         try:
-            answered = await call_next(request)
-            status, of_docs = answered.status_code, request.url.path == "/docs"
-            answered.headers["content-security-policy"] = _DOCS_POLICY if of_docs else _PAGE_POLICY
-            answered.headers["x-content-type-options"] = "nosniff"
-            answered.headers["referrer-policy"] = "no-referrer"
-            answered.headers.setdefault("cache-control", "no-cache")
-            return answered
+            response = await call_next(request)
+            status = response.status_code
+            policy = _DOCS_POLICY if request.url.path == "/docs" else _PAGE_POLICY
+            response.headers["content-security-policy"] = policy
+            response.headers["x-content-type-options"] = "nosniff"
+            response.headers["referrer-policy"] = "no-referrer"
+            response.headers.setdefault("cache-control", "no-cache")
+            return response
         finally:
             route = getattr(request.scope.get("route"), "path", "other")
-            SECONDS.labels(route, status).observe(time.perf_counter() - began)
+            SECONDS.labels(route, status).observe(time.perf_counter() - start)
 
     if local:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOCAL_HOSTS)
@@ -184,53 +180,39 @@ def create_app(
 
 
 @limited.post("/link", response_model=LinkResponse)
-async def link(asked: LinkRequest, request: Request) -> Response:
+async def link(body: LinkRequest, request: Request) -> Response:
     """Link the mentions of documents. Where a document gives none, the pipeline finds them."""
-    linked = await request.app.state.queue.link(asked._documents)
+    state = request.app.state
+    linked = await state.queue.link(body.checked_documents(state.limits))
     DOCUMENTS.inc(len(linked))
     MENTIONS.inc(sum(mentions for _, mentions in linked))
-    body = b",".join(text for text, _ in linked)
-    return Response(b'{"documents":[' + body + b"]}", media_type="application/json")
+    records = b",".join(record for record, _ in linked)
+    return Response(b'{"documents":[' + records + b"]}", media_type="application/json")
 
 
 @limited.post("/corrections", responses={403: {"model": Problem}, 415: {"model": Problem}})
-async def corrections(asked: CorrectionRequest, request: Request) -> CorrectionResponse:
-    """Store what a person decided in the KB; the next request gets the corrected answers.
-
-    All corrections are stored, or none.
-    """
+async def corrections(body: CorrectionRequest, request: Request) -> CorrectionResponse:
+    """Store corrections in the KB: all of them, or none. The next request gets the corrected links."""
     if not request.app.state.allow_fix:
         raise HTTPException(403, CORRECTIONS_OFF)
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        # A page of another host can send other types without being asked for permission.
+        # For other types, browsers let pages of other hosts send requests without permission.
         raise HTTPException(415, "send the header Content-Type: application/json")
-    decided, kb = [], _kb(request)
-    for number, given in enumerate(asked.corrections):
-        if given.id != NIL and given.id not in kb:
-            raise HTTPException(422, f"correction {number}: the knowledge base has no such id")
-        decided.append(
-            Correction(
-                given.text[given.start : given.end],
-                given.id,
-                given.scope,
-                given.label,
-                given.text,
-                given.start,
-                given.end,
-            )  # fmt: skip
-        )
-    stored = await run_in_threadpool(fix, kb.path, decided)
+    kb = _kb(request)
+    decisions = await run_in_threadpool(
+        fix, kb.path, body.checked_corrections(kb, request.app.state.limits)
+    )
     return CorrectionResponse(
         stored=[
             StoredCorrection(number=d.number, name=d.name, id=d.concept_id, scope=d.scope)
-            for d in stored
+            for d in decisions
         ]
     )
 
 
 @limited.get("/entity/{id:path}", responses={404: {"model": Problem}})
 def entity(id: str, request: Request) -> EntityRecord:
-    """The entity with this id, which may be an alternative or a retired id."""
+    """Return the entity with this id, which may be an alternative or a retired id."""
     try:
         return EntityRecord.of(_kb(request)[id], request.app.state.entity_url)
     except KeyError:
@@ -243,41 +225,42 @@ def search(
     q: Annotated[
         str, Query(min_length=1, max_length=200, description="Words", examples=["sclerosis"])
     ],
-    limit: Annotated[int, Query(ge=1, le=100, description="The largest number of entities")] = 10,
+    limit: Annotated[int, Query(ge=1, le=100, description="Maximum number of entities")] = 10,
 ) -> SearchResponse:
-    """The entities whose names hold all words of the query; the most similar names come first."""
-    found, url = _kb(request).search_names(q, limit), request.app.state.entity_url
-    return SearchResponse(entities=[EntityRecord.of(entity, url) for entity in found])
+    """Return the entities whose names have all words of the query, most similar names first."""
+    url = request.app.state.entity_url
+    entities = _kb(request).search_names(q, limit)
+    return SearchResponse(entities=[EntityRecord.of(entity, url) for entity in entities])
 
 
 @router.head("/health", include_in_schema=False)
 @router.get("/health")
 async def health(request: Request) -> Health:
-    """What the server serves. An answer means that it is up."""
-    queue: LinkingQueue = request.app.state.queue
-    nlp = queue.linking.nlp
+    """Return what the server serves. Any response means that it is up."""
+    linking = request.app.state.queue.linking
     return Health(
         status="ok",
-        pipeline="{lang}_{name} {version}".format(**nlp.meta),
+        pipeline="{lang}_{name} {version}".format(**linking.nlp.meta),
         entities=len(_kb(request)),
-        finds_mentions=nlp.pipe_names != [queue.linking.component],
+        finds_mentions=linking.nlp.pipe_names != [linking.component],
         stores_corrections=request.app.state.allow_fix,
     )
 
 
 @router.get("/metrics", response_class=Response)
-def figures() -> Response:
-    """Figures for Prometheus, of all processes that serve."""
+def metrics() -> Response:
+    """Return metrics for Prometheus, of all processes that serve."""
     registry = prometheus.REGISTRY
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         registry = prometheus.CollectorRegistry()
         MultiProcessCollector(registry)
-    figures = prometheus.generate_latest(registry)
-    return Response(figures, media_type=prometheus.CONTENT_TYPE_LATEST)
+    lines = prometheus.generate_latest(registry)
+    return Response(lines, media_type=prometheus.CONTENT_TYPE_LATEST)
 
 
 @router.get("/", include_in_schema=False)
 async def page() -> FileResponse:
+    """Return the web page."""
     return FileResponse(PAGE / "index.html")
 
 
@@ -286,10 +269,17 @@ def _kb(request: Request) -> KnowledgeBase:
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:
-    """An answer without details: the traceback goes to the server's log."""
-    return JSONResponse({"detail": "an error inside the server; its log says more"}, 500)
+    """Return no details: the traceback goes to the log of the server."""
+    return JSONResponse({"detail": "internal error; the server's log says more"}, 500)
 
 
-async def _not_as_asked(request: Request, error: RequestValidationError) -> JSONResponse:
-    within = [{**fault, "loc": fault["loc"][1:]} for fault in error.errors()]
-    return JSONResponse({"detail": first_fault(within)}, 422)
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, 422)
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return JSONResponse({"detail": f"the body is not JSON: {first['ctx']['error']}"}, 400)
+    return JSONResponse({"detail": validation_message(error.errors())}, 422)

@@ -1,10 +1,10 @@
-"""The page of an entity at its source."""
+"""The web page of an entity at its source."""
 
 import re
 from urllib.parse import quote
 
-# Patterns of whole ids, and the page of an id. The first that matches counts: a MeSH id has six or nine
-# digits, a UMLS id seven. Registered ontologies have the addresses of the OBO Foundry.
+# Patterns of ids and the URLs of their pages; the first match counts. A MeSH id has six or nine digits, a
+# UMLS id seven. Registered ontologies have the permanent URLs of the OBO Foundry.
 _PAGES = [
     (r"(?:MESH:)?([CD]\d{6}(?:\d{3})?)", "https://meshb.nlm.nih.gov/record/ui?ui={}"),
     (r"(?:UMLS:)?(C\d{7})", "https://uts.nlm.nih.gov/uts/umls/concept/{}"),
@@ -16,13 +16,13 @@ _PAGES = [
 
 
 def entity_page(id: str, pattern: str | None = None) -> str | None:
-    """Return the URL of the page of an entity; None for an id of no known kind.
+    """Return the URL of the page of an entity, or None for an id of an unknown source.
 
-    ``pattern`` is the URL of all pages of the KB, with "{id}".
+    ``pattern`` is the URL of all entities of the KB, with "{id}".
     """
     if pattern:
         return pattern.replace("{id}", quote(id, safe=""))
-    if re.fullmatch(r"https?://\S+", id):  # as ontologies in OWL have them
+    if re.fullmatch(r"https?://\S+", id):  # OWL ontologies have such ids
         return id
     for ids, page in _PAGES:
         if match := re.fullmatch(ids, id, re.IGNORECASE):

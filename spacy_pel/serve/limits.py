@@ -1,4 +1,4 @@
-"""The limits of a server: on each request, and on the requests in flight."""
+"""The limits of a server on each request and on the requests in flight."""
 
 import ipaddress
 from collections import Counter
@@ -10,19 +10,19 @@ from starlette.exceptions import HTTPException
 
 
 class Limits(NamedTuple):
-    """What one process takes at most."""
+    """The limits of one process."""
 
     body: int = 1_048_576  # bytes
     documents: int = 64
     characters: int = 20_000  # of a document's text
-    mentions: int = 500  # given for a document
-    seconds: float = 30.0  # for the body to arrive, and again for the answer
+    mentions: int = 500  # given in a document
+    seconds: float = 30.0  # for the body to arrive, and again for the response
     in_flight: int = 128  # requests of all clients
     per_client: int = 16  # requests of one client
 
 
 class InFlight:
-    """Counts the requests in flight of each client."""
+    """The number of requests in flight of each client."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -30,7 +30,7 @@ class InFlight:
 
     @contextmanager
     def admit(self, client: str) -> Iterator[None]:
-        """Count a request during the block; HTTPException if the client (429) or all (503) have too many."""
+        """Count a request within the block; HTTPException if too many (429, 503)."""
         retry, later = "try again in a few seconds", {"retry-after": "2"}
         if self.counts[client] >= self._limits.per_client:
             raise HTTPException(429, f"you have too many requests in flight; {retry}", later)
@@ -41,10 +41,10 @@ class InFlight:
             yield
         finally:
             self.counts[client] -= 1
-            self.counts += Counter()  # drops clients without requests
+            self.counts += Counter()  # removes clients without requests
 
 
 def client_at(peer: tuple[str, int | None] | None) -> str:
-    """Name the client at an address (host, port): its host, or the /64 network of an IPv6 host."""
+    """Return the name of the client at (host, port): its host, or the /64 network of an IPv6 host."""
     host = peer[0] if peer else ""
     return str(ipaddress.ip_network(f"{host}/64", strict=False)) if ":" in host else host

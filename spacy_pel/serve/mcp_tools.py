@@ -1,4 +1,4 @@
-"""Tools of the Model Context Protocol for language models (needs the extra ``mcp``)."""
+"""Tools for language models by the Model Context Protocol (needs the extra ``mcp``)."""
 
 import signal
 from pathlib import Path
@@ -9,8 +9,7 @@ from mcp.server import MCPServer
 from pydantic import BaseModel, Field
 
 from ..batch.link_docs import Linking
-from ..corpora import make_doc
-from ..corpora.doc_conversion import linked_document
+from ..corpora.doc_conversion import linked_document, make_doc
 from ..corpora.document import Document
 from ..curation import check_ids as checking
 from ..curation.check_ids import Meaning, Source, Verdict, kb_of
@@ -18,51 +17,51 @@ from ..kb import KnowledgeBase
 from ..kb.store import KB_FILE
 from .messages import EntityRecord
 
-_MOST = 1000  # names or pairs of a call
-_CHARACTERS = 100_000  # of a text
+_MAX_NAMES = 1000  # names or pairs per call
+_MAX_CHARACTERS = 100_000  # of a text
 _INSTRUCTIONS = (
     "Ids of a knowledge base of {:,} entities. Never write an id from memory: take it from link, ground "
-    "or search, and check the pairs of name and id that you or others have written."
+    "or search, and check all pairs of names and ids that you or others have written."
 )
 
 
 class NamedId(BaseModel):
-    """A name and the id that it was given."""
+    """A name and the id written beside it."""
 
-    name: str = Field(description="The name as it is written", examples=["multiple sclerosis"])
-    id: str = Field(description="The id that stands with it", examples=["D009103"])
+    name: str = Field(description="The name as written", examples=["multiple sclerosis"])
+    id: str = Field(description="The id beside it", examples=["D009103"])
 
 
 class FoundMention(BaseModel):
     """A mention in a text, and its entity."""
 
-    start: int = Field(description="Place of its first character")
-    end: int = Field(description="Place after its last character")
+    start: int = Field(description="Offset of its first character")
+    end: int = Field(description="Offset after its last character")
     text: str
     label: str
     id: str = Field(description='"NIL" if the knowledge base lacks it')
     name: str | None = Field(description="Name of the entity")
     probability: float | None = Field(
-        description="That the first candidate is right; null unless calibrated"
+        description="That the first candidate is correct; null unless calibrated"
     )
-    codes: list[str] = Field(description="Of the entity in other vocabularies")
+    codes: list[str] = Field(description="Codes of the entity in other vocabularies")
 
 
 def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
-    """Return a server with the tools, of a KB or the linker of a pipeline.
+    """Return a server with the tools for a KB or a linker.
 
-    ``linking`` is the pipeline of the linker. Without it there is no tool "link".
+    ``linking`` is the pipeline of the linker. Without it, there is no tool "link".
     """
     kb = kb_of(source)
     server = MCPServer("spacy_pel", instructions=_INSTRUCTIONS.format(len(kb)))
-    one_call = Lock()  # each call has a thread, and models and look-ups are for one at a time
+    one_call = Lock()  # each call runs in a thread; models and KBs are not thread-safe
 
     @server.tool()
     def search(
         words: Annotated[str, Field(min_length=1, max_length=200, description="Words of a name")],
-        limit: Annotated[int, Field(ge=1, le=100, description="The most entities")] = 10,
+        limit: Annotated[int, Field(ge=1, le=100, description="Maximum number of entities")] = 10,
     ) -> list[EntityRecord]:
-        """Find the entities whose names hold all of the words, the most similar name first.
+        """Find the entities whose names have all of the words, most similar names first.
 
         An id finds its entity.
         """
@@ -71,26 +70,30 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
 
     @server.tool()
     def ground(
-        names: Annotated[list[str], Field(max_length=_MOST, description="Names, one entity each")],
-        n: Annotated[int, Field(ge=1, le=16, description="The most entities for each name")] = 5,
+        names: Annotated[
+            list[str], Field(max_length=_MAX_NAMES, description="Names, one entity each")
+        ],
+        n: Annotated[
+            int, Field(ge=1, le=16, description="Maximum number of entities per name")
+        ] = 5,
     ) -> list[list[Meaning]]:
-        """Find the entities that names mean: for each name a list, the most probable first.
+        """Find the entities that names mean: for each name a list, most probable first.
 
-        "sure" is the probability that the entity is meant and not its best rival; below 0.9 look at the
-        others too.
+        "probability" is the probability that the name means this entity and not the next one. If it is
+        below 0.9, consider the others too.
         """
         with one_call:
             return checking.ground(source, names, n)
 
     @server.tool()
     def check(
-        pairs: Annotated[list[NamedId], Field(max_length=_MOST, description="What to check")],
+        pairs: Annotated[list[NamedId], Field(max_length=_MAX_NAMES, description="What to check")],
     ) -> list[Verdict]:
-        """Check whether ids exist and mean the names that they were given: a verdict for each pair.
+        """Check whether ids exist and mean the names beside them: a verdict for each pair.
 
-        "right"; "unknown id": there is no such id; "retired": it was replaced by another; "other name":
-        the id exists and means something else, which is "means". "proposed" is the id that the name
-        needs, empty if no entity is near, and "sure" how probable that is.
+        "correct"; "unknown id": the id does not exist; "retired": another id replaced it; "other name":
+        the id exists and means something else, given as "means". "proposed" is the id that fits the name,
+        empty if no entity is similar, and "probability" is its probability.
         """
         with one_call:
             return list(checking.check(source, ((pair.name, pair.id) for pair in pairs)))
@@ -100,12 +103,14 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
 
     @server.tool()
     def link(
-        text: Annotated[str, Field(max_length=_CHARACTERS, description="A text, such as a note")],
+        text: Annotated[
+            str, Field(max_length=_MAX_CHARACTERS, description="A text, such as a note")
+        ],
     ) -> list[FoundMention]:
-        """Find the mentions of entities in a text, and link each to the entity that it means.
+        """Find the mentions of entities in a text, and link each to its entity.
 
-        Offsets count characters. Look again at mentions whose probability is below 0.9: "ground" gives
-        other entities with the name.
+        Offsets count characters. Review mentions whose probability is below 0.9: "ground" gives other
+        entities with the name.
         """
         with one_call, linking.nlp.memory_zone():
             doc = make_doc(linking.nlp, Document(text), linking.linker.spans_key)
@@ -122,19 +127,22 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
 def serve_tools(
     folder: str, component: str = "proxy_linker", kb: Path | None = None, gpu_id: int = -1
 ) -> None:
-    """Serve the tools on stdin and stdout until stdin ends, or Ctrl-C or SIGTERM comes.
+    """Serve the tools on stdin and stdout until stdin ends, or until Ctrl-C or SIGTERM.
 
     Args:
-        folder: A KB, or a pipeline by its folder or name.
+        folder: A KB, or the folder or name of a pipeline.
         component: The name of the linker in the pipeline.
-        kb: The KB that takes the place of the linker's own.
-        gpu_id: The GPU that is used, or -1.
+        kb: A KB that replaces the linker's.
+        gpu_id: The GPU, or -1 for the CPU.
     """
     if (Path(folder) / KB_FILE).is_file():
         server = tools_of(KnowledgeBase.open(folder))
     else:
         linking = Linking(folder, component, kb, gpu_id=gpu_id)
         server = tools_of(linking.linker, linking)
-    for number in (signal.SIGINT, signal.SIGTERM):  # an error would wait for the thread that reads
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # an exception would wait for the thread that reads stdin
         signal.signal(number, signal.SIG_DFL)
     server.run()

@@ -1,15 +1,17 @@
-"""The typed messages of the API. Its documents are those of ``pel link`` in JSONL."""
+"""The typed messages of the API. Documents are those of ``pel link`` in JSONL."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
-from starlette.exceptions import HTTPException
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..corpora.document import Document, mention_at
+from ..curation.corrections import Correction
 from ..errors import PelError
-from ..kb import Entity
+from ..kb import Entity, KnowledgeBase
+from ..spans import NIL
 from .entity_pages import entity_page
 from .limits import Limits
 
@@ -18,158 +20,150 @@ _STRICT = ConfigDict(strict=True, extra="forbid")  # no 3.0 for 3, no unknown fi
 
 
 class GivenMention(BaseModel):
-    """The place of a mention, in characters (Unicode code points, not UTF-16 units or bytes)."""
+    """The offsets of a mention, in characters (Unicode code points, not UTF-16 units or bytes)."""
 
     model_config = _STRICT
-    start: int = Field(ge=0, description="Place of its first character", examples=[4])
-    end: int = Field(gt=0, description="Place after its last character", examples=[6])
+    start: int = Field(ge=0, description="Offset of its first character", examples=[4])
+    end: int = Field(gt=0, description="Offset after its last character", examples=[6])
     label: str = Field("", description='Its label; "MENTION" if empty', examples=["Disease"])
 
 
 class GivenDocument(BaseModel):
-    """A text, and its mentions where they are known."""
+    """A text, and its mentions if they are known."""
 
     model_config = _STRICT
     text: str = Field(examples=[TEXT])
-    id: str | int | None = Field(None, description="Returned as it is", examples=["note-1"])
+    id: str | int | None = Field(None, description="Returned unchanged", examples=["note-1"])
     mentions: list[GivenMention] | None = Field(
-        None,
-        description="The mentions to link; if the list is given, even empty, no others are found",
+        None, description="The mentions to link; null: the pipeline finds them"
     )
 
-    def document(self, limits: Limits) -> Document:
-        """The document; PelError if it is larger than is taken, or a mention is not in its text."""
-        _check_number(len(self.text), limits.characters, "characters of text")
-        _check_number(len(self.mentions or ()), limits.mentions, "mentions")
-        if self.mentions is None:
-            return Document(self.text, self.id)
-        mentions = (mention_at(self.text, m.start, m.end, m.label) for m in self.mentions)
-        return Document(self.text, self.id, tuple(mentions))
 
-
-class LimitedMessage(BaseModel):
-    """What a client sends, within the limits of the server."""
-
-    model_config = _STRICT
-
-    @classmethod
-    def read(cls, body: bytes, limits: Limits) -> LimitedMessage:
-        """Return the message in a body; HTTPException (400, 422) if it is not what is asked for."""
-        try:
-            message = cls.model_validate_json(body)
-            message.check(limits)
-        except ValidationError as error:
-            faults: list[Any] = error.errors(include_url=False, include_input=False)
-            if faults[0]["type"] == "json_invalid":
-                reason = f"the body is not JSON: {faults[0]['ctx']['error']}"
-                raise HTTPException(400, reason) from None
-            raise HTTPException(422, first_fault(faults)) from None
-        except PelError as error:
-            raise HTTPException(422, str(error)) from None
-        return message
-
-    def check(self, limits: Limits) -> None:
-        """Raise PelError if the message asks for more than is taken, or is wrong in itself."""
-        raise NotImplementedError
-
-
-class LinkRequest(LimitedMessage):
+class LinkRequest(BaseModel):
     """Documents to link."""
 
+    model_config = _STRICT
     documents: list[GivenDocument] = Field(
         min_length=1,
         examples=[[{"text": TEXT}, {"text": TEXT, "mentions": [{"start": 4, "end": 6}]}]],
     )
-    _documents: list[Document] = PrivateAttr(default_factory=list)  # as ``pel link`` has them
 
-    def check(self, limits: Limits) -> None:
+    def checked_documents(self, limits: Limits) -> list[Document]:
+        """Return the documents; PelError if they exceed a limit, or a mention is not in its text."""
         _check_number(len(self.documents), limits.documents, "documents")
+        documents = []
         for number, given in enumerate(self.documents):
             try:
-                self._documents.append(given.document(limits))
+                _check_number(len(given.text), limits.characters, "characters of text")
+                _check_number(len(given.mentions or ()), limits.mentions, "mentions")
+                mentions = None
+                if given.mentions is not None:
+                    mentions = tuple(
+                        mention_at(given.text, m.start, m.end, m.label) for m in given.mentions
+                    )
             except PelError as error:
                 raise error.at(f"document {number}") from None
+            documents.append(Document(given.text, given.id, mentions))
+        return documents
 
 
 class GivenCorrection(BaseModel):
-    """What a person decided about a mention."""
+    """The entity that a person chose for a mention."""
 
     model_config = _STRICT
     text: str = Field(description="The text of the mention", examples=[TEXT])
-    start: int = Field(ge=0, description="Place of its first character", examples=[4])
-    end: int = Field(gt=0, description="Place after its last character", examples=[6])
+    start: int = Field(ge=0, description="Offset of its first character", examples=[4])
+    end: int = Field(gt=0, description="Offset after its last character", examples=[6])
     id: str = Field(
-        min_length=1, description='Id of its entity, or "NIL": there is none', examples=["D009103"]
+        min_length=1, description='Id of its entity, or "NIL": it has none', examples=["D009103"]
     )
     label: str = Field("", description="Its label", examples=["Disease"])
     scope: Literal["", "always", "label", "text"] = Field(
         "",
-        description='Where the correction holds: "always"; "label": for mentions with this label; "text": '
-        'in this text and in texts alike; "": always if the name has no other meaning, else as "text"',
+        description='Where the correction applies: "always"; "label": to mentions with this label; "text": '
+        'in this text and similar texts; "": "always" if the name has no other meaning, else "text"',
     )
 
 
-class CorrectionRequest(LimitedMessage):
+class CorrectionRequest(BaseModel):
     """Corrections to store."""
 
+    model_config = _STRICT
     corrections: list[GivenCorrection] = Field(min_length=1)
 
-    def check(self, limits: Limits) -> None:
+    def checked_corrections(self, kb: KnowledgeBase, limits: Limits) -> list[Correction]:
+        """Return the corrections; PelError if they exceed a limit or one is not valid."""
         _check_number(len(self.corrections), limits.mentions, "corrections")
+        corrections = []
         for number, given in enumerate(self.corrections):
+            text, start, end = given.text, given.start, given.end
             try:
-                _check_number(len(given.text), limits.characters, "characters of text")
-                mention_at(given.text, given.start, given.end)
+                _check_number(len(text), limits.characters, "characters of text")
+                mention_at(text, start, end)
                 if given.scope == "label" and not given.label:
                     raise PelError("no label is given", 'give one, or the scope "always"')
+                if any("\ud800" <= character <= "\udfff" for character in text):
+                    raise PelError("the text has a lone surrogate", "write the whole character")
+                if given.id != NIL and given.id not in kb:
+                    raise PelError("the knowledge base has no such id", "search for the entity")
             except PelError as error:
                 raise error.at(f"correction {number}") from None
+            corrections.append(
+                Correction(text[start:end], given.id, given.scope, given.label, text, start, end)
+            )
+        return corrections
 
 
 def _check_number(number: int, limit: int, what: str) -> None:
     if number > limit:
-        raise PelError(f"{number:,} {what}", f"at most {limit:,} are taken")
+        raise PelError(f"{number:,} {what}", f"send at most {limit:,}")
 
 
-def first_fault(faults: list[dict[str, Any]]) -> str:
-    """Say the first of pydantic's errors and the number of others, without repeating what was sent."""
-    first, *others = faults
-    # ("documents", 0, "text") as "documents[0].text"
-    named = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
-    parts = [f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in named]
+def validation_message(errors: Sequence[Any]) -> str:
+    """Return the first of pydantic's errors and the number of others, without the client's input."""
+    first, *others = errors
+    # ("body", "documents", 0, "text") becomes "documents[0].text".
+    names = [part for part in first["loc"][1:] if isinstance(part, int) or part.isidentifier()]
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in names]
     more = f" (and {len(others):,} more)" if others else ""
     return f"{''.join(parts).lstrip('.') or 'the body'}: {first['msg']}{more}"
 
 
 class Candidate(BaseModel):
-    """An entity that a mention may mean. What a pipeline does not have is absent."""
+    """An entity that a mention may mean. Fields that the pipeline does not compute are absent."""
 
     id: str
     name: str
-    score: float = Field(description="Of the retriever")
-    rerank_score: float | None = Field(None, description="null if the reranker did not read it")
-    probability: float | None = Field(None, description="That it is right, of the first 8")
-    matched_name: str | None = Field(None, description="The name that is most like the mention")
-    why: str | None = Field(None, description="What the decision rests on")
-    correction: str | None = Field(None, description="What a person decided, of the first one")
-    as_in: str | None = Field(None, description="The learnt mention that is nearest, in its text")
-    matched_name: str | None = Field(None, description="Its name most similar to the mention")
-    why: str | None = Field(None, description="What the decision rests on, of the first 8")
+    score: float = Field(description="Score of the retriever")
+    rerank_score: float | None = Field(
+        None, description="Score of the reranker; null if not reranked"
+    )
+    probability: float | None = Field(None, description="That it is correct, for the first 8")
+    correction: str | None = Field(
+        None, description="The correction applied, for the first candidate"
+    )
+    as_in: str | None = Field(None, description="The most similar learned mention, in its text")
+    matched_name: str | None = Field(
+        None, description="Its name that is most similar to the mention"
+    )
+    why: str | None = Field(None, description="Reasons for its rank, for the first 8")
 
 
 class LinkedMention(BaseModel):
     """A mention and its entity."""
 
-    start: int = Field(description="Place of its first character")
-    end: int = Field(description="Place after its last character")
+    start: int = Field(description="Offset of its first character")
+    end: int = Field(description="Offset after its last character")
     text: str
     label: str
-    id: str = Field(description='"NIL" if the knowledge base lacks it; "" if none is found')
+    id: str = Field(description='"NIL" if the knowledge base lacks it; "" without candidates')
     name: str | None = Field(description="Name of the entity; null for NIL")
     types: list[str] = Field(description="Semantic types of the entity; empty for NIL")
     xrefs: dict[str, list[str]] | None = Field(None, description="Its codes, by vocabulary")
     score: float | None = Field(description="Score of the best candidate")
-    probability: float | None = Field(description="That it is right; null unless calibrated")
+    probability: float | None = Field(
+        description="That the link is correct; null unless calibrated"
+    )
     candidates: list[Candidate] = Field(description="Best first; also for NIL")
 
 
@@ -184,20 +178,20 @@ class LinkedDocument(BaseModel):
 class StoredCorrection(BaseModel):
     """A correction in the KB."""
 
-    number: int = Field(description="By which `pel fix` takes it back")
+    number: int = Field(description="Number for `pel fix --undo`")
     name: str
     id: str
     scope: str
 
 
 class CorrectionResponse(BaseModel):
-    """The corrections that were stored."""
+    """The stored corrections."""
 
     stored: list[StoredCorrection]
 
 
 class LinkResponse(BaseModel):
-    """The documents of the request, in their order."""
+    """The documents of the request, in the same order."""
 
     documents: list[LinkedDocument]
 
@@ -211,10 +205,10 @@ class EntityRecord(BaseModel):
     types: list[str]
     definition: str | None
     parents: list[str] = Field(description="Ids of broader entities")
-    alternative_ids: list[str] = Field(description="Other ids, also retired ones")
+    alternative_ids: list[str] = Field(description="Other ids, including retired ones")
     cross_references: list[str] = Field(examples=[["MSH:D009103"]])
     sources: list[str] = Field(examples=[["MSH", "SNOMEDCT_US"]])
-    url: str | None = Field(description="Of its page at the source; null if it is unknown")
+    url: str | None = Field(description="Its page at the source; null if unknown")
 
     @classmethod
     def of(cls, entity: Entity, page: str | None = None) -> EntityRecord:
@@ -234,22 +228,22 @@ class EntityRecord(BaseModel):
 
 
 class SearchResponse(BaseModel):
-    """The entities found; names most like the query come first."""
+    """The entities found, most similar names first."""
 
     entities: list[EntityRecord]
 
 
 class Health(BaseModel):
-    """What is served."""
+    """What the server serves."""
 
     status: str = Field(examples=["ok"])
     pipeline: str = Field(examples=["en_demo_proxy_linker 0.1.0"])
     entities: int = Field(description="Number of entities in the knowledge base")
-    finds_mentions: bool = Field(description="Whether it has components that may find mentions")
-    stores_corrections: bool = Field(description="Whether it takes POST /corrections")
+    finds_mentions: bool = Field(description="Whether the pipeline can find mentions itself")
+    stores_corrections: bool = Field(description="Whether it accepts POST /corrections")
 
 
 class Problem(BaseModel):
-    """The reason why there is no answer."""
+    """An error."""
 
     detail: str = Field(examples=["document 0: the mention 40-41 is not in the 40 characters"])

@@ -1,4 +1,4 @@
-"""The socket of a server, and uvicorn, from its start until it is told to end."""
+"""The socket of a server, and uvicorn, which serves the application on it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from .limits import Limits
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-# Seconds in which a process must show that it lives, even while it loads the pipeline.
-_SIGN_OF_LIFE = 60
-# Errors alone, on stderr: uvicorn also warns of each request that is not HTTP, and a client must not
-# fill the log.
+# Seconds without a health check after which uvicorn replaces a process: longer than loading a pipeline.
+_HEALTH_CHECK_SECONDS = 60
+# Only errors: uvicorn also warns about each request that is not HTTP, which would let clients fill the log.
 _LOG = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -33,17 +32,17 @@ _LOG = {
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a socket that listens for connections; port 0 takes any that is free.
+    """Return a socket that listens for connections; port 0 takes any free port.
 
     Raises:
-        PelError: The address is not one of this computer, or the port is taken.
+        PelError: This computer does not have the address, or the port is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
         raise PelError(
-            f"cannot listen at {host}, port {port}: {error.strerror or error}",
+            f"cannot listen on {host}, port {port}: {error.strerror or error}",
             "give another --host or --port",
         ) from error
 
@@ -62,23 +61,29 @@ def address(listener: socket.socket) -> str:
 def run_app(
     app: FastAPI | Callable[[], FastAPI], listener: socket.socket, limits: Limits, workers: int = 1
 ) -> None:
-    """Serve until Ctrl-C or SIGTERM; requests in flight are answered first.
+    """Serve until Ctrl-C or SIGTERM, and finish the requests in flight.
 
-    With several workers, ``app`` is plain data that makes the application in each process. The
-    processes map the same files of the KB and share one socket. uvicorn replaces one that dies.
+    With several workers, ``app`` is a function that can be pickled and makes the application in each
+    process. The processes map the same files of the KB and share the socket. uvicorn restarts a process
+    that dies.
     """
     _prepare(listener, limits)
-    # After an orderly end the server sends itself the signal a second time.
+    # After a clean shutdown, uvicorn raises the signal again.
     with suppress(KeyboardInterrupt, SystemExit):
         if workers == 1:
             uvicorn.Server(_config(app, limits)).run(sockets=[listener])
             return
         with TemporaryDirectory(prefix="pel-serve-") as counters:
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = counters  # of all processes
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = counters
             cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
             os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(cores) // workers)))
-            options = {"workers": workers, "timeout_worker_healthcheck": _SIGN_OF_LIFE}
-            config = _config(app, limits, factory=True, **options)
+            config = _config(
+                app,
+                limits,
+                factory=True,
+                workers=workers,
+                timeout_worker_healthcheck=_HEALTH_CHECK_SECONDS,
+            )
             Multiprocess(config, [listener]).run()
 
 
@@ -98,13 +103,13 @@ def _config(app: Any, limits: Limits, **more: Any) -> uvicorn.Config:
 
 
 def _prepare(listener: socket.socket, limits: Limits) -> None:
-    """Take as many connections as a process may have, and drop those whose client is gone or does not read."""
+    """Allow the maximum number of connections, and drop those whose client is gone or does not read."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections inherit it
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
         milliseconds = int(1000 * limits.seconds)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-    with suppress(ImportError, ValueError, OSError):  # Windows has no such limit
+    with suppress(ImportError, ValueError, OSError):  # Windows has no RLIMIT_NOFILE
         import resource
 
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))

@@ -28,7 +28,7 @@ from ..kb.records.plain_text import plain
 from .token_inputs import TokenIds, WordPieces
 
 INDEX_UNITS = ("entity", "title", "name", "described-name")
-# The row kinds of which an entity has one row; of the others it has a row for each of its names.
+# the index units of which an entity has one row; of the others it has a row for each of its names.
 SINGLE_ROWS = ("entity", "title")
 
 # Entities that are read and encoded at a time: enough to sort texts by length, few enough to hold.

@@ -3,6 +3,7 @@
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
@@ -33,8 +34,8 @@ class MentionEdges(NamedTuple):
         is_needed = np.asarray(targets.negatives.any(axis=0))
         is_needed[targets.positive[of_entity]] = True
         kept = np.flatnonzero(is_needed)
-        own = np.searchsorted(kept, targets.positive)
-        positive = np.where(of_entity, own, len(kept) + self.positive)
+        columns = np.searchsorted(kept, targets.positive)
+        positive = np.where(of_entity, columns, len(kept) + self.positive)
         negatives = np.concatenate([targets.negatives[:, kept], self.negatives], axis=1)
         return [rows[column] for column in kept], Targets(positive, negatives)
 
@@ -77,14 +78,14 @@ class Arborescence:
         for place, number in enumerate(numbers):
             places.setdefault(number, place)
         others: list[int] = []
-        for number in [*sources, *sum(wrong, [])]:
+        for number in [*sources, *chain.from_iterable(wrong)]:
             if number != ENTITY and number not in places:
                 places[number] = len(numbers) + len(others)
                 others.append(number)
         positive = [places.get(number, ENTITY) for number in sources]
         negatives = np.zeros((len(numbers), len(numbers) + len(others)), dtype=bool)
-        for row, own in zip(negatives, wrong):
-            row[[places[number] for number in own]] = True
+        for row, wrong_numbers in zip(negatives, wrong):
+            row[[places[number] for number in wrong_numbers]] = True
         return MentionEdges(others, np.array(positive, dtype=np.int64), negatives)
 
     def _sources(

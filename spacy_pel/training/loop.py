@@ -57,9 +57,9 @@ def start_training(
 ) -> TrainingRun | None:
     """Initialise the pipeline of a config for ``run_training``.
 
-    Without ``resume``, the checkpoint of an earlier run in the folder is removed. Its pipelines stay until the
-    first evaluation replaces them. With ``resume``, training continues from the checkpoint and reaches the
-    same weights as an uninterrupted run.
+    Without ``resume``, the checkpoint of an earlier run in the folder is removed. Its pipelines stay until
+    the first evaluation replaces them. With ``resume``, training continues from the checkpoint and reaches
+    the same weights as an uninterrupted run.
 
     Args:
         config: A training config of spaCy, not yet interpolated.
@@ -108,7 +108,7 @@ def run_training(
     Raises:
         PelError: A loss or a gradient is not finite, or the dev corpus cannot be scored.
     """
-    with open(run.output / LOG, "a", encoding="utf8") as log:
+    with (run.output / LOG).open("a", encoding="utf8") as log:
         log.truncate(run.progress.log_size)  # drop lines after the checkpoint
         for line in run.run():
             log.write(json.dumps(line) + "\n")
@@ -139,9 +139,8 @@ class TrainingRun:
         self.batches = create_train_batches(
             nlp, train_corpus, settings["batcher"], settings["max_epochs"]
         )
-        self.epochs: list[
-            Any
-        ] = []  # states of ``random`` at the start of each, for spaCy's shuffling
+        # States of ``random`` at the start of each epoch, for spaCy's shuffling.
+        self.epochs: list[Any] = []
         # The components that are trained.
         self.pipes: dict[str, Any] = {
             name: pipe
@@ -278,9 +277,11 @@ class TrainingRun:
 
     def _evaluate(self, batch: list[Example]) -> dict[str, Any]:
         """Score dev, save the pipeline, and return the line of the log."""
-        with self._placing_errors(batch, "evaluation after "):
-            with self.nlp.use_params(self.optimizer.averages):
-                score, scores = self.score()
+        with (
+            self._placing_errors(batch, "evaluation after "),
+            self.nlp.use_params(self.optimizer.averages),
+        ):
+            score, scores = self.score()
         weighted = [name for name, weight in self.settings["score_weights"].items() if weight]
         if weighted and all(scores.get(name) is None for name in weighted):
             raise PelError(

@@ -6,6 +6,7 @@ A gold entity of a mention is never its negative: all its names and alternative 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -62,25 +63,23 @@ class MixedNegatives:
         self, batch: Batch, pool: NegativePool, rng: np.random.Generator
     ) -> tuple[list[Row], Targets]:
         """Return the distinct rows, and the columns of each mention's positive and negatives."""
-        own: list[list[Row]] = [[] for _ in batch.golds]
+        by_mention: list[list[Row]] = [[] for _ in batch.golds]
         if self.hard:
             pool.refresh_every(self.refresh)
-            own = pool.mined.best_rows(batch.vectors, batch.golds, self.hard)
+            by_mention = pool.mined.best_rows(batch.vectors, batch.golds, self.hard)
         common = []
         if self.shared:
             common = pool.random_rows(self.random, rng)
         else:
-            drawn = iter(pool.random_rows(self.random * len(own), rng))
-            own = [[*rows, *(next(drawn) for _ in range(self.random))] for rows in own]
+            sample = iter(pool.random_rows(self.random * len(by_mention), rng))
+            by_mention = [[*rows, *islice(sample, self.random)] for rows in by_mention]
 
-        distinct = dict.fromkeys(
-            [*batch.positives, *common, *(row for rows in own for row in rows)]
-        )
+        distinct = dict.fromkeys([*batch.positives, *common, *chain.from_iterable(by_mention)])
         column = {row: i for i, row in enumerate(distinct)}
-        negatives = np.full((len(own), len(column)), self.in_batch, dtype=bool)
+        negatives = np.full((len(by_mention), len(column)), self.in_batch, dtype=bool)
         negatives[:, [column[row] for row in common]] = True
         entities = np.array([row.entity for row in column])
-        for mask, rows, golds in zip(negatives, own, batch.golds):
+        for mask, rows, golds in zip(negatives, by_mention, batch.golds):
             mask[[column[row] for row in rows]] = True
             mask[np.isin(entities, list(golds))] = False
         positive = np.array([column[row] for row in batch.positives], dtype=np.int64)

@@ -103,14 +103,14 @@ class EncodedIndex:
         nearest = self.searchable.best_rows(vectors, 16 * n)[1]
         owners = self._owners[nearest]
         firsts = np.searchsorted(self._owners, owners)
-        found = []
+        rows = []
         for row, of, first, unwanted in zip(nearest, owners, firsts, left_out):
             best: dict[int, int] = {}
             for number, name in zip(of.tolist(), (row - first).tolist()):
                 if number not in unwanted and len(best) < n:
                     best.setdefault(number, name)
-            found.append([Row(*each) for each in best.items()])
-        return found
+            rows.append([Row(number, name) for number, name in best.items()])
+        return rows
 
 
 def entity_index(
@@ -136,8 +136,9 @@ class GoldMentionIndex(EncodedIndex):
 
         def encode(numbers: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
             for start in range(0, len(numbers), CHUNK):
-                own = numbers[start : start + CHUNK]
-                yield retriever.mention_vectors([self.mentions[i].context for i in own]), own
+                chunk = numbers[start : start + CHUNK]
+                contexts = [self.mentions[i].context for i in chunk]
+                yield retriever.mention_vectors(contexts), chunk
 
         super().__init__(np.arange(len(first)), encode, "training mentions")
         self._numbers = {key: number for number, key in enumerate(first)}
@@ -146,7 +147,7 @@ class GoldMentionIndex(EncodedIndex):
             for entity in mention.golds:
                 clusters.setdefault(entity, []).append(number)
         # The numbers of each entity's mentions, int64, ascending.
-        self.clusters = {entity: np.array(own) for entity, own in clusters.items()}
+        self.clusters = {entity: np.array(members) for entity, members in clusters.items()}
 
     def numbers_of(self, mentions: Sequence[GoldMention]) -> list[int]:
         """Return the numbers of the mentions of a batch; PelError if one is no training mention."""
@@ -194,10 +195,10 @@ class StoredRows:
         self, vectors: np.ndarray, left_out: Sequence[frozenset[int]], n: int
     ) -> list[list[Row]]:
         """Return the best row of each of the best entities; see ``EncodedIndex.best_rows``."""
-        found = self.kb.search(vectors, n + max(map(len, left_out), default=0)).numbers
+        candidates = self.kb.search(vectors, n + max(map(len, left_out), default=0)).numbers
         wrong = [
             [entity for entity in row if entity >= 0 and entity not in gold][:n]
-            for row, gold in zip(found.tolist(), left_out)
+            for row, gold in zip(candidates.tolist(), left_out)
         ]
         stored = self._of_entities({entity for entities in wrong for entity in entities})
         return [

@@ -26,8 +26,8 @@ class RerankerTrainer(Trainer):
 
     The candidates of a mention are retrieved once and cached. If none is gold, the first gold entity replaces
     the last candidate. The loss is the cross-entropy over the candidates (PEL, Eq. 1): the first gold
-    candidate is the positive, and other gold candidates are left out. Mentions that the reranker does not read
-    (``Reranker.unsure``) are skipped.
+    candidate is the positive, and other gold candidates are left out. Mentions that the reranker does not
+    read (``Reranker.unsure``) are skipped.
 
     The retriever also reads the views: it would find a mention that is a name of its entity by string
     matching.
@@ -120,8 +120,8 @@ class RerankerTrainer(Trainer):
         unseen = {k: m.context for k, m in zip(keys, mentions) if k not in self._cache}
         if unseen:
             vectors = self.retriever.mention_vectors(list(unseen.values()))
-            found = self.kb.search(vectors, self.candidates)
-            self._cache.update(zip(unseen, zip(found.numbers, found.scores)))
+            candidates = self.kb.search(vectors, self.candidates)
+            self._cache.update(zip(unseen, zip(candidates.numbers, candidates.scores)))
         numbers, scores = zip(*(self._cache[key] for key in keys))
         return np.stack(numbers), np.stack(scores)
 

@@ -21,8 +21,8 @@ from .trainer import NO_LOSS, ScoresBackprop, StepLoss, Trainer
 class RetrieverTrainer(Trainer):
     """Trains the towers of a retriever.
 
-    The loss of a step is  L(m, P) + lambda L(m, P_adv)  (PEL, Eq. 8). The mentions m are encoded once for both
-    terms. The proxies P are encoded once and, with FGSM, again with perturbed input embeddings. With
+    The loss of a step is  L(m, P) + lambda L(m, P_adv)  (PEL, Eq. 8). The mentions m are encoded once for
+    both terms. The proxies P are encoded once and, with FGSM, again with perturbed input embeddings. With
     ``fgsm.per_pair`` this is done for each pair of a mention and a proxy. If the pool has stored rows, these
     are the proxies, and only the mention tower is trained.
 
@@ -153,16 +153,16 @@ class RetrieverTrainer(Trainer):
         d_mentions = np.zeros_like(vectors)
 
         def scores(proxies: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, ScoresBackprop]:
-            own = vectors[owners[numbers]]
+            mentions = vectors[owners[numbers]]
 
             def backprop(d_scores: np.ndarray) -> np.ndarray:
                 d_own = np.zeros_like(vectors)
                 np.add.at(d_own, owners[numbers], d_scores * proxies)
                 np.add(d_mentions, d_own, out=d_mentions)
-                d_proxies: np.ndarray = d_scores * own
+                d_proxies: np.ndarray = d_scores * mentions
                 return d_proxies
 
-            return (own * proxies).sum(axis=1), backprop
+            return (mentions * proxies).sum(axis=1), backprop
 
         tower, pairs = self.retriever.entity_tower, [tokens[column] for column in columns.tolist()]
         added = np.zeros(cells.shape, dtype=np.float32)

@@ -136,7 +136,7 @@ class Trainer:
         if self.fgsm is None:
             return StepLoss(one_pass(None, 1.0)[0], 0.0)
         width, weight = encoder_of(tower).width, self.fgsm.weight
-        zeros = [np.zeros((len(each.ids), width), dtype=np.float32) for each in tokens]
+        zeros = [np.zeros((len(text.ids), width), dtype=np.float32) for text in tokens]
         clean, d_inputs = one_pass(zeros, 1.0)
         adversarial, _ = one_pass(self.fgsm.perturbations(d_inputs), weight)
         return StepLoss(clean, weight * adversarial)
@@ -166,17 +166,17 @@ class Trainer:
         n_tokens = np.where(cells < 0, 0, lengths[cells]).sum(axis=1)
         total = NO_LOSS
         for rows in _row_groups(n_tokens.tolist()):
-            share, there = len(rows) / len(cells), cells[rows] >= 0
-            used, places = np.unique(cells[rows][there], return_inverse=True)
-            own = Targets(targets.positive[rows], targets.negatives[rows])
+            share, is_pair = len(rows) / len(cells), cells[rows] >= 0
+            used, positions = np.unique(cells[rows][is_pair], return_inverse=True)
+            row_targets = Targets(targets.positive[rows], targets.negatives[rows])
 
             def objective(outputs: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
                 of_pairs, backprop = pair_scores(outputs, used)
-                scores = np.zeros(there.shape, dtype=np.float32)
-                scores[there] = of_pairs[places]
-                d_scores, loss = score_loss.on_scores(scores + added[rows], own)
+                scores = np.zeros(is_pair.shape, dtype=np.float32)
+                scores[is_pair] = of_pairs[positions]
+                d_scores, loss = score_loss.on_scores(scores + added[rows], row_targets)
                 d_pairs = np.zeros((len(used), 1), dtype=np.float32)
-                np.add.at(d_pairs[:, 0], places, weight * share * d_scores[there])
+                np.add.at(d_pairs[:, 0], positions, weight * share * d_scores[is_pair])
                 return loss, backprop(d_pairs)
 
             loss = self.both_passes(tower, [pairs[number] for number in used], objective)

@@ -41,9 +41,9 @@ def broken_off(out: Path) -> Path:
 def test_a_finished_block_is_there_the_next_time_unless_its_input_is_another(out: Path) -> None:
     broken_off(out)
     with opened(out) as blocks:
-        assert blocks.finished("0", "a") == 3
-        assert blocks.finished("1", "b") is None
-        assert blocks.finished("0", "b") is None
+        assert blocks.result("0", "a") == 3
+        assert blocks.result("1", "b") is None
+        assert blocks.result("0", "b") is None
         assert blocks.write("1", write("two"), "b") == 3
         assert [blocks.path(name).read_text() for name in ("0", "1")] == ["one", "two"]
         blocks.keep_only(["1"])
@@ -59,15 +59,14 @@ def test_a_block_that_breaks_off_is_not_finished(
     def broken(*_: object) -> int:
         raise OSError("disk full")
 
-    with pytest.raises(OSError), opened(out) as blocks:
-        with monkeypatch.context() as patch:
-            if at == "renaming":
-                patch.setattr("os.replace", broken)
-            elif at == "entry":
-                patch.setattr("spacy_pel.batch.blocks.whole_file", broken)
-            blocks.write("0", broken if at == "writing" else write("new"), "a")
+    with pytest.raises(OSError), opened(out) as blocks, monkeypatch.context() as patch:
+        if at == "renaming":
+            patch.setattr(Path, "replace", broken)
+        elif at == "entry":
+            patch.setattr("spacy_pel.batch.blocks.whole_file", broken)
+        blocks.write("0", broken if at == "writing" else write("new"), "a")
     with opened(out) as blocks:
-        assert blocks.finished("0", "a") == (3 if at == "writing" else None)
+        assert blocks.result("0", "a") == (3 if at == "writing" else None)
         assert blocks.names() == ["0"]  # what was made of it is known, and can be removed
 
 
@@ -77,21 +76,21 @@ def test_a_damaged_block_is_made_again_and_damaged_settings_have_a_remedy(
 ) -> None:
     (broken_off(out) / ".pel" / "0.json").write_bytes(data)
     with opened(out) as blocks:
-        assert blocks.finished("0", "a") is None
+        assert blocks.result("0", "a") is None
     (out / ".pel" / "settings.json").write_bytes(data)
-    with pytest.raises(PelError, match="settings.json: is damaged .*; remove .*out to start"):
-        with opened(out):
-            pass
+    message = "settings.json: is damaged .*; remove .*out to start"
+    with pytest.raises(PelError, match=message), opened(out):
+        pass
 
 
 def test_blocks_of_other_settings_start_anew_or_are_refused(out: Path, caplog) -> None:
     folder = broken_off(out)
     other = {"batch size": 2, "pipeline": "x"}
-    with pytest.raises(PelError, match="made with another batch size, pipeline; give a new folder"):
-        with block_folder(folder, other):
-            pass
+    message = "made with another batch size, pipeline; give a new folder"
+    with pytest.raises(PelError, match=message), block_folder(folder, other):
+        pass
     with block_folder(out, other, restart=True) as blocks:
-        assert blocks.finished("0", "a") is None
+        assert blocks.result("0", "a") is None
         assert not list(folder.glob("*.part"))
     said = f"{folder}: was begun with another batch size, pipeline; starting again"
     assert caplog.messages == [said]
@@ -106,16 +105,14 @@ def test_nothing_is_left_where_nothing_was_done_but_files_of_others(out: Path) -
     with opened(out) as blocks:
         blocks.remove()
     assert [path.name for path in mine.parent.iterdir()] == ["mine.txt"]
-    with pytest.raises(PelError, match="holds other files"):
-        with opened(out):
-            pass
+    with pytest.raises(PelError, match="holds other files"), opened(out):
+        pass
     assert mine.read_text() == "precious"
 
 
 def test_who_is_refused_leaves_what_has_begun(out: Path) -> None:
     with opened(out) as blocks:
-        with pytest.raises(PelError, match="out/.pel: process .* is writing to it"):
-            with opened(out):
-                pass
+        with pytest.raises(PelError, match="out/.pel: process .* is writing to it"), opened(out):
+            pass
         blocks.write("0", write("one"), "a")
-        assert blocks.finished("0", "a")
+        assert blocks.result("0", "a")

@@ -59,7 +59,7 @@ def test_mentions_that_are_nil_become_proposals(linking: Linking, linked: Path) 
     names = {name for own in found for name in (own["canonical_name"], *own["aliases"])}
     assert names == {"new virus", "kidney"}
     (virus,) = [own for own in found if "new virus" in (own["canonical_name"], *own["aliases"])]
-    assert virus["types"] == ["Virus"] and virus["sure"] == 1.0
+    assert virus["types"] == ["Virus"] and virus["probability"] == 1.0
     assert virus["documents"] == virus["mentions"]
     places = [(e["document"], e["before"], e["text"]) for e in virus["examples"]]
     assert places[:2] == [("a1", "a1 A ", "new virus"), ("a2", "a2 The ", "new virus")]

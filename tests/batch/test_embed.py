@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_pel.batch.embed import LinkerRows, embed_kb
+from spacy_pel.batch.embed import KBEncoder, embed_kb
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import change_entities, remove_entities
@@ -111,7 +111,7 @@ def test_an_older_kb_gives_the_rows_of_what_did_not_change(
     linker, bare_kb: KnowledgeBase, tmp_path: Path, encoded: list[str], caplog
 ) -> None:
     """The older one has changed since it was embedded: C08 was added, C02 removed, C03 updated."""
-    old, encoder = embed_kb(bare_kb.path, linker).path, LinkerRows(linker)
+    old, encoder = embed_kb(bare_kb.path, linker).path, KBEncoder(linker)
     added, updated = Entity("C08", "cough"), ENTITIES[2]._replace(aliases=("RA", "arthritis"))
     change_entities(old, "add", [added], encoder)
     remove_entities(old, ["C02"])
@@ -123,14 +123,14 @@ def test_an_older_kb_gives_the_rows_of_what_did_not_change(
     encoded.clear()
     kb = embed_kb(tmp_path / "new", linker, reuse=old)
     assert encoded == ["fever", *ENTITIES[1].names, *changed.names]
-    assert caplog.messages == ["re-used the vectors of 4 of 7 entities"]
+    assert caplog.messages == ["reused the vectors of 4 of 7 entities"]
     assert_rows_of(kb, new, linker)
 
 
 def test_what_is_refused(linker, bare_kb: KnowledgeBase, tmp_path: Path) -> None:
     with pytest.raises(PelError, match="has no weights; train it"):
         embed_kb(bare_kb.path, spacy.blank("en").add_pipe("proxy_linker"))
-    with pytest.raises(PelError, match="has no vectors that could be re-used"):
+    with pytest.raises(PelError, match="has no vectors to reuse"):
         embed_kb(bare_kb.path, linker, reuse=bare_kb.path)
     old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker)
     linker.cfg["index_unit"] = "entity"

@@ -62,8 +62,8 @@ def test_another_entity_comes_with_its_name_types_and_score(
 ) -> None:
     """All mentions are joined, so all but one change."""
     nlp = make_joint(tiny_nlp, Neighbourhood(8, 0.0, False), intercept=50.0)
-    nlp.get_pipe("proxy_linker").candidates = 2
-    nlp.get_pipe("proxy_linker").xrefs = ["X"]
+    nlp.get_pipe("proxy_linker").search.candidates = 2
+    nlp.get_pipe("proxy_linker").output.xrefs = ["X"]
     kb = nlp.get_pipe("proxy_linker").kb
     docs = linked_jointly(nlp, tmp_path)
     ents = [ent for doc in docs for ent in doc.ents]
@@ -111,7 +111,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
     assert not broken.exists()
     caplog.clear()
     link_files(linking, texts, broken)
-    assert caplog.messages == ["All 16 mentions are linked by themselves; joining them"]
+    assert caplog.messages == ["linked 16 mentions one by one; joining them"]
     assert broken.read_bytes() == whole.read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"texts.txt", whole.name, broken.name}
 

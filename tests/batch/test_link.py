@@ -95,18 +95,18 @@ def test_what_stands_there_is_left_out_unless_it_has_changed(
 
 def test_what_cannot_be_written(linking: Linking, notes: Path, out: Path) -> None:
     before, note = files(notes), notes / "a.jsonl"
-    with pytest.raises(PelError, match="format to write is not known; end the name in one of"):
+    with pytest.raises(PelError, match="unknown output format; end the name in one of"):
         link_files(linking, note, note.with_name("linked.pdf"))
     with pytest.raises(PelError, match="parquet cannot be written to stdout"):
         link_files(linking, note, io.BytesIO(), output_format="parquet")
     for link in (link_files, link_to_folder):
-        with pytest.raises(PelError, match="is what is read"):
+        with pytest.raises(PelError, match="is the input, or a folder"):
             link(linking, notes, notes, output_format="jsonl")
-    with pytest.raises(PelError, match="what comes from stdin is one file; name a file with"):
+    with pytest.raises(PelError, match="output for stdin is one file; name a file with"):
         link_to_folder(linking, "-", out)
     joint = replace(linking, jointly=True)
     make_joint(joint.nlp)
-    with pytest.raises(PelError, match="linked jointly is one file; name a file with"):
+    with pytest.raises(PelError, match="output of joint linking is one file; name a file with"):
         link_to_folder(joint, notes, out)
     with pytest.raises(PelError, match="name a file with --output"):
         link_files(joint, note, io.BytesIO())
@@ -160,7 +160,7 @@ def test_attributes_of_other_components(tiny_nlp: Language, tmp_path: Path) -> N
         assert said == [{"denied": True}, {"denied": False}]
         assert record == before
     with pytest.raises(
-        PelError, match="no attribute is_family of mentions; choose one of .*denied"
+        PelError, match="mentions have no attribute is_family; choose one of .*denied"
     ):
         Linking(tiny_nlp, attributes=("is_family",))
 

@@ -10,7 +10,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_pel.batch import link_docs
-from spacy_pel.batch.link_docs import Linking, batches, link_documents, read_in_parts
+from spacy_pel.batch.link_docs import Linking, batches, doc_length, link_documents, read_in_parts
 from spacy_pel.corpora import Document, make_doc
 from spacy_pel.corpora.document import mention_at
 from spacy_pel.errors import PelError
@@ -25,16 +25,16 @@ SENTENCE = "Aspirin relieves headache. The patient has MS. "
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A document of more than 100 characters is long, and 250 are read together."""
-    monkeypatch.setattr(link_docs, "LONGEST", 100)
-    monkeypatch.setattr(link_docs, "TOGETHER", 250)
+    monkeypatch.setattr(link_docs, "MAX_PART", 100)
+    monkeypatch.setattr(link_docs, "BATCH_CHARACTERS", 250)
 
 
 @given(lengths=st.lists(st.integers(0, 400), max_size=30), most=st.integers(1, 5))
 def test_batches_are_bounded_and_keep_every_doc(lengths: list[int], most: int) -> None:
     docs = [BLANK.make_doc("x" * length) for length in lengths]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(link_docs, "TOGETHER", 250)
-        found = list(batches(docs, most))
+        patch.setattr(link_docs, "BATCH_CHARACTERS", 250)
+        found = list(batches(docs, most, doc_length))
     assert [doc for batch in found for doc in batch] == docs
     for batch in found:
         assert 1 <= len(batch) <= most
@@ -48,7 +48,7 @@ def test_batches_are_bounded_and_keep_every_doc(lengths: list[int], most: int) -
 def test_parts_are_bounded_and_as_many_as_the_text_is_long(text: str, longest: int) -> None:
     doc, read = BLANK.make_doc(text), []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(link_docs, "LONGEST", longest)
+        patch.setattr(link_docs, "MAX_PART", longest)
         whole = doc
         if len(doc):
             whole = read_in_parts(doc, lambda parts: (read.append(p) or p for p in parts))

@@ -83,7 +83,7 @@ def test_a_run_that_was_interrupted_goes_on(search: MentionSearch, notes: Path, 
     assert not broken.exists()
     notes.write_text(notes.read_text("utf8").replace("Case 4:", "Kidney"), encoding="utf8")
     mine_mentions(search, [str(notes)], broken)
-    assert caplog.messages == ["Going on after 3 documents that were done before"]
+    assert caplog.messages == ["Resuming after 3 finished documents"]
     mine_mentions(search, [str(notes)], whole)
     assert broken.read_bytes() == whole.read_bytes()
 
@@ -91,7 +91,7 @@ def test_a_run_that_was_interrupted_goes_on(search: MentionSearch, notes: Path, 
 def test_what_is_refused(search: MentionSearch, notes: Path) -> None:
     with pytest.raises(PelError, match="mentions are written as Parquet; end its name in .parquet"):
         mine_mentions(search, [str(notes)], notes.with_name("a.jsonl"))
-    with pytest.raises(PelError, match="is what is read, or in its folder"):
+    with pytest.raises(PelError, match="is the input, or in its folder"):
         mine_mentions(search, [str(notes.parent)], notes.with_name("a.parquet"))
 
 
@@ -99,7 +99,7 @@ def test_what_is_refused(search: MentionSearch, notes: Path) -> None:
 def test_a_window_stays_in_its_document(
     search: MentionSearch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr(module, "_CHARACTERS_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "_BATCH_CHARACTERS", at_once)
     path = tmp_path / "a.txt"
     path.write_text("One two.\nThe first headache, 12 of 20.\nAspirin\n")
     rows, _ = search._replace(window=4).mined(0, list(open_documents(str(path))))

@@ -74,7 +74,7 @@ def test_workers_end_at_once_with_a_parent_that_is_interrupted_or_killed() -> No
     )
     parent.start()
     os.close(write)
-    with open(read, "rb", buffering=0) as stream:
+    with os.fdopen(read, "rb", buffering=0) as stream:
         assert stream.read(1) == b"."
         parent.kill()
         while stream.read(1):  # up to the end, when no process has it open any more

@@ -19,7 +19,7 @@ def corpus(tiny_nlp: Language, tmp_path: Path) -> Path:
 
 
 def test_it_is_never_worse_on_what_it_was_fitted_to(tiny_nlp: Language, corpus: Path) -> None:
-    tiny_nlp.get_pipe("proxy_linker").overwrite = False  # the examples are linked twice
+    tiny_nlp.get_pipe("proxy_linker").output.overwrite = False  # the examples are linked twice
     report = calibrate(tiny_nlp, [corpus], jointly=True).joint
     assert report is not None
     assert 0 < report.accuracy_alone <= report.accuracy <= 1

@@ -90,6 +90,7 @@ def breaking_after(n: int, error: BaseException, monkeypatch) -> list[str]:
         if len(linked) == n:
             return error
         linked.extend(doc.text for doc in docs)
+        return None
 
     _failing(fault, monkeypatch)
     return linked

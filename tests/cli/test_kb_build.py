@@ -14,7 +14,11 @@ from ..conftest import ENTITIES, contents
 from .conftest import write_entities
 
 OBO = "data-version: 2016\n\n[Term]\nid: D:1\nname: RA\nxref: UMLS:C0000003\n"
-SSSOM = "subject_id\tpredicate_id\tobject_id\nM:3\tskos:exactMatch\tUMLS:C0000003\nD:1\tskos:exactMatch\tUMLS:C0000003\n"
+SSSOM = (
+    "subject_id\tpredicate_id\tobject_id\n"
+    "M:3\tskos:exactMatch\tUMLS:C0000003\n"
+    "D:1\tskos:exactMatch\tUMLS:C0000003\n"
+)
 OPEN_SOURCE = "spacy_pel.kb.readers.build_from_sources.open_source"
 
 
@@ -87,7 +91,7 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
     "options, message",
     [
         ("--column aliases", "write FIELD=COLUMN"),
-        ("--column concept_id=A --column aliases=A", "names no column, or one a second time"),
+        ("--column concept_id=A --column aliases=A", "the column is missing or repeated"),
         ("--preset st22", "unknown preset"),
         ("--without-type Disaese", "no entity has the type 'Disaese'; choose one of: Anatomy, Ch"),
         ("--format obo", "source.jsonl"),
@@ -96,7 +100,7 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
 def test_build_says_what_is_wrong(run, source, tmp_path: Path, options, message: str) -> None:
     assert message in run("kb", "build", source, tmp_path / "kb", *options.split(), code=1)
     assert not (tmp_path / "kb").exists()
-    assert "the last path is the folder to make" in run("kb", "build", source, code=1)
+    assert "there is no SOURCE before it" in run("kb", "build", source, code=1)
 
 
 def test_fetch(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +134,7 @@ def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeyp
     (left / "chunk-000000.npz").touch()
     monkeypatch.setattr("spacy_pel.batch.embed.write_vectors", None)
     said = run("kb", "embed", bare_kb.path, tiny_folder)
-    assert "has the vectors of this encoder already" in said and not left.exists()
+    assert "already has the vectors of this encoder" in said and not left.exists()
 
 
 def test_vectors_kept_otherwise_are_not_encoded_again(

@@ -89,17 +89,25 @@ def test_names_and_acronyms_are_learnt(
     run("kb", "embed", folder, tiny_folder)
     assert "--pipeline PIPELINE" in run("kb", "learn", folder, corpus, code=1)
     output = run("kb", "learn", folder, corpus, "--pipeline", tiny_folder)
-    assert "4 new names in 4 mentions" in output and "2 updated" in output
+    assert "4 new names from 4 mentions" in output and "2 updated" in output
     kb = KnowledgeBase.open(folder)
     assert kb["C07"].aliases == ("Renal",) and len(kb.rows([kb.number("C06")])[0]) == 6
     texts = tmp_path / "texts.txt"
     texts.write_text("A right atrium (RAT).\n")
-    lessons = tmp_path / "lessons.pubtator"
+    labelled = tmp_path / "labelled.pubtator"
     output = run(
-        "kb", "learn", folder, texts, "--acronyms", "--pipeline", tiny_folder, "--lessons", lessons
+        "kb",
+        "learn",
+        folder,
+        texts,
+        "--acronyms",
+        "--pipeline",
+        tiny_folder,
+        "--weak-labels",
+        labelled,
     )
-    assert "1 acronyms of entities in 1 texts" in output and "1 updated" in output
-    assert "1 lessons in" in output and "RAT" in lessons.read_text()
+    assert "1 abbreviations of entities from 1 texts" in output and "1 updated" in output
+    assert "1 weakly labelled documents:" in output and "RAT" in labelled.read_text()
 
 
 def test_mentions_are_learnt_shown_and_forgotten(
@@ -108,7 +116,7 @@ def test_mentions_are_learnt_shown_and_forgotten(
     folder = bare_kb.path
     run("kb", "embed", folder, tiny_folder)
     output = run("kb", "learn", folder, corpus, "--mentions", "--pipeline", tiny_folder)
-    assert "4 of 4 mentions of 2 entities learnt" in output
+    assert "4 of 4 mentions of 2 entities" in output
     source = f"{corpus.parent.name}/{corpus.name}"
     assert f"{source}: 4" in run("kb", "info", folder)
     assert "has learnt no mentions from" in run("kb", "forget", folder, "--source", "x", code=1)

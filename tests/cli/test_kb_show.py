@@ -53,7 +53,9 @@ def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:
         (["X3"], "C03 rheumatoid arthritis Disease also: RA"),
     ):
         assert run("kb", "info", bare_kb.path, *arguments) == found
-    assert "no id 'yeti' and no entity whose names" in run("kb", "info", bare_kb.path, "yeti")
+    assert "neither the id 'yeti' nor an entity whose names" in run(
+        "kb", "info", bare_kb.path, "yeti"
+    )
 
 
 def test_a_stranger_s_kb_does_not_control_the_terminal(run, bare_kb: KnowledgeBase) -> None:
@@ -67,7 +69,7 @@ def test_a_stranger_s_kb_does_not_control_the_terminal(run, bare_kb: KnowledgeBa
 
 def test_diff(run, bare_kb: KnowledgeBase, tiny_kb: Path, tmp_path: Path) -> None:
     kidney = ENTITIES[6]._replace(aliases=("ren",), definition="A text.")
-    assert "hold the same entities" in run("kb", "diff", bare_kb.path, tiny_kb)
+    assert "have the same entities" in run("kb", "diff", bare_kb.path, tiny_kb)
     new = build_kb([*ENTITIES[1:6], kidney, Entity("C08", "gout")], tmp_path / "new").path
     output = run("kb", "diff", tiny_kb, new, "--output", tmp_path / "changes.jsonl")
     assert [change["id"] for change in records(tmp_path / "changes.jsonl")] == ["C01", "C07", "C08"]

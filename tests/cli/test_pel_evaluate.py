@@ -76,7 +76,7 @@ def test_only_the_settings_change(run, pipeline: Path, corpus: Path) -> None:
     after = contents(pipeline)
     assert set(after) == set(before)
     assert [n for n in after if after[n] != before[n]] == ["proxy_linker/cfg"]
-    assert "NIL where a candidate is right with less than" in output
+    assert "NIL if the probability that a candidate is correct is below" in output
     assert "Expected calibration error:" in output and "on 5 mentions" in output
     # The pipeline, evaluated on the same single document, has the figures that were promised.
     figures = calibrate(spacy.load(pipeline), [corpus])
@@ -88,7 +88,7 @@ def test_only_the_settings_change(run, pipeline: Path, corpus: Path) -> None:
 
     lines = corpus.read_text("utf8").splitlines()
     corpus.write_text("\n".join(lines[:5]) + "\n", encoding="utf8")
-    assert "No mention is NIL" in run("calibrate", pipeline, corpus)
+    assert "No gold mention is NIL" in run("calibrate", pipeline, corpus)
     linker = spacy.load(pipeline).get_pipe("proxy_linker")
     assert linker.nil_threshold is None and linker.ranking is not None
 

@@ -31,7 +31,7 @@ def test_a_correction_from_the_first_copy_to_its_undoing(
     assert f"1 RA is {right}, in The [RA] hurts" in run("fix", pipeline, export)
     assert linked(run, pipeline, tmp_path) == [("RA", right)]
     assert "RA is" in run("fix", pipeline)
-    assert "Took 1 corrections out" in run("fix", pipeline, "--undo", "1")
+    assert "Removed 1 corrections from" in run("fix", pipeline, "--undo", "1")
     assert "has no corrections" in run("fix", pipeline)
     assert linked(run, pipeline, tmp_path) == [("RA", before)]
     run("fix", pipeline, "--name", "RA", "--id", "NIL", "--label", "term")
@@ -48,7 +48,7 @@ def test_refused(run, tiny_folder: Path) -> None:
         (("--name", "RA"), "--name and --id go together"),
         (("--name", "RA", "--id", "C99"), "'C99' is not in"),
         (("--name", "RA", "--id", "C03", "--undo", "1"), "several things to do"),
-        (("--undo", "RA"), "is no number"),
+        (("--undo", "RA"), "not a number"),
         (("--undo", "4"), "has no correction 4"),
     ):
         assert said in run("fix", tiny_folder, *arguments, code=1)

@@ -32,11 +32,11 @@ def test_streams_blocks_and_formats_by_name(run, tiny_folder: Path, text: Path, 
     run("link", tiny_folder, "-", "-o", again, stdin=text.read_bytes())
     assert again.read_bytes() == out.read_bytes()
     said = run("link", tiny_folder, text, "-o", f"{folder}/", "--to", "jsonl")
-    assert f"Linked 4 mentions of 3 documents: {folder}/" in said
+    assert f"Linked 4 mentions in 3 documents: {folder}/" in said
     assert (folder / "docs.txt-00000001.jsonl").read_bytes() == out.read_bytes()
     result = CliRunner().invoke(pel, ["link", str(tiny_folder), str(text)])
     assert result.stdout == out.read_text("utf8")
-    assert "Linked 4 mentions of 3 documents: stdout" in result.stderr
+    assert "Linked 4 mentions in 3 documents: stdout" in result.stderr
     link = text.parent / "link.jsonl"  # what a link points to is written
     link.symlink_to(out.parent / "target.jsonl")
     run("link", tiny_folder, text, "-o", link)
@@ -87,7 +87,7 @@ def test_codes_of_other_vocabularies(run, tiny_folder: Path, tmp_path: Path) -> 
     text.write_text("MS and kidney\n")
     command = ("link", tiny_folder, text, "--kb", coded, "-o", out, "--xref")
     run(*command, "ICD10CM")
-    with open(out, newline="") as file:
+    with out.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [f"C{row['ICD10CM']}" for row in rows] == [row["id"] for row in rows]
     output = run(*command, "SNOMED", code=1)
@@ -101,7 +101,7 @@ def test_without_any_mention_or_vector(
     tiny_nlp.to_disk(tmp_path / "pipeline")
     link = ("link", tmp_path / "pipeline", "-", "-o", out)
     output = run(*link, stdin=b"MS\nRA\n")
-    assert output.count("No mention found by the pipeline (proxy_linker)") == 1
+    assert output.count("The pipeline (proxy_linker) found no mentions") == 1
     assert [record["mentions"] for record in records(out)] == [[], []]
     output = run(*link, "--kb", bare_kb.path, code=1, stdin=b"MS\n")
     assert "has no vectors; run: python -m spacy pel kb embed" in output
@@ -118,7 +118,7 @@ def test_bad_documents_are_skipped_or_stop_the_run(
     output = run("link", tiny_folder, docs, "-o", out, "--on-error", "skip")
     assert "Skipped document 2: " in output and "docs.jsonl, line 2: bad JSON" in output
     assert "Skipped document 4: " in output and "line 4: 'text' is missing" in output
-    assert "Linked 3 mentions of 2 documents, 2 skipped" in output
+    assert "Linked 3 mentions in 2 documents, 2 skipped" in output
     assert [record["text"] for record in records(out)] == [GIVEN["text"], TEXT]
     output = run("link", tiny_folder, docs, "-o", out, code=1)
     assert "or leave it out with --on-error skip" in output
@@ -134,7 +134,7 @@ def test_a_document_that_a_component_fails_at(
     arguments = ("link", tiny_folder, twelve, "-o", out, "--n-process", n_process)
     output = run(*arguments, "--on-error", "skip")
     assert "Skipped document 4: " in output
-    assert "twelve.txt, line 4: a component fails at it: RuntimeError: odd size" in output
+    assert "twelve.txt, line 4: a component failed on it: RuntimeError: odd size" in output
     texts = [record["text"][5:7] for record in records(out)]
     assert texts == ["0:", "1:", "2:", "4:", "5:", "6:", "7:", "8:", "9:", "10", "11"]
     if n_process == 1:
@@ -161,9 +161,9 @@ def test_joint_links_and_proposals(run, pipeline: Path, tiny_nlp: Language, tmp_
     assert "run: python -m spacy pel calibrate PIPELINE DEV --jointly" in run(*run_joint, code=1)
     said = run("calibrate", pipeline, corpus, "--jointly")
     assert "inked jointly" in said and "adjusted Rand index" in said
-    assert "All 20 mentions are linked by themselves; joining them" in run(*run_joint)
+    assert "linked 20 mentions one by one; joining them" in run(*run_joint)
     said = run("discover", pipeline, output, proposals, "--linked")
-    assert "Read 20 mentions of 4 documents" in said
+    assert "Read 20 mentions in 4 documents" in said
     assert f"{len(records(proposals))} proposals: " in said
     assert proposals.with_suffix(".html").is_file()
 
@@ -176,7 +176,7 @@ def test_mentions_of_several_texts(run, tiny_kb: Path, tmp_path: Path) -> None:
         "1|t|Aspirin and headache\n1\t0\t7\tAspirin\tT\tC05\n1\t12\t20\theadache\tT\tC01\n"
     )
     said = run("mentions", tiny_kb, *inputs, tmp_path / "out.parquet")
-    assert "4 mentions of 3 entities, of 4 found in 3 documents" in said
+    assert "4 mentions of 3 entities, a sample of 4 in 3 documents" in said
 
 
 # Part by part, in several processes: the same output, also where it was broken off
@@ -194,12 +194,15 @@ def test_it_goes_on_where_it_was_broken_off(
         breaking_after(5, KeyboardInterrupt(), patch)
         out.write_text("old")
         said = run(*arguments, out, code=130)
-        assert "interrupted; what is linked is kept beside the output, and the same" in said
+        assert (
+            "interrupted; the documents that were linked are kept beside the output; run the same"
+            in said
+        )
         assert out.read_text() == "old"
     linked = breaking_after(-1, KeyboardInterrupt(), monkeypatch)
     output = run(*arguments, out)
-    assert "Going on after 4 documents" in output
-    assert "Linked 24 mentions of 12 documents" in output
+    assert "Resuming after 4 finished documents" in output
+    assert "Linked 24 mentions in 12 documents" in output
     assert [text[5:7] for text in linked] == [*(f"{n}:" for n in range(4, 10)), "10", "11"]
     assert out.read_bytes() == whole.read_bytes()
     assert {path.name for path in out.parent.iterdir()} == {out.name, whole.name}

@@ -1,4 +1,4 @@
-"""Pipelines as a whole: started, assembled with a KB and a model card, averaged, checked."""
+"""Pipelines as a whole: started, assembled with a KB and a model card, checked."""
 
 import json
 import re
@@ -27,18 +27,6 @@ def test_start_makes_a_pipeline_and_names_the_next_command(
     said = run("start", table, out, "--encoder", tiny_folder)
     assert "1 entities with 2 vectors" in said and (out / "config.cfg").is_file()
     assert f"python -m spacy pel link {out} texts.txt --output linked.jsonl" in said
-
-
-def test_average_writes_a_pipeline_and_names_the_next_command(
-    run, tiny_folder: Path, tmp_path: Path
-) -> None:
-    average = ("average", tiny_folder, tiny_folder, tmp_path / "averaged")
-    assert "less than or equal to 1" in run(*average, "--share", 1.5, code=2)
-    assert "python -m spacy pel kb embed KB" in run(*average)
-    linkers = [spacy.load(folder).get_pipe("proxy_linker") for folder in average[2:]]
-    assert len({linker.retriever.fingerprint() for linker in linkers}) == 1
-    assert "exists" in run(*average, code=1)
-    run(*average, "--force")
 
 
 def test_doctor_prints_what_to_do_and_fails_if_something_is_broken(
@@ -165,7 +153,7 @@ def test_what_is_not_said_is_missed(run, tiny_nlp: Language, tiny_kb: Path, tmp_
     linker.nil_threshold, linker.ranking = 0.25, ranking_by_score()
     tiny_nlp.to_disk(tmp_path / "pipeline")
     output = run("assemble", tmp_path / "pipeline", tiny_kb, tmp_path / "out")
-    assert "It has no notes on licences: before you pass it on, give some with --licenses" in output
+    assert "It has no notes on licences; before you publish it, add them with --licenses" in output
     meta = json.loads((tmp_path / "out" / "meta.json").read_text("utf8"))
     assert meta["performance"] == {"tag_acc": 0.9}
     card = (tmp_path / "out" / "README.md").read_text("utf8")

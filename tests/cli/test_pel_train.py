@@ -44,16 +44,16 @@ def test_a_run_and_one_that_was_interrupted(
     arguments = (config, "--output", broken, "--training.max_steps", 4, "--resume")
     said = run("train", *arguments, code=130)
     assert f"No checkpoint in {broken}: training begins" in said
-    assert "interrupted; all that was saved before is whole, and --resume goes on from it" in said
+    assert "interrupted; the last checkpoint is complete, and --resume continues from it" in said
     monkeypatch.undo()
-    with open(broken / "log.jsonl", "a") as file:
+    with (broken / "log.jsonl").open("a") as file:
         file.write('{"stop": 2}\n')  # a damaged line
         file.write('{"step": 3, "lo')  # as a killed process may leave it
 
     other = (*arguments[:-3], "--training.max_steps", 5, "--training.dropout", 0.2, "--resume")
     said = run("train", *other, code=1)
     assert "the checkpoint in training.dropout, training.max_steps; give the same config" in said
-    assert "Going on after step 2" in run("train", *arguments)
+    assert "Resuming after step 2" in run("train", *arguments)
     assert timeless(records(broken / "log.jsonl")) == timeless(log)
     assert models(whole) == models(broken)
     assert f"Training is finished: {broken / 'model-best'}" in run("train", *arguments)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.curation.check_ids import (
+    CORRECT,
     OTHER,
     RETIRED,
-    RIGHT,
     UNKNOWN,
     check,
     check_table,
@@ -35,15 +35,15 @@ def kb(bare_kb: KnowledgeBase) -> KnowledgeBase:
 @pytest.mark.parametrize(
     ("name", "id", "verdict", "proposed"),
     [
-        ("Multiple  Sclerosis", " C01", RIGHT, "C01"),
+        ("Multiple  Sclerosis", " C01", CORRECT, "C01"),
         ("multiple sclerosis", "C02", OTHER, "C01"),
-        ("MS", "C02", RIGHT, "C02"),  # of two owners the one whose id was given
+        ("MS", "C02", CORRECT, "C02"),  # of two owners the one whose id was given
         ("acetylsalicylic acid", "C99", UNKNOWN, "C05"),
         ("hepatic cirrhosis", "C80", RETIRED, "C08"),
         ("headache", "C80", RETIRED, "C06"),
         ("hepatic cirrhosis", "MESH:D80", RETIRED, "C08"),
-        ("rheumatoid arthritis", "X3", RIGHT, "C03"),  # an alternative id is one of today
-        ("rheumatoid artritis", "C03", RIGHT, "C03"),  # near names are told by their letters
+        ("rheumatoid arthritis", "X3", CORRECT, "C03"),  # an alternative id is one of today
+        ("rheumatoid artritis", "C03", CORRECT, "C03"),  # near names are told by their letters
         ("liver cirrhosis", "C01", OTHER, "C08"),
         ("spectroscopy of masses", "C01", OTHER, "C02"),
         ("xyzzy", "C05", OTHER, ""),
@@ -57,13 +57,13 @@ def test_a_pair_gets_its_verdict_and_the_id_that_it_needs(
     assert (found.verdict, found.proposed) == (verdict, proposed)
     assert found.means == ("" if verdict == UNKNOWN else kb[id.strip().removeprefix("MESH:")][1])
     assert found.proposed_name == (kb[proposed].canonical_name if proposed else "")
-    assert 0.5 <= found.sure <= 0.99
+    assert 0.5 <= found.probability <= 0.99
 
 
 def test_names_are_grounded_best_first(kb: KnowledgeBase) -> None:
     owners, near, none = ground(kb, ["MS", "cirrhosis hepatis", "xyzzy"], n=2)
-    assert [(m.id, m.sure) for m in owners] == [("C01", 0.5), ("C02", 0.5)]
-    assert (near[0].id, near[0].name) == ("C08", "hepatic cirrhosis") and near[0].sure > 0.5
+    assert [(m.id, m.probability) for m in owners] == [("C01", 0.5), ("C02", 0.5)]
+    assert (near[0].id, near[0].name) == ("C08", "hepatic cirrhosis") and near[0].probability > 0.5
     assert none == [] and ground(kb, []) == []
 
 
@@ -74,7 +74,10 @@ def test_a_pipeline_compares_vectors(tiny_folder: Path) -> None:
     [verdict, exact] = check(linker, [(name, best.id), ("aspirin", "C06")])
     query = linker.retriever.entity_vectors([EntityText(name)])
     assert linker.kb.labels(linker.kb.search(query, 1).numbers[0])[0][0] == best.id
-    assert (verdict.verdict, verdict.proposed) == (RIGHT, best.id) and verdict.sure >= best.sure
+    assert (verdict.verdict, verdict.proposed) == (
+        CORRECT,
+        best.id,
+    ) and verdict.probability >= best.probability
     assert (exact.verdict, exact.proposed) == (OTHER, "C05")
 
 
@@ -83,11 +86,11 @@ def test_a_table_keeps_its_columns(kb: KnowledgeBase, tmp_path: Path) -> None:
     table.write_text('note,id,name,verdict\n"a, b",C05,aspirin,old\n,C05,kidney,\n', "utf8")
     files = {suffix: io.StringIO() for suffix in (".jsonl", ".tsv", ".csv")}
     for suffix, file in files.items():
-        assert list(check_table(kb, table, file, suffix)) == [RIGHT, OTHER]
+        assert list(check_table(kb, table, file, suffix)) == [CORRECT, OTHER]
         file.seek(0)
     rows = [json.loads(line) for line in files[".jsonl"]]
     assert [(row["note"], row["verdict"], row["proposed"]) for row in rows] == [
-        ("a, b", RIGHT, "C05"),
+        ("a, b", CORRECT, "C05"),
         ("", OTHER, "C07"),
     ]
     for suffix, delimiter in ((".tsv", "\t"), (".csv", ",")):

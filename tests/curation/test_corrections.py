@@ -104,6 +104,23 @@ def test_scopes_and_which_goes_first(pipeline: Language) -> None:
     assert [d.number for d in linker.kb.corrections.decisions] == [1, 2, 3, made[0].number, 6]
 
 
+@pytest.mark.parametrize("scope", ["always", "text"])
+def test_an_acronym_follows_its_long_form_and_not_the_reverse(
+    pipeline: Language, scope: str
+) -> None:
+    linker = linker_of(pipeline)
+    ruler = pipeline.get_pipe("entity_ruler")
+    ruler.add_patterns([{"label": "TERM", "pattern": "Multiple sclerosis"}])
+    text = "Multiple sclerosis (MS) was seen; MS relapsed."
+    assert answers(pipeline, text) == [["C01", "C01", "C01"]]
+    [made] = fix(linker, [Correction("MS", "C02", scope, text=text)])
+    assert answers(pipeline, text) == [["C01", "C02", "C02"]]
+    undo(linker.kb.path, [made.number])
+    fix(linker, [Correction("Multiple sclerosis", "C02", scope, text=text)])
+    assert answers(pipeline, text) == [["C02", "C02", "C02"]]
+    assert answers(pipeline, "She has MS.") == [["C01"]]
+
+
 def test_default_scopes(pipeline: Language) -> None:
     linker = linker_of(pipeline)
     text = "Kidney and head pain, RA, skull ache, aspirin."

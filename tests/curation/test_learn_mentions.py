@@ -10,11 +10,11 @@ import pytest
 from spacy.language import Language
 
 from spacy_pel.curation.learn_mentions import (
-    drawn,
     fitted_weight,
     learn_mentions_of,
     queries_of_learnt,
     queries_of_passages,
+    sampled,
 )
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase
@@ -116,11 +116,11 @@ def test_at_most_so_many_of_an_entity() -> None:
         MentionPassage(str(n), "a b", (PassageMention(0, 1, "C1"), PassageMention(2, 3, f"D{n}")))
         for n in range(20)
     ]
-    kept = drawn(passages, 3)
+    kept = sampled(passages, 3)
     counts = Counter(m.id for passage in kept for m in passage.mentions)
     assert counts == {"C1": 3, **{f"D{n}": 1 for n in range(20)}}
-    assert drawn(passages, 0) == passages and drawn(passages, 3) == kept
-    assert [len(p.mentions) for p in kept[:3]] != [2, 2, 2]  # drawn, not the first ones
+    assert sampled(passages, 0) == passages and sampled(passages, 3) == kept
+    assert [len(p.mentions) for p in kept[:3]] != [2, 2, 2]  # sampled, not the first ones
 
 
 ENTITIES = [Entity(f"C{n:02}", f"name {n}") for n in range(12)]

@@ -126,22 +126,22 @@ def test_damaged_counts_do_not_count(bare_kb: KnowledgeBase) -> None:
         bare_kb.definitions("MS")
 
 
-def test_lessons_hide_definitions_and_annotate_each_mention(
+def test_weakly_labelled_documents_hide_definitions_and_annotate_each_mention(
     bare_kb: KnowledgeBase, tmp_path: Path
 ) -> None:
-    texts, lessons = tmp_path / "texts.txt", tmp_path / "lessons.pubtator"
+    texts, labelled = tmp_path / "texts.txt", tmp_path / "labelled.pubtator"
     told = "Rheumatoid arthritis (RAT) and PCR (polymerase chain reaction). RAT is no RATS."
     texts.write_text(f"None here.\n{told}\n", "utf8")
-    learnt = learn_acronyms(bare_kb.path, [str(texts)], lessons=lessons)
-    [raw] = open_documents(lessons)
+    learnt = learn_acronyms(bare_kb.path, [str(texts)], weak_labels=labelled)
+    [raw] = open_documents(labelled)
     document = raw.document(None)
     assert document.text == "RAT and PCR (polymerase chain reaction). RAT is no RATS."
-    assert (learnt.lessons, document.mentions) == (
+    assert (learnt.weakly_labelled, document.mentions) == (
         1,
         (Mention(0, 3, "RAT", "Acronym", ("C03",)), Mention(41, 44, "RAT", "Acronym", ("C03",))),
     )
-    before = lessons.read_bytes()
+    before = labelled.read_bytes()
     texts.write_text("Polymerase chain reaction (PCR)", "utf8")
     with pytest.raises(PelError, match="no acronym in .* give more text"):
-        learn_acronyms(bare_kb.path, [str(texts)], lessons=lessons)
-    assert lessons.read_bytes() == before
+        learn_acronyms(bare_kb.path, [str(texts)], weak_labels=labelled)
+    assert labelled.read_bytes() == before

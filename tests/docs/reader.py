@@ -1,4 +1,4 @@
-"""One who follows the documentation: reads a page, checks what it names, runs its code blocks in order."""
+"""Read a page of the documentation: find its code blocks and links, and run the blocks in order."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 NEEDS = re.compile(r"<!-- needs: (\S+) -->")
 PARSER = MarkdownIt("commonmark").enable("table")
 SHELL = "%%bash\n"
-# In place of minutes of training: three steps of a tiny encoder. All else is as it is written.
+# Tests train a tiny encoder for three steps.
 SHORT = ["--training.max_steps", "3", "--training.eval_frequency", "3"]
 ENCODER = "--components.proxy_linker.model.encoder"
 DEMO = [
@@ -37,7 +37,7 @@ SHORTENED = {
 
 
 class Block(NamedTuple):
-    """A code block. line: of its fence, from 1. needs: what it takes that the tests do not have."""
+    """A code block, the line of its fence (from 1), and what it needs that the tests lack."""
 
     language: str
     code: str
@@ -46,7 +46,7 @@ class Block(NamedTuple):
 
 
 class Page:
-    """A Markdown file: its code blocks, the targets of its links, and what is code in its text."""
+    """A Markdown file: its code blocks, link targets and inline code."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.text = path, path.read_text(encoding="utf8")
@@ -63,7 +63,7 @@ class Page:
 
 
 class Notebook:
-    """A file of Jupyter, whose cells are blocks. replaced: what is run instead of what is written."""
+    """A Jupyter notebook, whose cells are blocks. ``replaced`` maps written code to the code to run."""
 
     def __init__(self, path: Path, replaced: dict[str, str]) -> None:
         self.path, self.blocks = path, []
@@ -78,7 +78,7 @@ class Notebook:
 
 
 def commands_of(code: str) -> Iterator[str]:
-    """The commands of a block: one a line, unless continued; a here-document with its lines."""
+    """Yield the commands of a block: one per line, with continuations and here-documents."""
     lines = iter(code.replace("\\\n", " ").splitlines())
     for line in lines:
         here = re.search(r"<<\s*['\"]?(\w+)", line)
@@ -89,7 +89,7 @@ def commands_of(code: str) -> Iterator[str]:
 
 
 def spacy_arguments(command: str) -> list[str] | None:
-    """What a command gives to ``python -m spacy``; None if it is another, or more than that."""
+    """Return the arguments of a single ``python -m spacy`` command, or None for other commands."""
     try:
         lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
@@ -103,7 +103,7 @@ def spacy_arguments(command: str) -> list[str] | None:
 
 
 def check_spacy(arguments: list[str]) -> None:
-    """Raises an error for a command or an option of spaCy's that is not there. Nothing is run."""
+    """Raise an error if spaCy lacks a command or option. Run nothing."""
     registry.cli.get_all()  # adds our commands
     command, rest = typer.main.get_command(app), list(arguments)
     while hasattr(command, "commands") and rest and rest[0] != "--help":
@@ -114,9 +114,9 @@ def check_spacy(arguments: list[str]) -> None:
 
 
 class Reader:
-    """Runs blocks as if typed one after the other: in one folder, in one Python session.
+    """Run blocks one after the other, in one folder and one Python session.
 
-    Trains for three steps only, runs spaCy's commands in this process, and serves at a free port.
+    Train for three steps only, run spaCy's commands in this process, and serve at a free port.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -128,7 +128,7 @@ class Reader:
             self._port = listener.getsockname()[1]
 
     def read(self, page: Page | Notebook) -> None:
-        """Runs what can be run of a page; an error names its line."""
+        """Run the blocks of a page that need nothing else. Errors name the line."""
         before = Path.cwd()
         try:
             for block in page.blocks:
@@ -172,13 +172,13 @@ class Reader:
             assert run.returncode == 0, output
 
     def _bash(self, command: str) -> subprocess.Popen:
-        """The command, under way in a shell whose ``python`` is the one that runs this."""
+        """Start the command in a shell whose ``python`` is this one."""
         script = f'set -eo pipefail\npython() {{ "{sys.executable}" "$@"; }}\n{command}'
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         return subprocess.Popen(["bash", "-c", script], cwd=self.folder, **pipes)
 
     def _serve(self, command: str) -> None:
-        """Starts a server, to be stopped at the end of the page, and waits until it listens."""
+        """Start a server, which ends with the page, and wait until it listens."""
         server = self._bash(command)
         self._servers.append(server)
         for _ in range(600):

@@ -1,7 +1,7 @@
-"""What README and docs show runs, and what they point to is there.
+"""Run the code blocks of the docs and check what README and docs refer to.
 
-A block that needs more than the demo has an HTML comment before its fence, ``<!-- needs: umls -->``,
-and is then checked for its commands, options and imports alone.
+An HTML comment before a fence, ``<!-- needs: umls -->``, marks a block that needs more than the demo. Of
+such blocks, only commands, options and imports are checked.
 """
 
 import ast
@@ -26,10 +26,10 @@ README = Page(ROOT / "README.md")
 QUICKSTART = Page(ROOT / "docs" / "index.md")
 PAGES = [Page(path) for path in sorted((ROOT / "docs").rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-# A notebook downloads this encoder. The tests have one of their own.
+# The encoder that the notebooks download. Tests use a tiny one.
 ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 LANGUAGES = {"bash", "python", "ini", "json", "text", "xml"}
-# What blocks may need: an installation, data, an encoder, hardware, a package that is no dependency.
+# An installation, data, an encoder, hardware, or a package that is not a dependency.
 NEEDS = {"install", "umls", "mondo", "releases", "medmentions", "zeshel", "encoder", "gpu"}
 NEEDS |= {"package", "scispacy", "en_core_sci_sm", "assets", "snomed", "network", "pandas", "ray"}
 # The trained package comes with a clone, and not with a source distribution.
@@ -111,7 +111,7 @@ def test_what_a_page_names_is_there(page: Page) -> None:
 
 
 def check_imports(code: str) -> None:
-    """Raises an error if the code does not compile, or what it imports of spacy_pel is not there."""
+    """Raise an error if the code does not compile or imports missing names of spacy_pel."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("spacy_pel"):
             found = importlib.import_module(node.module)

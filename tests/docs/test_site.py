@@ -1,4 +1,4 @@
-"""The documentation builds without a warning, and needs no other host to be read."""
+"""Check that the documentation builds without warnings and loads nothing from other hosts."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_site(tmp_path: Path) -> None:
-    """An error of the build is a broken link, a page without a place, or an unknown name."""
+    """The strict build fails for broken links, pages outside the navigation, and unknown names."""
     build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path), strict=True))
     html = {str(p.relative_to(tmp_path)): p.read_text("utf8") for p in tmp_path.rglob("*.html")}
     pages = (ROOT / "docs").rglob("*.md")

@@ -21,10 +21,10 @@ def test_there_are_64_candidates_whatever_the_linker_keeps(
     tiny_nlp: Language, corpus: Path
 ) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.candidates = 1
+    linker.search.candidates = 1
     metrics = evaluate(tiny_nlp, [corpus])
     assert metrics["recall@64"]["in_kb"] == 1.0  # all 7 entities are candidates
-    assert linker.candidates == 1
+    assert linker.search.candidates == 1
 
 
 def test_several_files_and_a_limit(tiny_nlp: Language, corpus: Path, tmp_path: Path) -> None:

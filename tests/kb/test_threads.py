@@ -53,6 +53,7 @@ def looked_up(kb: KnowledgeBase, i: int) -> Iterator[str]:
     yield from states
 
 
+@pytest.mark.timeout(SECONDS + 300)
 def test_reading_while_the_kb_is_changed_refreshed_and_closed(folder: Path) -> None:
     kb, end, failures, n_read = KnowledgeBase.open(folder), threading.Event(), [], [0]
 

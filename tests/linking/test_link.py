@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spacy_pel.kb import SearchFilter
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
-from spacy_pel.linking.link import link
+from spacy_pel.linking.link import LinkOptions, link
 from spacy_pel.linking.nil import NilPolicy, is_nil
 from spacy_pel.linking.ordering import Ordered, Reranking, is_acronym, unambiguous_names_first
 from spacy_pel.text.mention_inputs import MentionInContext
@@ -96,7 +96,7 @@ tables = st.lists(
 def test_a_sole_owner_comes_first_and_all_else_stays(whole_kb, scores, k) -> None:
     links = link(
         Encoder(), index(scores), MENTIONS, k,
-        nil_threshold=0.3, ordering=partial(unambiguous_names_first, whole_kb),
+        LinkOptions(nil_threshold=0.3, ordering=partial(unambiguous_names_first, whole_kb)),
     )  # fmt: skip
     for i, (surface, row) in enumerate(zip(SURFACES, scores)):
         owners = [n for n in range(7) if is_named(n, surface)]
@@ -127,7 +127,11 @@ def test_an_ordering_decides_on_order_probability_and_nil(scores) -> None:
     plain = link(Encoder(), index(scores), MENTIONS, 7)
     for threshold in (0.4, 0.6):
         links = link(
-            Encoder(), index(scores), MENTIONS, 2, ordering=backwards(0.3), nil_threshold=threshold
+            Encoder(),
+            index(scores),
+            MENTIONS,
+            2,
+            LinkOptions(ordering=backwards(0.3), nil_threshold=threshold),
         )
         assert links.numbers.tolist() == plain.numbers[:, :-3:-1].tolist()
         assert links.scores.tolist() == plain.scores[:, :-3:-1].tolist()
@@ -140,7 +144,7 @@ def test_what_is_sure_is_never_nil(whole_kb, scores, chance) -> None:
     ordering = partial(unambiguous_names_first, whole_kb) if chance is None else backwards(chance)
     links = link(
         Encoder(), index(scores), MENTIONS, 3,
-        nil_threshold=0.6, nil_policy=NilPolicy(whole_kb, 0.69), ordering=ordering,
+        LinkOptions(nil_threshold=0.6, nil_policy=NilPolicy(whole_kb, 0.69), ordering=ordering),
     )  # fmt: skip
     for i, surface in enumerate(SURFACES):
         owners = [n for n in range(7) if is_named(n, surface)]
@@ -166,7 +170,9 @@ class Asked:
 def test_mentions_of_the_same_limits_are_searched_together(groups) -> None:
     a, b = SearchFilter(types=("A",)), SearchFilter(types=("B",))
     asked = Asked()
-    links = link(Encoder(), asked, MENTIONS, 2, filters=[a, None, b, a, None], groups=groups)
+    links = link(
+        Encoder(), asked, MENTIONS, 2, LinkOptions(filters=[a, None, b, a, None], groups=groups)
+    )
     assert sorted(asked.asked) == [([0, 3], a), ([1, 4], None), ([2], b)]
     first = links.numbers[:, 0].tolist()
     assert first[0] == first[3] and first[1] == first[4] and len(set(first)) == 3
@@ -214,7 +220,7 @@ def test_the_order_of_reranking_is_that_of_a_naive_sort(problem):
     reranking = Reranking(ByTable([again for *_, again in rows]), Labels(descend=True), top)
     index = FixedCandidates(numbers, cosines)
     mentions = np.arange(len(rows))
-    links = link(Encoder(), index, mentions, k, reranking=reranking, nil_threshold=0.3)
+    links = link(Encoder(), index, mentions, k, LinkOptions(reranking=reranking, nil_threshold=0.3))
     for i, (found, scores, again) in enumerate(rows):
         expected = naive_reranking(found[:depth], scores[:depth], again, top)[:k]
         assert links.numbers[i].tolist() == [n for n, *_ in expected] + [-1] * (k - len(expected))
@@ -261,9 +267,11 @@ def test_a_group_is_ranked_by_the_means_of_its_scores(problem, k, reranked) -> N
         index,
         np.arange(4),
         k,
-        nil_threshold=0.25,
-        reranking=Reranking(ByTable(table), Labels(), N_ENTITIES) if reranked else None,
-        groups=np.array(groups),
+        LinkOptions(
+            nil_threshold=0.25,
+            reranking=Reranking(ByTable(table), Labels(), N_ENTITIES) if reranked else None,
+            groups=np.array(groups),
+        ),
     )
     for mention in range(4):
         scores = by_mean(mentions @ entities.T, groups, mention)

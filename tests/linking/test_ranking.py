@@ -12,7 +12,14 @@ from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.kb.vectors.writing import write_vectors
 from spacy_pel.linking.ordering import RankingInput
-from spacy_pel.linking.ranking import Features, Ranking, features_of, learnt_priors
+from spacy_pel.linking.ranking import (
+    CANDIDATE_FEATURES,
+    Features,
+    Ranking,
+    compare,
+    features_of,
+    learnt_priors,
+)
 from spacy_pel.models.ranker import fitted_ranker
 from spacy_pel.text.mention_inputs import DocumentContext, MentionInContext
 
@@ -47,7 +54,9 @@ def dice(a: str, b: str) -> float:
 
 def test_features_against_plain_python(whole_kb: KnowledgeBase) -> None:
     candidates = found()
-    looked = features_of(whole_kb, LABELS, RankingInput(mentions_in(DocumentContext()), candidates))
+    looked = features_of(
+        LABELS, compare(whole_kb, RankingInput(mentions_in(DocumentContext()), candidates))
+    )
     assert looked.candidates.shape == (5, N, N_CANDIDATE - 1)
     assert looked.mentions.shape == (5, N_MENTION - 1) and looked.there.all()
     for i, surface in enumerate(SURFACES):
@@ -58,7 +67,10 @@ def test_features_against_plain_python(whole_kb: KnowledgeBase) -> None:
             assert rank == pytest.approx(np.log(1 + j))
             assert like == pytest.approx(max(dice(surface, name) for name in names), abs=1e-6)
             exact = any(dice(surface, name) >= 1 for name in names)
-            assert looked.candidates[i, j, 6] == exact
+            assert (
+                looked.candidates[i, j, list(CANDIDATE_FEATURES).index("mention is a name")]
+                == exact
+            )
             assert looked.types[i][j] == ENTITIES[number].types
 
 
@@ -72,7 +84,9 @@ def test_senses_are_told_by_counts_and_by_canonical_names(
     about = {"dim": 4, "fingerprint": "f", "index_unit": "name"}
     kb = write_vectors(bare_kb.path, [(rows, owners)], **about)
     candidates, vectors = found(), rows[[5, 4, 3, 2, 1]].astype(np.float32)
-    looked = features_of(kb, LABELS, RankingInput(mentions_in(None), candidates, vectors=vectors))
+    looked = features_of(
+        LABELS, compare(kb, RankingInput(mentions_in(None), candidates, vectors=vectors))
+    )
     for i, surface in enumerate(SURFACES):
         by_first = rows[::2][candidates.numbers[i]] @ vectors[i]
         prior, first, behind = looked.candidates[i, :, 16:19].T
@@ -89,10 +103,9 @@ def test_what_others_of_the_document_mean_counts(whole_kb: KnowledgeBase) -> Non
     one, other = DocumentContext(), DocumentContext()
     surfaces = [("x", one), ("y", one), ("x", other)]
     mentions = [MentionInContext(text, 0, 1, document) for text, document in surfaces]
-    elsewhere = features_of(whole_kb, "AAA", RankingInput(mentions, candidates)).candidates[
-        ..., 10:12
-    ]
-    assert elsewhere[:, :, 0].tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 0]]
+    features = features_of("AAA", compare(whole_kb, RankingInput(mentions, candidates)))
+    place = list(CANDIDATE_FEATURES).index("another mention means it")
+    assert features.candidates[:, :, place].tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 0]]
 
 
 def test_missing_candidates_have_no_chance(whole_kb: KnowledgeBase) -> None:
@@ -148,7 +161,10 @@ def test_a_ranking_is_plain_data(whole_kb: KnowledgeBase) -> None:
     older = {key: own for key, own in ranking.as_data().items() if key != "by_words"}
     assert not Ranking.of(older).by_words
     found_by = RankingInput(mentions_in(None), found())
-    widths = [features_of(whole_kb, LABELS, found_by, w).candidates.shape[2] for w in (False, True)]
+    widths = [
+        features_of(LABELS, compare(whole_kb, found_by, w)).candidates.shape[2]
+        for w in (False, True)
+    ]
     assert widths == [N_CANDIDATE - 9, N_CANDIDATE - 1]
 
 

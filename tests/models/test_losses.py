@@ -159,7 +159,7 @@ def test_the_first_batch_balances_pull_and_push(level: float, wrap) -> None:
     assert pull == pytest.approx(push, rel=0.05)
     # Eq. 3 as printed balances none of them.
     printed = naive_pull_and_push(scores, targets, ProxyLoss())
-    assert not printed[0] == pytest.approx(printed[1], rel=0.5)
+    assert printed[0] != pytest.approx(printed[1], rel=0.5)
     # It is set once, and a loss that goes on from its state has it too.
     before = loss.bias
     wrap(loss)((mentions, -entities), targets)

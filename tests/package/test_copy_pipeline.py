@@ -44,8 +44,8 @@ def test_a_copy(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> None:
 def test_refused(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> None:
     for given, out, said in (
         (tiny_folder, tmp_path, "exists"),
-        (tmp_path, tmp_path / "new", "no pipeline is there"),
-        ("no_such_package", tmp_path / "new", "no pipeline is there"),
+        (tmp_path, tmp_path / "new", "not a pipeline"),
+        ("no_such_package", tmp_path / "new", "not a pipeline"),
     ):
         with pytest.raises(PelError, match=said):
             copy_pipeline(str(given), out)
@@ -53,7 +53,7 @@ def test_refused(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> None:
     with pytest.raises(PelError, match="has no knowledge base"):
         copy_pipeline(str(tmp_path / "blank"), tmp_path / "new")
     damaged = shutil.copytree(tiny_kb, tmp_path / "kb")
-    with open(damaged / "kb.sqlite", "r+b") as file:
+    with (damaged / "kb.sqlite").open("r+b") as file:
         file.truncate(4096)
     nlp = spacy.load(tiny_folder)
     nlp.get_pipe("proxy_linker").kb_path = str(damaged)

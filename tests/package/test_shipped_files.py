@@ -40,7 +40,7 @@ def test_the_demo_is_copied(tmp_path: Path) -> None:
     write_demo(tmp_path / "demo")
     for name in ("configs/demo.cfg", "assets/demo/umls/MRCONSO.RRF", "assets/demo/texts.txt"):
         assert (tmp_path / "demo" / name).read_bytes() == (ROOT / "project" / name).read_bytes()
-    with pytest.raises(PelError, match="something already; give a new folder"):
+    with pytest.raises(PelError, match="is not empty; give a new folder"):
         write_demo(tmp_path / "demo")
 
 

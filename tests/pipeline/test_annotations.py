@@ -1,8 +1,8 @@
 """What linking writes: the attributes of spans, types, codes, and ``kb_ents`` as scispaCy shapes it."""
 
 import warnings
+from dataclasses import fields
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,15 +17,17 @@ from spacy_pel.linking.link import Links
 from spacy_pel.linking.ordering import Evidence
 from spacy_pel.pipeline.annotations import install_extensions, offered, predictions
 from spacy_pel.pipeline.factory import DEFAULTS
+from spacy_pel.pipeline.settings import OutputSettings
 
 from ..conftest import run_python
 
 GRID = st.sampled_from([-0.5, 0.0, 0.25, 0.5, 0.75, 1.0])
 
 
-def asked(**changes) -> SimpleNamespace:
-    """A linker with the default settings, but for some."""
-    return SimpleNamespace(**{**DEFAULTS, **changes})
+def asked(**changes) -> OutputSettings:
+    """The default settings, but for some."""
+    given = {**DEFAULTS, **changes}
+    return OutputSettings(**{field.name: given[field.name] for field in fields(OutputSettings)})
 
 
 def test_types_and_codes_are_those_of_the_entity_that_is_named(tmp_path: Path) -> None:

@@ -154,8 +154,8 @@ def test_names_in_any_spelling_with_the_offsets_of_the_text(tmp_path: Path) -> N
         ]
         text = "".join(f"A {name}, then " for name, _ in written)
         doc = nlp(text)
-        spans = doc.spans["kb"] if "kb" in doc.spans else doc.ents
+        spans = doc.spans.get("kb", doc.ents)
         assert [(span.text, span.kb_id_) for span in spans] == written
         doc = nlp("β\u2011thalassemia\u2011like")
-        [span] = doc.spans["kb"] if "kb" in doc.spans else doc.ents
+        [span] = doc.spans.get("kb", doc.ents)
         assert (span._.read_as, span.kb_id_) == ("beta-thalassemia", "C2")  # no token ends there

@@ -88,7 +88,7 @@ def test_a_kb_of_other_types_shows_its_names(nlp: Language, tmp_path: Path) -> N
     recogniser = nlp.get_pipe("kb_ner")
     before = recogniser.kb.path
     recogniser.set_kb(other.path)
-    _, entity_labels, *_ = recogniser.cached_for_kb(recogniser._tools)
+    _, entity_labels, *_ = recogniser.cached_for_kb(recogniser.kb, recogniser._tools)
     assert not entity_labels.any()
     found(nlp, "A patient with zebra fever")
     recogniser.set_kb(before)
@@ -96,7 +96,8 @@ def test_a_kb_of_other_types_shows_its_names(nlp: Language, tmp_path: Path) -> N
 
 def test_an_acronym_counts_as_its_text_defines_it(nlp: Language) -> None:
     text = "Chronic head pain (CHP) and more studies (MS): CHP, MS. Brief MS pain (BMSP)."
-    finder, *_ = nlp.get_pipe("kb_ner").cached_for_kb(nlp.get_pipe("kb_ner")._tools)
+    recogniser = nlp.get_pipe("kb_ner")
+    finder, *_ = recogniser.cached_for_kb(recogniser.kb, recogniser._tools)
     pieces = Pieces([text, "MS"])
     names = finder.find_in(pieces)
     told = with_definitions([text, "MS"], pieces, names)
@@ -125,7 +126,7 @@ def test_hints_tell_other_names_apart(tiny_kb: Path) -> None:
     examples = [example(one, *sentence) for sentence in SENTENCES]
     one.initialize(lambda: examples)
     recogniser = one.get_pipe("kb_ner")
-    _, inputs, _ = recogniser._read(["The kidney"])
+    _, inputs, _ = recogniser._read(["The kidney"], recogniser.kb)
     # "Begins" and "goes on" of two labels, two hints and no group, at the second word.
     shown = inputs.windows[0].known["features"][2, :10]
     assert np.flatnonzero(shown).tolist() == [4]
@@ -168,8 +169,9 @@ def test_names_of_one_entity_can_be_added(nlp: Language, monkeypatch) -> None:
 def test_mentions_that_share_words_are_marked_one_by_one(nlp: Language) -> None:
     text = "multiple or disseminated sclerosis and acetylsalicylic or other acid"
     doc, disease = nlp.make_doc(text), nlp.get_pipe("kb_ner").labels.index("Disease")
-    places = [(0, 34, disease), (39, 68, 0)]
-    nlp.get_pipe("kb_ner").set_annotations([doc], Found([PlainText(text)], [places], None))
+    places, recogniser = [(0, 34, disease), (39, 68, 0)], nlp.get_pipe("kb_ner")
+    *_, names = recogniser.cached_for_kb(recogniser.kb, recogniser._tools)
+    recogniser.set_annotations([doc], Found([PlainText(text)], [places], None, names))
     read = [(ent.text, ent.label_, ent._.read_as) for ent in doc.ents]
     assert read[:2] == [
         ("multiple", "Disease", "multiple sclerosis"),

@@ -46,7 +46,7 @@ def test_it_orders_the_retrievers_candidates(trained: Trained, reranked: Trained
         moved += [c["id"] for c in before] != list(cosines)
     assert moved > 5
     nlp = spacy.load(reranked.path)
-    nlp.get_pipe("proxy_linker").rerank = 0
+    nlp.get_pipe("proxy_linker").search.rerank = 0
     assert linked(nlp) == by_retriever
 
 
@@ -55,7 +55,7 @@ def test_a_ranking_is_of_so_many_candidates(reranked: Trained) -> None:
     linker = nlp.get_pipe("proxy_linker")
     linker.ranking = ranking_by_score(reranked=RERANK)
     assert None not in {probability for *_, probability, _ in linked(nlp)}
-    linker.rerank = 3
+    linker.search.rerank = 3
     assert {probability for *_, probability, _ in linked(nlp)} == {None}
 
 
@@ -119,9 +119,9 @@ def test_a_reranker_that_the_config_names_is_a_new_one(trained: Trained, reranke
     linker = nlp.get_pipe("proxy_linker")
     with pytest.raises(PelError, match="has no trained reranker; train one .*rerank = 0"):
         linked(nlp)
-    linker.rerank = 0
+    linker.search.rerank = 0
     assert linked(nlp) == linked(trained.nlp)
-    linker.rerank = RERANK
+    linker.search.rerank = RERANK
     nlp.initialize(lambda: examples(nlp))
     assert train(nlp, 1, rate=0.01)[0] > 0
 

@@ -50,7 +50,7 @@ def test_a_score_below_the_threshold_is_nil(decided: Language) -> None:
     _, without = by_score(decided(two(decided)))
     assert without._.kb_candidates == rejected and without.kb_id_ == rejected[0]["id"]
     assert without._.kb_probability is None
-    linker.ranking, linker.candidates = ranking_by_score(slope=4.0, none=1.0), 64
+    linker.ranking, linker.search.candidates = ranking_by_score(slope=4.0, none=1.0), 64
     for ent in decided(two(decided)).ents:
         best = ent._.kb_candidates[:TOP]
         logits = [4 * candidate["score"] for candidate in best] + [1.0]

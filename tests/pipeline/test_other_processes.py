@@ -21,7 +21,7 @@ from spacy.tokens import DocBin
 
 assert "spacy_pel" not in sys.modules  # the name is found without an import
 linker = spacy.blank("en").add_pipe("proxy_linker", config={"candidates": 7})
-assert linker.candidates == 7 and linker.overwrite
+assert linker.search.candidates == 7 and linker.output.overwrite
 assert "faiss" not in sys.modules
 docs, *folders = sys.argv[1:]
 linked = []

@@ -28,7 +28,7 @@ def test_the_config_of_a_pipeline_is_complete() -> None:
     assert set(DEFAULTS) | {"factory"} == set(config) - set(OLD_NAMES)
     again = spacy.util.load_model_from_config(nlp.config, auto_fill=False)
     linker = again.get_pipe("proxy_linker")
-    assert (linker.candidates, linker.loss.alpha) == (DEFAULTS["candidates"], 32)
+    assert (linker.search.candidates, linker.training.loss.alpha) == (DEFAULTS["candidates"], 32)
     assert nlp.config["training"]["score_weights"]["nel_recall_at_1"] == 1.0
 
 
@@ -50,7 +50,10 @@ def test_a_setting_of_the_config_is_an_attribute_and_is_saved(tmp_path) -> None:
     made.to_disk(tmp_path / "pipeline")
     for nlp in (made, spacy.load(tmp_path / "pipeline")):
         linker = nlp.get_pipe("proxy_linker")
-        assert {name: getattr(linker, name) for name in CHANGED} == CHANGED
+        settings = {}
+        for group in (linker, linker.search, linker.output, linker.training):
+            settings |= {name: getattr(group, name) for name in CHANGED if hasattr(group, name)}
+        assert settings == CHANGED
 
 
 OLD = {"row_kind": "entity", "sole_owners_first": False, "agree": True}
@@ -60,11 +63,11 @@ OLD |= {"least_probability": None, "gradient_caching": False}
 def test_old_names_of_a_complete_config_are_read_and_others_are_named(tmp_path) -> None:
     """Until package 0.8 replaces 0.7, whose config has them."""
     nlp = spacy.blank("en")
-    linker = nlp.add_pipe("proxy_linker", config=OLD)
+    made = nlp.add_pipe("proxy_linker", config=OLD)
     nlp.to_disk(tmp_path / "saved")
-    for linker in (linker, spacy.load(tmp_path / "saved").get_pipe("proxy_linker")):
+    for linker in (made, spacy.load(tmp_path / "saved").get_pipe("proxy_linker")):
         assert linker.cfg["index_unit"] == "entity"
-        assert not linker.unambiguous_names_first and linker.one_entity_per_name
+        assert not linker.search.unambiguous_names_first and linker.search.one_entity_per_name
     for config, told in (
         ({"agree": False}, 'no setting "agree".*write "one_entity_per_name"'),
         ({"gradient_caching": True}, 'no setting "gradient_caching".*leave it out'),
@@ -93,17 +96,18 @@ def test_a_wrong_type_or_an_unknown_key_or_choice_is_refused(config) -> None:
 def test_a_setting_that_the_kb_lacks_is_told_at_each_use(trained, setting, value, told) -> None:
     nlp = spacy.load(trained.path)
     linker = nlp.get_pipe("proxy_linker")
-    setattr(linker, setting, value)
+    group = linker.output if setting == "xrefs" else linker.search
+    setattr(group, setting, value)
     for _ in range(2):
         with pytest.raises(PelError, match=told):
             linker(mentions_of(nlp)[0])
-    setattr(linker, setting, None)
+    setattr(group, setting, None)
     assert linker(mentions_of(nlp)[0]).ents[0].kb_id_
 
 
 def test_a_label_that_no_mention_has_is_told_once(trained, caplog) -> None:
     nlp = spacy.load(trained.path)
-    nlp.get_pipe("proxy_linker").label_types = {"Term": ["Disease"], "TERM": ["Disease"]}
+    nlp.get_pipe("proxy_linker").search.label_types = {"Term": ["Disease"], "TERM": ["Disease"]}
     list(nlp.pipe(mentions_of(nlp), batch_size=1))
     assert "names 'Term', but the labels of mentions are 'TERM'" in caplog.text
     assert len(caplog.records) == 1
@@ -162,7 +166,7 @@ def test_what_is_written_are_the_candidates_of_an_exhaustive_search(
     for (text, mentions), doc in zip(texts, docs):
         ((mention, id),), (ent,) = mentions.items(), doc.ents
         scores = brute_force(linker, text, mention)
-        best = sorted(scores, key=lambda id: -scores[id])[: linker.candidates]
+        best = sorted(scores, key=lambda id: -scores[id])[: linker.search.candidates]
         assert (ent.kb_id_, ent._.kb_id, best[0], ent.label_) == (id, id, id, "TERM")
         assert {token.ent_kb_id_ for token in ent} == {id}
         assert [c["id"] for c in ent._.kb_candidates] == best
@@ -217,7 +221,7 @@ def test_ids_that_are_there_are_kept_without_overwrite(
     monkeypatch.setattr(linker, "spans_key", spans_key)
     text, given = "Neither a liver cyst nor lung pain.", {"liver cyst": "X1", "lung pain": ""}
     for overwrite, first in ((True, "D00"), (False, "X1")):
-        monkeypatch.setattr(linker, "overwrite", overwrite)
+        monkeypatch.setattr(linker.output, "overwrite", overwrite)
         doc = linker(with_mentions(trained.nlp, text, given, spans_key))
         spans = doc.spans[spans_key] if spans_key else doc.ents
         assert [span.kb_id_ for span in spans] == [first, "D11"]

@@ -37,8 +37,8 @@ def test_an_acronym_is_linked_as_its_long_form(nlp: Language) -> None:
     vectors = linker.retriever.mention_vectors(
         [MentionInContext(spelt, 44, 62), MentionInContext(DEFINED, 44, 46)]
     )
-    for linker.resolve_abbreviations, vector in zip((True, False), vectors):
-        scores = linker.kb.search(vector[None], linker.candidates).scores[0]
+    for linker.search.resolve_abbreviations, vector in zip((True, False), vectors):
+        scores = linker.kb.search(vector[None], linker.search.candidates).scores[0]
         said = [candidate["score"] for candidate in candidates(nlp, last_mention(nlp))]
         assert said == pytest.approx(scores, abs=1e-6)
 
@@ -54,7 +54,7 @@ def test_a_mention_is_linked_as_the_words_that_it_is_read_as(nlp: Language) -> N
 def test_training_reads_acronyms_as_linking_does(trained: Trained, resolve: bool, read) -> None:
     nlp = untrained(trained.kb)
     linker = nlp.get_pipe("proxy_linker")
-    linker.resolve_abbreviations = resolve
+    linker.search.resolve_abbreviations = resolve
     reference = last_mention(nlp)
     reference.ents = [reference.char_span(44, 46, label="TERM", kb_id="C01")]
     seen = []
@@ -71,16 +71,17 @@ def found_ids(nlp: Language) -> set[str]:
 def test_a_pipeline_is_confined_to_types_and_a_label_to_its_own(nlp: Language) -> None:
     linker = nlp.get_pipe("proxy_linker")
     free = found_ids(nlp)
-    linker.label_types = {"OTHER": ["Anatomy"]}
+    linker.search.label_types = {"OTHER": ["Anatomy"]}
     assert found_ids(nlp) == free
-    linker.types = ["Disease", "Anatomy"]
+    linker.search.types = ["Disease", "Anatomy"]
     assert found_ids(nlp) == {"C01", "C03", "C04", "C06", "C07"} != free
-    linker.label_types = {"TERM": ["Procedure"]}
+    linker.search.label_types = {"TERM": ["Procedure"]}
     assert found_ids(nlp) == {"C02"}
-    linker.label_types, linker.types = None, ["Gene"]
+    linker.search.label_types, linker.search.types = None, ["Gene"]
     with pytest.raises(PelError, match="no semantic type 'Gene'"):
         found_ids(nlp)
-    linker.label_types, linker.types, linker.sources = {"TERM": ["Procedure"]}, None, ["MSH"]
+    search = linker.search
+    search.label_types, search.types, search.sources = {"TERM": ["Procedure"]}, None, ["MSH"]
     with pytest.raises(PelError, match="no entity comes from 'MSH'"):
         found_ids(nlp)
 
@@ -98,9 +99,9 @@ def same_words(nlp: Language):
 
 def test_mentions_of_the_same_words_agree_if_that_is_asked(nlp: Language) -> None:
     linker = nlp.get_pipe("proxy_linker")
-    linker.candidates = len(linker.kb)
+    linker.search.candidates = len(linker.kb)
     apart = [ent._.kb_candidates for ent in nlp(same_words(nlp)).ents]
-    linker.one_entity_per_name = True
+    linker.search.one_entity_per_name = True
     other = with_mentions(nlp, "The patient has MS.", {"MS": ""})
     first, second = nlp.pipe([same_words(nlp), other])
     one, two, three, cyst = (ent._.kb_candidates for ent in first.ents)
@@ -125,8 +126,8 @@ def test_a_sole_owner_comes_first_unless_something_was_fitted(nlp: Language) -> 
         return [candidates(nlp, doc.copy())[0]["id"] for doc in docs]
 
     assert first() == list(sole.values())
-    linker.unambiguous_names_first = False
+    linker.search.unambiguous_names_first = False
     by_scores = first()
     assert by_scores != list(sole.values())
-    linker.unambiguous_names_first, linker.ranking = True, ranking_by_score()
+    linker.search.unambiguous_names_first, linker.ranking = True, ranking_by_score()
     assert first() == by_scores

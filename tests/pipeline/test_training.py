@@ -51,7 +51,7 @@ def gradients(linker) -> dict[str, np.ndarray]:
 def searched(nlp: Language) -> set[str]:
     """The entities that a training session searches."""
     linker = nlp.get_pipe("proxy_linker")
-    linker.candidates = len(PROBLEM)
+    linker.search.candidates = len(PROBLEM)
     (doc,) = nlp.pipe(mentions_of(nlp, TRAIN[1:2]))
     return {candidate["id"] for candidate in doc.ents[0]._.kb_candidates}
 
@@ -133,7 +133,7 @@ def test_training_goes_on_from_a_saved_pipeline(trained: Trained) -> None:
     losses = [nlp.update(examples(nlp), sgd=optimizer)["proxy_linker"] for _ in range(3)]
     assert not same(weights(linker), before)
     assert max(losses) < 5  # where it began, at first, the loss was ten times that
-    assert linker.loss.bias == linker.cfg["loss"]["bias"] == bias
+    assert linker.training.loss.bias == linker.cfg["loss"]["bias"] == bias
     assert searched(nlp) == {entity.concept_id for entity in PROBLEM}
 
 

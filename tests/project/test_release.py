@@ -77,7 +77,7 @@ def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(tmp_pa
     assert [token.text for token in nlp.make_doc("MS-induced(")] == ["MS", "-", "induced", "("]
     for name in nlp.pipe_names:
         with safe_open(tmp_path / "out" / name / "model", "np") as file:
-            tensors = [file.get_tensor(key) for key in file.keys()]
+            tensors = [file.get_tensor(key) for key in list(file.keys())]
         assert {tensor.dtype for tensor in tensors} == {np.dtype("float16")}
         assert all(
             (tensor.astype(float) / release_pipeline.STEPS[name] % 1 == 0).all()
@@ -99,26 +99,28 @@ def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(tmp_pa
 
 def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(tmp_path: Path) -> None:
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
-    (tmp_path / "lessons.pubtator").write_text("1|t|The MS\n1|a|\n1\t4\t6\tMS\tAcronym\tC01\n\n")
+    (tmp_path / "weak-labels.pubtator").write_text(
+        "1|t|The MS\n1|a|\n1\t4\t6\tMS\tAcronym\tC01\n\n"
+    )
     text = "Disseminated sclerosis, or multiple sclerosis.\nMy kidney.\n"
     (tmp_path / "text.txt").write_text(text)
-    files = (tmp_path / name for name in ("kb", "lessons.pubtator", "text.txt", "made"))
+    files = (tmp_path / name for name in ("kb", "weak-labels.pubtator", "text.txt", "made"))
     release_texts.learn(*files, names=100)
-    names, lessons = (
+    names, labelled = (
         list(open_corpus(tmp_path / "made" / f"{name}.pubtator").documents())
-        for name in ("names", "lessons")
+        for name in ("names", "weak-labels")
     )
     written = {d.text[m.start : m.end] for d in names for m in d.mentions}
     assert written == {name for entity in ENTITIES for name in entity.names}
-    assert [document.text for document in lessons] == ["The MS ", "MS, or MS."]
-    assert [m.ids for m in lessons[1].mentions] == [("C01",), ("C01",)]
+    assert [document.text for document in labelled] == ["The MS ", "MS, or MS."]
+    assert [m.ids for m in labelled[1].mentions] == [("C01",), ("C01",)]
 
 
 def test_most_teachers_mark_texts_and_acronyms_are_what_their_sense_is(tmp_path: Path) -> None:
     senses = [("D1", "Gout", "Diseases"), ("C1", "Xyzol", "Chemical or Drug"), ("E1", "Scan", "")]
     build_kb([Entity(id, name, types=(type,)) for id, name, type in senses], tmp_path / "kb")
     lines = "1|t|AB, CD and EF in pain\n1|a|\n1\t0\t2\tAB\tAcronym\tD1\n1\t4\t6\tCD\tAcronym\tC1\n"
-    (tmp_path / "lessons.pubtator").write_text(f"{lines}1\t11\t13\tEF\tAcronym\tE1\n\n")
+    (tmp_path / "weak-labels.pubtator").write_text(f"{lines}1\t11\t13\tEF\tAcronym\tE1\n\n")
     (tmp_path / "kinds.pubtator").write_text(
         "2|t|CD in a pain clinic\n2|a|\n2\t8\t19\tpain clinic\tX\tY\n2\t0\t5\tCD in\tX\tY\n\n"
         "3|t|A clinic\n3|a|\n3\t2\t8\tclinic\tX\tY\n\n"
@@ -129,7 +131,9 @@ def test_most_teachers_mark_texts_and_acronyms_are_what_their_sense_is(tmp_path:
         patterns = [{"label": "Disease", "pattern": word} for word in words]
         teacher.add_pipe("entity_ruler").add_patterns(patterns)
         teacher.to_disk(tmp_path / str(number))
-    files = (tmp_path / name for name in ("lessons.pubtator", "sentences.txt", "kinds.pubtator"))
+    files = (
+        tmp_path / name for name in ("weak-labels.pubtator", "sentences.txt", "kinds.pubtator")
+    )
     teachers = [tmp_path / str(number) for number in range(3)]
     release_texts.taught(tmp_path / "kb", *files, tmp_path / "out", teachers)
     found = [

@@ -71,8 +71,8 @@ def test_the_settings_mean_the_same(pipeline, name) -> None:
     linker = nlp.get_pipe(name)
     all_of = [ent._.kb_ents for ent in nlp(TEXT).ents]
     for filtered, threshold, most in product([True, False], [0.0, 0.6, 0.9], [0, 1, 5]):
-        linker.filter_for_definitions = filtered
-        linker.threshold, linker.max_entities_per_mention = threshold, most
+        linker.output.filter_for_definitions = filtered
+        linker.output.threshold, linker.output.max_entities_per_mention = threshold, most
         for ent, everything in zip(nlp(TEXT).ents, all_of):
             kept = [
                 (cui, score)

@@ -34,7 +34,7 @@ def test_why_it_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "give one such as https://" in said
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"cannot listen at 127.0.0.1, port {port}" in failure("pipeline", "--port", port)
+        assert f"cannot listen on 127.0.0.1, port {port}" in failure("pipeline", "--port", port)
     assert "give another --host" in failure("pipeline", "--host", "no.such.host.invalid")
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     assert 'pip install "spacy-pel[serve]"' in failure("pipeline")
@@ -55,7 +55,7 @@ def test_the_address_is_said_at_once_and_what_is_done_until_it_serves(
     first, *others = result.output.splitlines()
     url = re.fullmatch(r"Starting at (http://127.0.0.1:\d+); requests wait until it serves", first)
     loading = f"Loading the pipeline {tiny_folder}"
-    assert others == [loading, f"Serving at {url[1]} (Ctrl-C ends it)", "Stopped"]
+    assert others == [loading, f"Serving at {url[1]} (Ctrl-C stops it)", "Stopped"]
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def test_a_page_of_another_host_stores_nothing(
         ({"start": 1, "end": 2}, "blank"),
         ({"scope": "label"}, "no label is given"),
         ({"scope": "everywhere"}, "corrections[0].scope"),
-        ({"text": "a" * 301}, "301 characters of text; at most 300"),
+        ({"text": "a" * 301}, "301 characters of text; send at most 300"),
     ],
 )
 def test_a_wrong_correction(

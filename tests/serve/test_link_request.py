@@ -67,9 +67,9 @@ MENTION = {"start": 0, "end": 2}
     ("documents", "reason"),
     [
         ([], "at least 1"),
-        ([DOCUMENT] * 5, "5 documents; at most 4 are taken"),
-        ([DOCUMENT, {"text": "a" * 301}], "document 1: 301 characters of text; at most 300"),
-        ([{**DOCUMENT, "mentions": [MENTION] * 6}], "document 0: 6 mentions; at most 5"),
+        ([DOCUMENT] * 5, "5 documents; send at most 4"),
+        ([DOCUMENT, {"text": "a" * 301}], "document 1: 301 characters of text; send at most 300"),
+        ([{**DOCUMENT, "mentions": [MENTION] * 6}], "document 0: 6 mentions; send at most 5"),
         (
             [{**DOCUMENT, "mentions": [MENTION, {"start": 1, "end": 4}]}],
             "document 0: mentions overlap; set a spans key (--spans-key), or give each in a",
@@ -93,7 +93,7 @@ def test_a_wrong_request(client: TestClient, documents: Any, reason: str) -> Non
         (b"{", 400),
         (bytes(range(256)), 400),
         (b"[" * 40_000, 400),
-        (b'{"documents": [{"text": "\\ud800"}]}', 400),
+        (b'{"documents": [{"text": "\\ud800"}]}', 422),
         (b'{"documents": [{"text": "MS", "id": NaN}]}', 422),
         (b'{"documents": [{"text": "MS", "mentions": [{"start": ' + b"9" * 5000 + b"}]}]}", 400),
         (b" " * 50_001, 413),
@@ -129,5 +129,5 @@ def test_a_bug_says_nothing_of_the_inside(
     client = TestClient(make_app(), raise_server_exceptions=False)
     monkeypatch.setattr(LinkingQueue, "_link", fail)
     answer = client.post("/link", json={"documents": [DOCUMENT]})
-    assert problem(answer, 500) == "an error inside the server; its log says more"
+    assert problem(answer, 500) == "internal error; the server's log says more"
     assert client.get("/health").status_code == 200

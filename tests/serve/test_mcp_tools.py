@@ -43,7 +43,7 @@ def test_a_program_checks_and_grounds(tiny_folder: Path) -> None:
         arguments = tool.input_schema["properties"].values()
         assert tool.description and all(argument["description"] for argument in arguments)
     verdicts = [(v["verdict"], v["proposed"]) for v in checked.structured_content["result"]]
-    assert verdicts == [("other name", "C05"), ("right", "C01")]
+    assert verdicts == [("other name", "C05"), ("correct", "C01")]
     meanings = [[m["id"] for m in own] for own in grounded.structured_content["result"]]
     assert meanings == [["C05"], ["C01"]]
     assert {entity["id"] for entity in found.structured_content["result"]} == {"C01", "C02"}

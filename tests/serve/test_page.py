@@ -153,7 +153,7 @@ def test_paste_click_edit_export(make_app, serve, visit, tmp_path: Path) -> None
 def test_what_is_corrected_is_gold_also_from_the_whole_kb(
     make_app, serve, visit, tiny_nlp: Language, tmp_path: Path
 ) -> None:
-    tiny_nlp.get_pipe("proxy_linker").candidates = 1
+    tiny_nlp.get_pipe("proxy_linker").search.candidates = 1
     page = visit(serve(make_app(nlp=tiny_nlp)))
     link(page, "MS or kidney")
     page.locator(".mention", has_text="MS").click()
@@ -212,7 +212,7 @@ def test_errors_in_plain_words(make_app, serve, visit) -> None:
     page.get_by_role("button", name="Link this selection").click()
     assert page.text_content("#error") == "Select some words of the text first."
     link(page, "a" * 301)
-    assert page.text_content("#error") == "301 characters of text; at most 300 are taken."
+    assert page.text_content("#error") == "301 characters of text; send at most 300."
     page.route("**/link", lambda route: route.abort())
     page.get_by_role("button", name="Link", exact=True).click()
     said = "The server cannot be reached. Is it still running?"

@@ -64,7 +64,10 @@ def encoded_pool(
     name_dropout: float = 0.0,
     mentions=None,
 ) -> NegativePool:
-    """A pool of rows that the retriever encodes, and counts (``encoded``); what is mined is what is searched if not given."""
+    """A pool of rows that the retriever encodes and counts (``encoded``).
+
+    Without ``mined``, the searched rows are mined.
+    """
     of_searched = of_mined = entity_index(kb, linker, index_unit, searched)
     if mined is not None:
         of_mined = entity_index(kb, linker, index_unit, mined)

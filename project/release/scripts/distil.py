@@ -92,7 +92,7 @@ def main(
 
 
 def batches(kb: KnowledgeBase, rng: np.random.Generator) -> Iterator[list[EntityText]]:
-    """The rows of all names of a KB again and again, ``BATCH`` at a time, in random order."""
+    """Yield the rows of all names of a KB endlessly, in batches and random order."""
     while True:
         numbers = rng.permutation(kb.numbers())
         for first in range(0, len(numbers), CHUNK):
@@ -106,7 +106,7 @@ def batches(kb: KnowledgeBase, rng: np.random.Generator) -> Iterator[list[Entity
 def in_documents(
     documents: list[Document], rng: np.random.Generator
 ) -> Iterator[list[MentionInContext]]:
-    """The mentions of documents again and again, those of ``DOCUMENTS`` at a time."""
+    """Yield the mentions of ``DOCUMENTS`` documents at a time, endlessly."""
     rng.shuffle(documents)
     endless = cycle(documents)
     while True:

@@ -31,7 +31,7 @@ _SALTS = frozenset(
     malate mesylate napadisilate nitrate oxalate palmitate pamoate phosphate potassium propionate
     sodium succinate sulfate tartrate tosylate trihydrate valerate xinafoate""".split()
 )
-_SHORTEST = 6  # letters of a name without its salt
+_MIN_LETTERS = 6  # letters of a name without its salt
 _MESH_ID = re.compile(r"[CD]\d+").fullmatch
 _NAME = re.compile(r"^(?:MH|ENTRY|PRINT ENTRY) = ([^|\n]*)", re.MULTILINE)
 
@@ -75,21 +75,22 @@ def main(data: Path, output: Path) -> None:
 
 
 def names_in_ascii(path: Path) -> dict[str, set[str]]:
-    """The names of each descriptor of a file of MeSH in ASCII, folded, by id."""
-    records = gzip.open(path, "rt", encoding="utf8").read().split("*NEWRECORD")[1:]
+    """Return the folded names of each descriptor in a file of MeSH in ASCII, by id."""
+    with gzip.open(path, "rt", encoding="utf8") as file:
+        records = file.read().split("*NEWRECORD")[1:]
     ids = (re.search(r"^UI = (\w+)", record, re.MULTILINE)[1] for record in records)
     return {id: set(map(folded, _NAME.findall(record))) for id, record in zip(ids, records)}
 
 
 def with_names_of_drugs(entities: list[Entity]) -> list[Entity]:
-    """The entities, where the first name of a salt also gives that of the drug: "Quetiapine Fumarate".
+    """Return the entities, salts of drugs with the name of the drug: "Quetiapine Fumarate".
 
-    A name that another entity has, or that two salts would give, is not added.
+    A name of another entity, or of two salts, is not added.
     """
     drugs = []
     for entity in entities:
         drug, _, salt = folded(entity.canonical_name).partition(" ")
-        is_told = salt in _SALTS and drug.isalpha() and len(drug) >= _SHORTEST
+        is_told = salt in _SALTS and drug.isalpha() and len(drug) >= _MIN_LETTERS
         drugs.append(drug if is_told else None)
     known = Counter(folded(name) for entity in entities for name in entity.names)
     known.update(filter(None, drugs))
@@ -100,7 +101,7 @@ def with_names_of_drugs(entities: list[Entity]) -> list[Entity]:
 
 
 def folded(name: str) -> str:
-    """A name as it is compared: without case, and with American spelling."""
+    """Return a name without case and in American spelling, for comparisons."""
     name = " ".join(html.unescape(name).casefold().split())
     return name.replace("ae", "e").replace("oe", "e").replace("our", "or")
 
@@ -108,10 +109,10 @@ def folded(name: str) -> str:
 def mesh_only(
     entities: Iterable[Entity], mesh: Names, medic: Names, left_out: Counter[str]
 ) -> Iterator[Entity]:
-    """The entities of MeSH joined with MEDIC, with names and alternative ids of MeSH alone.
+    """Yield the entities of MeSH joined with MEDIC, with names and alternative ids of MeSH alone.
 
-    ``mesh`` has the names of its descriptors, which may be of an older year, and ``medic`` those of
-    MEDIC's diseases. ``left_out`` is filled with the numbers of entities, ids and names that stay out.
+    ``mesh`` has the names of MeSH's descriptors, possibly of an older year, and ``medic`` those of MEDIC's
+    diseases. ``left_out`` counts the removed entities, ids and names.
     """
     for entity in entities:
         name, *others = dict.fromkeys(map(html.unescape, entity.names))
@@ -131,7 +132,7 @@ def mesh_only(
 
 
 def _is_mesh_name(name: str, entity: Entity, mesh: Names, medic: Names) -> bool:
-    """Whether a name of an entity stands in MeSH, as far as it can be told."""
+    """Tell whether a name of an entity is in MeSH, as far as the lists tell."""
     key, in_mesh = folded(name), mesh.get(entity.concept_id)
     if in_mesh is not None and key in in_mesh:
         return True

@@ -1,4 +1,4 @@
-"""Make corpora and knowledge bases of what "spacy project assets" has fetched."""
+"""Make corpora and knowledge bases from the downloads of "spacy project assets"."""
 
 import gzip
 import json
@@ -64,7 +64,7 @@ def corpus(corpus: str, assets: Path, data: Path) -> None:
 
 
 def _of_medmentions(folder: Path, split: str) -> Iterator[Document]:
-    """The documents of a split, whose ids are listed in the folder "full" beside that of the corpus."""
+    """Yield the documents of a split, whose ids are listed in the folder "full" beside the corpus."""
     name = f"corpus_pubtator_pmids_{'trng' if split == 'train' else split}.txt"
     pmids = set((folder.parent / "full" / "data" / name).read_text("utf8").split())
     corpus = open_corpus(folder / "data" / "corpus_pubtator.txt.gz")
@@ -72,7 +72,7 @@ def _of_medmentions(folder: Path, split: str) -> Iterator[Document]:
 
 
 def text_in(archive: Path, member: str) -> bytes:
-    """The text of one split, as it stands in a zip archive; PelError if it is damaged, or lacks it."""
+    """Return the text of a split in a zip archive; PelError if it is missing or damaged."""
     try:
         with zipfile.ZipFile(archive) as file:
             for path in file.namelist():  # archives made on a Mac also have ._NAME in __MACOSX
@@ -86,7 +86,7 @@ def text_in(archive: Path, member: str) -> bytes:
 
 
 def without_measured(text: bytes, data: Path) -> list[bytes]:
-    """The documents of a PubTator text that are in no dev or test split made before."""
+    """Return the documents of a PubTator text that are in no dev or test split made before."""
     paths = (
         data / FOLDERS[split] / other / f"{split}.pubtator.txt.gz"
         for other in BEFORE_BIORED
@@ -100,7 +100,7 @@ def without_measured(text: bytes, data: Path) -> list[bytes]:
 def write_split(
     data: Path, corpus: str, split: str, parts: Iterable[bytes], expected: tuple[int, int]
 ) -> None:
-    """Write a split, and say what it holds, and whether that is not what it should hold."""
+    """Write a split, print its size, and warn if it differs from the published one."""
     output = data / FOLDERS[split] / corpus / f"{split}.pubtator.txt.gz"
     write_gzip(output, parts)
     mentions = [len(document.mentions or ()) for document in open_corpus(output).documents()]
@@ -110,24 +110,26 @@ def write_split(
 
 
 def write_gzip(output: Path, parts: Iterable[bytes]) -> None:
-    """Write a gzip file, whole or not at all, whose bytes depend on its contents alone."""
-    with whole_file(output, "xb") as file:
-        with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as zipped:
-            zipped.writelines(parts)
+    """Write a gzip file atomically, with bytes that depend on its content alone."""
+    with (
+        whole_file(output, "xb") as file,
+        gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as zipped,
+    ):
+        zipped.writelines(parts)
 
 
 # Knowledge bases
 
 _CUI = re.compile(r"C\d{7}")
-# What the terms of each ontology are: semantic groups of UMLS. The first gives the names.
+# The semantic group of UMLS of each ontology's terms. The first ontology gives the names.
 _GROUPS = {"mondo": "DISO", "doid": "DISO", "hp": "DISO", "uberon": "ANAT"}
-# Keys that scispaCy has in every line. The others stand where they say something.
+# The keys of every line in scispaCy's format. Other keys are written if they have a value.
 _ALWAYS = {"concept_id", "canonical_name", "aliases", "types", "definition"}
 
 
 def write_entities(output: Path, entities: Iterable[Entity]) -> None:
-    """Write a gzipped file that is there as a whole or not at all, and say what it holds."""
-    names: list[int] = []  # of each entity
+    """Write entities to a gzipped file, and print their number."""
+    names: list[int] = []  # per entity
 
     def lines() -> Iterator[bytes]:
         for entity in entities:
@@ -142,16 +144,16 @@ def write_entities(output: Path, entities: Iterable[Entity]) -> None:
 
 @app.command()
 def joined(output: Path, sources: list[Path]) -> None:
-    """Write the entities of SOURCES to OUTPUT; those with the same id are one."""
+    """Write the entities of SOURCES to OUTPUT, and join those with the same id."""
     write_entities(output, united(chain.from_iterable(map(_read, sources))))
 
 
 @app.command()
 def medmentions(output: Path, corpus: Path, mapping: Path, ontologies: list[Path]) -> None:
-    """Write the concepts of UMLS that open sources name to OUTPUT.
+    """Write the concepts of UMLS with names in open sources to OUTPUT.
 
-    They are the concepts of the terms of ONTOLOGIES (OBO files; for MONDO by the SSSOM file MAPPING),
-    and those of the training documents of CORPUS (a folder of MedMentions), named by their mentions.
+    They are the concepts of the terms of ONTOLOGIES (OBO files; for MONDO by the SSSOM file MAPPING), and
+    those of the training documents of CORPUS (a folder of MedMentions), named by their mentions.
     """
     exact = read_mapping([mapping])
     concepts = (_concepts(_read(path), exact, _GROUPS[path.stem]) for path in ontologies)
@@ -165,18 +167,25 @@ def medmentions(output: Path, corpus: Path, mapping: Path, ontologies: list[Path
 
 
 def _concepts(terms: Iterable[Entity], exact: dict[str, str], group: str) -> Iterator[Entity]:
-    """Terms as concepts of UMLS: by the exact mapping, or by their only cross-reference to UMLS."""
+    """Yield terms as concepts of UMLS, by the exact mapping or a single cross-reference to UMLS."""
     for term in terms:
         references = {id for id in map(plain_id, term.xrefs) if _CUI.fullmatch(id)}
         cui = exact.get(term.concept_id) or (references.pop() if len(references) == 1 else None)
         if cui and _CUI.fullmatch(cui):
             xrefs = (term.concept_id, *(x for x in term.xrefs if plain_id(x) != cui))
-            named = (cui, term.canonical_name, term.aliases, (group,), term.definition)
-            yield Entity(*named, xrefs=xrefs, sources=term.sources)
+            yield Entity(
+                cui,
+                term.canonical_name,
+                aliases=term.aliases,
+                types=(group,),
+                definition=term.definition,
+                xrefs=xrefs,
+                sources=term.sources,
+            )
 
 
 def _read(path: Path) -> Iterator[Entity]:
-    """The entities of a file or folder, with a bar."""
+    """Yield the entities of a file or folder, with a progress bar."""
     yield from tqdm(open_source(path).entities, desc=path.name, unit=" records", leave=False)
 
 

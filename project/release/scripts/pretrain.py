@@ -1,7 +1,7 @@
-"""Train an encoder on plain texts: words are hidden, and it has to find them (Devlin et al. 2019, section 3.1).
+"""Pretrain an encoder on plain texts with masked words (Devlin et al. 2019, section 3.1).
 
-So it learns the words of its field. The names of an entity are a text, too. Use a GPU: an H200 needs three
-minutes, two cores would need days. OUT is a folder in Hugging Face's format.
+The names of an entity are a text, too. Use a GPU: an H200 needs three minutes, two cores would need days.
+OUT is a folder in Hugging Face's format.
 """
 
 import shutil
@@ -21,7 +21,7 @@ from spacy_pel.io.whole_files import whole_folder
 from spacy_pel.kb import KnowledgeBase
 
 LENGTH, BATCH = 256, 128  # tokens of a block, blocks of a step
-HIDDEN = 0.2  # of all words; 8 of 10 are masked, one is another word piece, and one stays
+HIDDEN = 0.2  # share of words; 8 of 10 become [MASK], one another word piece, and one stays
 RATE, WARMUP = 6e-4, 0.06
 
 
@@ -67,7 +67,7 @@ def main(
 
 
 def blocks_of(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> Tensor:
-    """The tokens of all texts, one after the other, as int64 [n, LENGTH]; each begins with [CLS]."""
+    """Return the tokens of all texts in rows, int64 [n, LENGTH]; each row begins with [CLS]."""
 
     def tokens() -> Iterator[int]:
         for text in texts:
@@ -80,7 +80,7 @@ def blocks_of(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> Tenso
 
 
 class Hiding:
-    """Hides whole words: of tokens, int64 [n, t], what is read in their place, and bool [n, t] which to find."""
+    """Masks whole words of tokens, int64 [n, t], and returns the new tokens and a mask, bool [n, t]."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, device: str):
         pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))

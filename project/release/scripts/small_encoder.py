@@ -51,7 +51,7 @@ def main(
 
 
 def kept_pieces(tokenizer: Tokenizer, texts: Iterator[str]) -> dict[str, int]:
-    """The word pieces that stay, with their numbers, in order."""
+    """Return the word pieces to keep and their numbers, in order."""
     used: Counter[int] = Counter()
     while batch := list(islice(texts, BATCH)):
         for encoding in tokenizer.encode_batch_fast(batch):

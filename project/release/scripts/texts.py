@@ -1,6 +1,6 @@
 """Make texts of annotated ones: to learn from, and to calibrate on. "project.yml" has the calls.
 
-LESSONS are what "pel kb learn --acronyms --lessons" wrote: texts whose definition of an acronym is hidden.
+WEAK_LABELS is the output of "pel kb learn --acronyms --weak-labels": texts without definitions of acronyms.
 """
 
 import random
@@ -50,7 +50,7 @@ DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
 NOTES, FRAMES_OF_NOTE = 2_500, 5
 CALIBRATED = 60  # notes that the ranking is fitted to
 SOURCES = {"Disease": (3, 4, 3), "Chemical": (1, 7, 2)}
-# What teachers mark: lessons, and sentences, so many to a text.
+# The weakly labelled texts and the sentences that teachers mark, and sentences per text.
 TAUGHT, VOTED, SENTENCES = 1_200, 50_000, 10
 
 
@@ -65,7 +65,7 @@ def write(out: Path, name: str, documents: Iterable[Document]) -> None:
 def with_mentions(
     text: str, id: str, changes: Iterable[tuple[int, int, str, str, tuple[str, ...]]]
 ) -> Document:
-    """A text with other words in places, from start to end; these are its mentions, with label and ids."""
+    """Return a text with changed words, which are its mentions, with labels and ids."""
     made, mentions, at = "", [], 0
     for start, end, words, label, ids in changes:
         made += text[at:start]
@@ -76,11 +76,11 @@ def with_mentions(
 
 
 @app.command()
-def learn(kb: Path, lessons: Path, sentences: Path, out: Path, names: int = 18000) -> None:
-    """Write names.pubtator and lessons.pubtator to the folder OUT.
+def learn(kb: Path, weak_labels: Path, sentences: Path, out: Path, names: int = 18000) -> None:
+    """Write names.pubtator and weak-labels.pubtator to the folder OUT.
 
-    The first has names of KB, drawn at random, many in one text. The second has LESSONS, and SENTENCES that
-    have the long form of an acronym of these, with the acronym in its place: each of its senses gets some.
+    The first has names of KB, drawn at random, many in one text. The second has WEAK_LABELS, and
+    SENTENCES with the long form of an acronym of these replaced by the acronym, some for each of its senses.
     """
     rng = random.Random(0)
     base = KnowledgeBase.open(kb)
@@ -88,10 +88,10 @@ def learn(kb: Path, lessons: Path, sentences: Path, out: Path, names: int = 1800
     chosen = rng.sample(all_names, min(names, len(all_names)))
     parts = range(0, len(chosen), NAMES_OF_TEXT)
     write(out, "names", (joined(f"names-{i}", chosen[i : i + NAMES_OF_TEXT]) for i in parts))
-    given = list(open_corpus(lessons).documents())
+    given = list(open_corpus(weak_labels).documents())
     texts = [raw.document().text for raw in open_documents(sentences)]
     rng.shuffle(texts)
-    write(out, "lessons", [*given, *replaced(base, texts, given, rng)])
+    write(out, "weak-labels", [*given, *replaced(base, texts, given, rng)])
 
 
 def joined(id: str, names: list[tuple[str, str]]) -> Document:
@@ -101,10 +101,10 @@ def joined(id: str, names: list[tuple[str, str]]) -> Document:
 
 
 def replaced(
-    kb: KnowledgeBase, texts: list[str], lessons: list[Document], rng: random.Random
+    kb: KnowledgeBase, texts: list[str], labelled_texts: list[Document], rng: random.Random
 ) -> Iterator[Document]:
-    """Texts in which an acronym of the lessons stands for the long names of one entity."""
-    pairs = sorted({(m.text, m.ids[0]) for lesson in lessons for m in lesson.mentions})
+    """Yield texts with the long names of one entity replaced by an acronym of weakly labelled texts."""
+    pairs = sorted({(m.text, m.ids[0]) for document in labelled_texts for m in document.mentions})
     senses = Counter(acronym for acronym, _ in pairs)
     acronyms = defaultdict(list)
     for acronym, id in pairs:
@@ -151,12 +151,12 @@ def rename(kb: Path, out: Path, texts: Annotated[list[Path], typer.Option()]) ->
 
 
 def has_label(entity: Entity, label: str) -> bool:
-    """Whether the types of an entity say that its mentions have this label."""
+    """Tell whether mentions of an entity have this label, by its types."""
     return any(LABEL_OF.get(type) == label for type in entity.types)
 
 
 def names_of(kb: KnowledgeBase, label: str) -> list[list[tuple[str, tuple[str, ...]]]]:
-    """The names of each entity of a KB with this label, without those that are turned round, and its id.
+    """Return the names, with the id, of each entity with this label, except inverted ones ("X, type Y").
 
     Entities that corpora may not annotate are left out.
     """
@@ -175,7 +175,7 @@ def names_of(kb: KnowledgeBase, label: str) -> list[list[tuple[str, tuple[str, .
 def with_other_names(
     document: Document, names: dict[str, list[list[tuple]]], rng: random.Random
 ) -> Document:
-    """A document with other names; its mentions have no ids. Of mentions that overlap the first counts."""
+    """Return a document with other names, and mentions without ids. Overlapping mentions are dropped."""
     places, at, chosen = [], 0, {}
     for mention in sorted(document.mentions):
         label = LABEL_OF.get(mention.label)
@@ -196,9 +196,10 @@ def with_other_names(
 def notes(
     kb: Path, frames: Path, acronyms: Path, out: Path, texts: Annotated[list[Path], typer.Option()]
 ) -> None:
-    """Write notes.pubtator, for a recogniser, to the folder OUT: FRAMES filled with diseases and chemicals.
+    """Write notes.pubtator, for a recogniser, to OUT: FRAMES filled with diseases and chemicals.
 
-    {D} and {C} of a frame become ACRONYMS ("long form (SHORT)" in each line), mentions of TEXTS and names of KB.
+    {D} and {C} of a frame become ACRONYMS ("long form (SHORT)" in each line), mentions of TEXTS and names of
+    KB.
     {D:mets} is a disease as it stands there.
     """
     rng = random.Random(0)
@@ -241,7 +242,7 @@ def notes(
 @app.command()
 def taught(
     kb: Path,
-    lessons: Path,
+    weak_labels: Path,
     sentences: Path,
     kinds: Path,
     out: Path,
@@ -249,15 +250,15 @@ def taught(
 ) -> None:
     """Write texts, for a recogniser, to the folder OUT, with the mentions that most TEACHERS find.
 
-    taught.pubtator has LESSONS, where an acronym is what KB says of its sense: a disease, a chemical, or no
-    mention. voted.pubtator has SENTENCES. kinds.pubtator has KINDS, a corpus with mentions of every kind:
+    taught.pubtator has WEAK_LABELS, where an acronym is what KB says of its sense: a disease, a chemical, or
+    no mention. voted.pubtator has SENTENCES. kinds.pubtator has KINDS, a corpus with mentions of every kind:
     those of its mentions that the teachers do not know have the label Entity.
     """
     base = KnowledgeBase.open(kb)
     loaded = [spacy.load(path) for path in teachers]
     for nlp in loaded:
         nlp.tokenizer.infix_finditer = compile_infix_regex(SPLITS).finditer
-    given = list(open_corpus(lessons).documents())
+    given = list(open_corpus(weak_labels).documents())
     given = random.Random(0).sample(given, min(TAUGHT, len(given)))
     told = [[m for m in d.mentions if not UNSURE & set(base[m.ids[0]].types)] for d in given]
     known = (labelled(marked(d, own), base).mentions for d, own in zip(given, told))
@@ -277,7 +278,7 @@ def taught(
 
 
 def voted(teachers: list[Language], documents: list[Document]) -> Iterator[list[Mention]]:
-    """The mentions of each document that more than half of the teachers find."""
+    """Yield the mentions of each document that most of the teachers find."""
     found = [nlp.pipe(document.text for document in documents) for nlp in teachers]
     for document, *docs in zip(tqdm(documents, unit=" texts"), *found):
         votes = Counter((e.start_char, e.end_char, e.label_) for doc in docs for e in doc.ents)
@@ -286,25 +287,26 @@ def voted(teachers: list[Language], documents: list[Document]) -> Iterator[list[
 
 
 def apart(mentions: Iterable[Mention], others: list[Mention]) -> list[Mention]:
-    """The mentions that share no character with others."""
+    """Return the mentions that do not overlap with others."""
     return [m for m in mentions if not any(m.start < o.end and o.start < m.end for o in others)]
 
 
 def marked(document: Document, *mentions: Iterable[Mention]) -> Document:
-    """The document with other mentions."""
+    """Return the document with other mentions."""
     return Document(document.text, document.id, tuple(sorted(chain(*mentions))))
 
 
 @app.command()
-def calibrate(data: Path, kb: Path, lessons: Path, notes: Path, out: Path) -> None:
-    """Write the dev split of each corpus of DATA, LESSONS and some NOTES, with the package's labels to the folder OUT.
+def calibrate(data: Path, kb: Path, weak_labels: Path, notes: Path, out: Path) -> None:
+    """Write the dev splits of DATA, WEAK_LABELS and some NOTES, with the package's labels, to OUT.
 
-    LESSONS are of texts that KB did not learn acronyms from: its counts would know the answers.
+    WEAK_LABELS must be of texts that KB did not learn acronyms from, or its counts would know the answers.
     """
     base = KnowledgeBase.open(kb)
     files = {name: data / "corpora" / name / "dev.pubtator.txt.gz" for name in CORPORA}
     given = {
-        name: open_corpus(path).documents() for name, path in {**files, "acronyms": lessons}.items()
+        name: open_corpus(path).documents()
+        for name, path in {**files, "acronyms": weak_labels}.items()
     }
     # A word that stands in a frame has no id.
     given["notes"] = (
@@ -317,7 +319,7 @@ def calibrate(data: Path, kb: Path, lessons: Path, notes: Path, out: Path) -> No
 
 
 def labelled(document: Document, kb: KnowledgeBase) -> Document:
-    """A document with the mentions of diseases and chemicals, and their ids of today.
+    """Return a document with the mentions of diseases and chemicals, and their current ids.
 
     If the KB has none of the ids, but one entity alone has the words as a name, they are its id.
     """

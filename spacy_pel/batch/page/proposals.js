@@ -52,7 +52,7 @@ function show(focus) {
   byId("figures").textContent = [
     own.types.join(", "),
     `${own.mentions} mentions in ${own.documents} documents`,
-    `sure ${Math.round(100 * own.sure)} %`,
+    `probability ${Math.round(100 * own.probability)} %`,
   ].filter(Boolean).join(" · ");
   byId("examples").replaceChildren(...own.examples.map(example));
   byId("nearest").replaceChildren(...own.nearest.map((entity, i) => nearest(entity, i, decision)));

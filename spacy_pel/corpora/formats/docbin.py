@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, DocBin
 
-MAX_FILE_BYTES = 2**30  # of a file, which is held in memory
-# A file may unpack to the larger of the two. Ordinary documents unpack to 10 to 20 times their size.
-MAX_UNPACKED_BYTES, MAX_RATIO = 2**28, 25
+MAX_FILE_BYTES = 2**30  # bytes of a file, which is held in memory
+MAX_UNPACKED_BYTES = 5 * 2**26  # held twice for a moment, which takes 0.9 GB
 _PART = 2**12  # bytes, which unpack to at most a thousand times as many
 MAX_DOCUMENTS = 1_000_000
 MAX_TOKENS = 1_000_000  # of one document: the default of ``nlp.max_length``, in characters
@@ -59,12 +58,12 @@ def _limited(data: bytes) -> DocBin:
     import numpy
     from spacy.tokens import DocBin
 
-    limit = max(MAX_UNPACKED_BYTES, MAX_RATIO * len(data))
     packed, size = zlib.decompressobj(), 0
     for start in range(0, len(data), _PART):  # never hold more than the limit
         size += len(packed.decompress(data[start : start + _PART]))
-        if size > limit:
-            raise PelError(f"a DocBin that unpacks to more than {limit:,} bytes", _SPLIT)
+        if size > MAX_UNPACKED_BYTES:
+            problem = f"a DocBin that unpacks to more than {MAX_UNPACKED_BYTES:,} bytes"
+            raise PelError(problem, _SPLIT)
     message = dict(_values(zlib.decompress(data)))
     lengths = numpy.frombuffer(message["lengths"], dtype="int32")
     longest = lengths.max(initial=0)

@@ -27,9 +27,10 @@ _SPELLED_CATEGORIES = {"Cf": "", "Pd": "-", "Zl": " ", "Zp": " ", "Zs": " "}
 # Accents and variation selectors. The marks of kana distinguish letters and stay.
 _ACCENTS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f"
 _ACCENT = re.compile(f"[{_ACCENTS}]")
-_CHARACTER = re.compile(
-    rf"(?:[^\x00-\x7f]|[\x00-\x7f](?=[{_ACCENTS}]))[{_ACCENTS}]*[\u3099\u309a]?"
-)
+# A pattern that begins with a class of rare characters skips other characters fast. Only a text with
+# combining accents needs the slow pattern, which looks for one behind each letter.
+_CHARACTER = re.compile(r"[^\x00-\x7f][\u3099\u309a]?")
+_ACCENTED = re.compile(rf"(?:[^\x00-\x7f]|[\x00-\x7f](?=[{_ACCENTS}]))[{_ACCENTS}]*[\u3099\u309a]?")
 _GREEK = {
     letter: f"{name[0]}{name[1:].lower()}" if letter.isupper() else name.lower()
     for letter in "αβγδεζηθικλμνξοπρςστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ"
@@ -38,11 +39,11 @@ _GREEK = {
 # More than two Greek letters are a word. "μ" before a Latin letter is the prefix of a unit: "μg".
 _G = f"[{''.join(_GREEK)}]"
 _GREEK_LETTER = re.compile(
-    rf"(?!μ[A-Za-z])(?:(?<!{_G}){_G}(?!{_G}{_G})|(?<={_G})(?<!{_G}{_G}){_G}(?!{_G}))"
+    rf"{_G}(?:(?<!μ)|(?![A-Za-z]))(?:(?<!{_G}{_G})(?!{_G}{_G})|(?<={_G}{_G})(?<!{_G}{_G}{_G})(?!{_G}))"
 )
 # Other scripts keep their marks. unicodedata sorts a run of marks in quadratic time, so runs are bounded;
 # no word is longer.
-_OTHERS = re.compile(r"[^\x00-\x7f]{1,250}")
+_OTHERS = re.compile(r"[^\x00-\x7f][^\x00-\x7f]{0,249}")
 
 
 class PlainText:
@@ -58,29 +59,29 @@ class PlainText:
         if not given.isascii():
             same = np.arange(len(given) + 1)
             self._offsets = same, same
-            self._replace(_CHARACTER, _PLAIN.__getitem__)
-            self._replace(_GREEK_LETTER, _GREEK.__getitem__)
-            self._replace(_OTHERS, lambda others: unicodedata.normalize("NFC", others))
+            for pattern, spell in _steps(given):
+                self._replace(pattern, spell)
 
     def _replace(self, pattern: re.Pattern[str], plain: Callable[[str], str]) -> None:
         parts: list[str] = []
-        starts, ends, at = list[int](), [0], 0
+        at = 0
+        # How many characters replace each character, and where the replaced ones end.
+        counts = np.ones(len(self.text) + 1, np.int64)
+        ends = np.arange(1, len(self.text) + 1)
         for match in pattern.finditer(self.text):
             (first, after), new = match.span(), plain(match[0])
             if new == match[0]:
                 continue
             parts += self.text[at:first], new
-            starts += [*range(at, first), *[first] * len(new)]
-            ends += [*range(at + 1, first + 1), *[after] * len(new)]
+            counts[first:after] = 0
+            counts[first], ends[first] = len(new), after
             at = after
         if not at or self._offsets is None:
             return
-        parts.append(self.text[at:])
-        starts += range(at, len(self.text) + 1)
-        ends += range(at + 1, len(self.text) + 1)
-        self.text = "".join(parts)
+        self.text = "".join([*parts, self.text[at:]])
         old_starts, old_ends = self._offsets
-        self._offsets = old_starts[starts], old_ends[ends]
+        ends = np.append(0, np.repeat(ends, counts[:-1]))
+        self._offsets = np.repeat(old_starts, counts), old_ends[ends]
 
     def places(self, given: np.ndarray) -> np.ndarray:
         """Convert offsets in the original to offsets in the plain text: int64, of any shape."""
@@ -99,7 +100,19 @@ class PlainText:
 
 def plain(text: str) -> str:
     """Return the plain form of a text."""
-    return text if text.isascii() else PlainText(text).text
+    if not text.isascii():
+        for pattern, spell in _steps(text):
+            text = pattern.sub(lambda match, spell=spell: spell(match[0]), text)  # type: ignore[misc]
+    return text
+
+
+def _steps(given: str) -> tuple[tuple[re.Pattern[str], Callable[[str], str]], ...]:
+    """Return what is replaced in a text, step by step, and the function that gives the replacement."""
+    return (
+        (_ACCENTED if _ACCENT.search(given) else _CHARACTER, _PLAIN.__getitem__),
+        (_GREEK_LETTER, _GREEK.__getitem__),
+        (_OTHERS, lambda others: unicodedata.normalize("NFC", others)),
+    )
 
 
 class _Plain(dict[str, str]):

@@ -37,14 +37,7 @@ def write_index(
 ) -> dict[str, Any]:
     """Write a FAISS index of the rows, and return its entry in the KB's settings.
 
-    Args:
-        path: The new file.
-        matrix: The rows.
-        row_entities: The entity of each row: integers, ascending.
-        alike: The cosine of ``representative_rows``; None: each row has a code.
-
-    Raises:
-        OSError: The disk is full.
+    ``alike`` is the cosine of ``representative_rows``; None: each row has a code. OSError for a full disk.
     """
     if len(matrix) <= MAX_SCANNED_ROWS:
         coded = None if alike is None else representative_rows(matrix, row_entities, alike)

@@ -227,24 +227,16 @@ class VectorIndex:
 
         A score is the inner product with the stored row (lifted, if it was projected). Results do not depend,
         to the last bit, on the other queries of the call. Without a finder they are exact. With one they
-        still contain k entities, if there are k.
-
-        Args:
-            vectors: The queries: float32 [n, dim].
-            k: The number of entities.
-            allowed: Whether each entity may be found: bool, by number; None: all may.
-
-        Raises:
-            PelError: k is below 1, or the queries have the wrong shape or hold NaN or infinity.
+        still contain k entities, if there are k. Queries are float32 [n, dim]. ``allowed`` tells which
+        entities may be found: bool, by number. PelError if k is below 1, or the queries have the wrong shape
+        or hold NaN or infinity.
         """
         queries, selection = self._checked(vectors, k), self._selection(allowed)
         result, pending, effort = no_candidates(len(queries), k), np.arange(len(queries)), 1
-        while len(pending) and (depth := self._depth(k, effort, selection)) and self._finder:
+        while len(pending) and (depth := self._depth(k, effort, selection)):
             step, missing = max(1, _CHUNK_SIZE // depth), []
             for chunk in np.split(pending, range(step, len(pending), step)):
-                best, is_complete = self._approximate(
-                    self._finder, queries[chunk], k, effort, selection
-                )
+                best, is_complete = self._approximate(queries[chunk], k, effort, selection)
                 result.numbers[chunk], result.scores[chunk] = best
                 missing.append(chunk[~is_complete])
             pending, effort = np.concatenate(missing), 2 * effort
@@ -373,18 +365,14 @@ class VectorIndex:
         return depth if depth * _MIN_SHARE < self._finder.n_rows else 0
 
     def _approximate(
-        self,
-        finder: RowFinder,
-        queries: np.ndarray,
-        k: int,
-        effort: int,
-        selection: RowSelection | None,
+        self, queries: np.ndarray, k: int, effort: int, selection: RowSelection | None
     ) -> tuple[Candidates, np.ndarray]:
         """Return the best entities of the rows found, and whether each query is complete: [n].
 
         A query is complete if it has k entities, and as many rows as were measured to be enough.
         """
-        n = len(queries)
+        finder, n = self._finder, len(queries)
+        assert finder is not None  # ``_depth`` is 0 without one
         enough = finder.oversampling * (k + _SPARE_ENTITIES)
         found = finder.nearest(queries, effort * enough, effort, selection)
         if found.max(initial=0) >= len(self.row_entities) and self.matrix.path:

@@ -30,9 +30,15 @@ Batches = Iterable[tuple[np.ndarray, np.ndarray]]
 class Encoder(Protocol):
     """An encoder of entities, as those of the KB were encoded, and of mentions, as a linker reads them."""
 
-    fingerprint: str  # of the entity encoder, stored in the KB
     index_unit: str  # stored in the KB
-    mention_fingerprint: str  # of all that determines the vectors of mentions
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the entity encoder, stored in the KB."""
+
+    @property
+    def mention_fingerprint(self) -> str:
+        """The fingerprint of everything that determines the vectors of mentions."""
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
         """Return vectors, float32 [n, dim], and the index of each one's entity in ``entities``, int64 [n]."""

@@ -34,7 +34,6 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "MAX_DOCUMENT_BYTES", SMALL)
     monkeypatch.setattr(docbin, "MAX_FILE_BYTES", MEGABYTE)
     monkeypatch.setattr(docbin, "MAX_UNPACKED_BYTES", MEGABYTE)
-    monkeypatch.setattr(docbin, "MAX_RATIO", 0)
     monkeypatch.setattr(docbin, "MAX_DOCUMENTS", 1_000)
     monkeypatch.setattr(docbin, "MAX_TOKENS", 1_000)
     monkeypatch.setattr(docbin, "MAX_VALUES", 10_000)

@@ -35,7 +35,7 @@ def halves_by_hand(nlp: Language, corpus: Path) -> list[tuple]:
         fit(nlp, linker, examples[half::2])
         linker.nil_threshold = None
         report = fit_joint(nlp, linker, examples[half::2])
-        with with_settings(linker, vectors=True):
+        with with_settings(linker.output, vectors=True):
             link_examples(nlp, linker, examples[1 - half :: 2])
         found.append((report, gold_mentions(linker, examples[1 - half :: 2])))
     return found

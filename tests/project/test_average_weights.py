@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import spacy
 import torch
+from average_weights import average_weights, main
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
 from spacy_pel.models.architectures import encoder_of
-from spacy_pel.package.average_weights import average_weights
-from spacy_pel.package.start import _UNTRAINED, untrained_pipeline
+from spacy_pel.package.start import UNTRAINED, untrained_pipeline
 from spacy_pel.text.token_inputs import MENTION_END, MENTION_START
 
 from ..rankings import ranking_by_score
@@ -58,7 +58,7 @@ def test_each_weight_is_the_average(trained: Path, tiny_folder: Path, share: flo
 def test_a_bert_can_be_what_was_before(layers: int | None, bert: Path, tiny_kb: Path) -> None:
     """Also one of whose layers the linker kept the first ones alone."""
     encoder = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": str(bert), "layers": layers}
-    nlp = untrained_pipeline(tiny_kb, {"model": {**_UNTRAINED, "encoder": encoder}})
+    nlp = untrained_pipeline(tiny_kb, {"model": {**UNTRAINED, "encoder": encoder}})
     (old,) = weights(nlp)
     average_weights(nlp, str(bert))
     (new,) = weights(nlp)
@@ -86,3 +86,12 @@ def test_another_encoder_is_refused(tiny_folder: Path, bert: Path) -> None:
         average_weights(nlp, str(bert))
     (*_, new) = weights(nlp)
     assert all(np.array_equal(new[name], old[name]) for name in old)
+
+
+def test_the_script_writes_a_pipeline_and_replaces_none(tiny_folder: Path, tmp_path: Path) -> None:
+    main(str(tiny_folder), str(tiny_folder), tmp_path / "averaged")
+    folders = tiny_folder, tmp_path / "averaged"
+    linkers = [spacy.load(folder).get_pipe("proxy_linker") for folder in folders]
+    assert len({linker.retriever.fingerprint() for linker in linkers}) == 1
+    with pytest.raises(PelError, match="exists"):
+        main(str(tiny_folder), str(tiny_folder), tmp_path / "averaged")

@@ -1,0 +1,52 @@
+"""The settings of a linker in groups; ``factory.DEFAULT_CONFIG`` explains each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..models.adversarial import FGSM
+from ..models.losses import MentionPairLoss, ScoreLoss
+from ..training.arborescence import Arborescence
+from ..training.mention_views import MaskAndReplace
+from ..training.negatives import Sampler
+
+
+@dataclass
+class SearchSettings:
+    """How mentions are read, which entities are searched, and how candidates are ordered."""
+
+    resolve_abbreviations: bool
+    types: list[str] | None
+    sources: list[str] | None
+    label_types: dict[str, list[str]] | None
+    unambiguous_names_first: bool
+    one_entity_per_name: bool
+    candidates: int
+    rerank: int
+
+
+@dataclass
+class OutputSettings:
+    """What is written on a mention."""
+
+    threshold: float | None
+    no_definition_threshold: float
+    filter_for_definitions: bool
+    max_entities_per_mention: int
+    overwrite: bool
+    xrefs: list[str] | None
+    vectors: bool
+
+
+@dataclass
+class TrainingSettings:
+    """How the retriever is trained. A reranker uses ``regularizer`` and ``views`` alone."""
+
+    name_dropout: float
+    freeze_entities: bool
+    loss: ScoreLoss | None
+    regularizer: FGSM | None
+    negatives: Sampler
+    coreference: Arborescence | None
+    pair_loss: MentionPairLoss | None
+    views: MaskAndReplace | None
