@@ -65,7 +65,10 @@ def test_build_knows_ids_of_before(run, source: Path, tmp_path: Path) -> None:
     run("kb", "build", source, tmp_path / "kb", "--retired", table)
     kb = KnowledgeBase.open(tmp_path / "kb")
     assert kb["OLD1"].retired_ids == kb["C01"].retired_ids == ("OLD1", "OLD2")
-    for text, message in (("OLD1 C01\n", "line 1 has no tab"), ("A\tB\n", "one of the 1 current ids")):
+    for text, message in (
+        ("OLD1 C01\n", "line 1 has no tab"),
+        ("A\tB\n", "one of the 1 current ids"),
+    ):
         table.write_text(text)
         assert message in run("kb", "build", source, tmp_path / "b", "--retired", table, code=1)
 
