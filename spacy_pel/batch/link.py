@@ -25,6 +25,7 @@ from ..corpora.formats.base import Format, Output, TextOutput, encoded
 from ..corpora.formats.lookup import format_named, format_of, suffixes
 from ..corpora.open_documents import DocumentStream, RawDocument, open_documents
 from ..errors import PelError
+from ..io.memory import release_memory
 from ..models.architectures.towers import encoder_of
 from ..spans import mention_spans
 from .blocks import Blocks, block_folder, changed_settings
@@ -47,7 +48,7 @@ from .document_blocks import (
 )
 from .fingerprints import pipeline_fingerprint
 from .joint_linking import joint_settings, write_corpus_part, write_jointly
-from .link_docs import Linking, batches, doc_length, release_memory
+from .link_docs import Linking, batches, doc_length
 from .workers import check_engine, ray_results
 
 # A process holds one block in memory, and a crash loses it. spaCy's string store is emptied after each.

@@ -6,9 +6,7 @@ are limited in characters, and long docs are read in parts.
 
 from __future__ import annotations
 
-import ctypes
 import re
-import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -184,15 +182,6 @@ def _check_attributes(names: Iterable[str]) -> None:
         others = sorted(name for name in registered if not name.startswith("kb_"))
         remedy = f"choose one of {', '.join(others)}, or add the component that writes it"
         raise PelError(f"mentions have no attribute {', '.join(unknown)}", remedy)
-
-
-def release_memory() -> None:
-    """Return free memory of the C library to the system, where it can (glibc).
-
-    Tensors of many sizes fragment the heap: 2,500 short documents left gaps of 140 MB.
-    """
-    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
-        trim(0)
 
 
 def read_matcher_names(

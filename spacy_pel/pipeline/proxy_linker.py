@@ -4,7 +4,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property, partial
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -64,6 +64,18 @@ class Linked(NamedTuple):
     spans: list[list[Span]]  # the mentions of each
     links: Links  # of all mentions
     predictions: list[Prediction]  # what is to be written on each mention
+
+
+# The group of each setting.
+_GROUPS = {
+    field.name: group
+    for group, settings in (
+        ("search", SearchSettings),
+        ("output", OutputSettings),
+        ("training", TrainingSettings),
+    )
+    for field in fields(settings)
+}
 
 
 class ProxyLinker(KBComponent, TrainablePipe):
@@ -156,6 +168,13 @@ class ProxyLinker(KBComponent, TrainablePipe):
             self.open(path)
             if kb is not None and not is_saved:
                 KnowledgeBase.open(kb).close()  # it will be opened when it is needed
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse a setting outside of its group, where it would have no effect."""
+        if group := _GROUPS.get(name):
+            problem = f'"{name}" is no attribute of the linker, but of its settings'
+            raise PelError(problem, f"set linker.{group}.{name}")
+        super().__setattr__(name, value)
 
     nil_threshold = fitted_value("nil_threshold")
     ranking = fitted_value("ranking")

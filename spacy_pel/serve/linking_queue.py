@@ -17,9 +17,10 @@ from spacy.tokens import Doc
 from starlette.exceptions import HTTPException
 
 from ..batch.link import DOCUMENTS_PER_BLOCK
-from ..batch.link_docs import Linking, release_memory
+from ..batch.link_docs import Linking
 from ..corpora.doc_conversion import linked_document, make_doc
 from ..corpora.document import Document, Mention
+from ..io.memory import release_memory
 
 PART_CHARACTERS = 4000  # approximate
 MAX_BATCH_CHARACTERS = 8000  # a larger part is a batch of its own

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import PelError
+from ..io.memory import release_memory
 from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.architectures.towers import AnyModel, Tower, encoder_of
@@ -23,7 +22,6 @@ BATCH_TOKENS = 8192
 # The tensors of a step rarely fit into the gaps that those of an earlier step left. glibc keeps the gaps:
 # gigabytes after some hundred steps. They are released after this many updates, in a tenth of a second.
 UPDATES_PER_RELEASE = 16
-_malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 # (outputs of a tower, weight of their loss) -> (loss, gradient by the outputs)
 Objective = Callable[[np.ndarray, float], tuple[float, np.ndarray]]
@@ -186,8 +184,8 @@ class Trainer:
     def note_update(self) -> None:
         """Note that the weights have changed."""
         self._updates += 1
-        if self._updates % UPDATES_PER_RELEASE == 0 and _malloc_trim is not None:
-            _malloc_trim(0)
+        if self._updates % UPDATES_PER_RELEASE == 0:
+            release_memory()
 
     def state(self) -> dict[str, Any]:
         """Return the plain data that a checkpoint keeps besides the weights."""

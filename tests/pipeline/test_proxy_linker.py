@@ -269,3 +269,10 @@ def test_docs_without_the_group_stay_as_they_are(grouping: Language) -> None:
     docs = list(grouping.pipe([without, grouped(grouping), empty]))
     assert "sc" not in docs[0].spans and len(docs[2].spans["sc"]) == 0
     assert docs[1].spans["sc"][0].kb_id_ == "D00"
+
+
+def test_a_setting_outside_of_its_group_is_refused(tiny_nlp: Language) -> None:
+    linker = tiny_nlp.get_pipe("proxy_linker")
+    with pytest.raises(PelError, match=r"set linker\.output\.threshold"):
+        linker.threshold = 0.1
+    linker.output.threshold = 0.1
