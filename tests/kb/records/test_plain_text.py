@@ -55,7 +55,11 @@ def test_offsets_ascend_and_spans_lead_back(given: str, data: st.DataObject) -> 
     first, after = text.given(np.array([start]), np.array([end]))
     reached = text.places(np.array([first[0], after[0]]))
     assert reached[0] <= start and (reached[1] >= end or start == end)  # a ligature is taken whole
-    assert text.text[start:end] in plain(given[: after[0]])[reached[0] :] or start == end
+    if not any(
+        "GREEK" in unicodedata.name(letter, "") for letter in unicodedata.normalize("NFKD", given)
+    ):
+        # How Greek letters are written depends on the letters around them.
+        assert text.text[start:end] in plain(given[first[0] : after[0]])
 
 
 @given(st.text())
