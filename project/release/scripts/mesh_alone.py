@@ -7,7 +7,6 @@ be passed on; names of MEDIC and OMIM may not.
 import gzip
 import html
 import re
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import srsly
 import typer
 from prepare import write_entities
+from selection import selected
 from wasabi import msg
 
 from spacy_pel.io.lines import numbered_lines
@@ -22,7 +22,7 @@ from spacy_pel.kb import Entity, open_source
 from spacy_pel.kb.readers.mesh import PARTS
 
 MADE = "kb/mesh_only.jsonl.gz"  # by "prepare", of MeSH's own files
-JOINED = "kb/mesh.jsonl.gz"
+JOINED = "kb/mesh_today.jsonl.gz"
 MESH, MEDIC = "ontologies/mesh_ascii_d2014.bin.gz", "ontologies/medic_2012.txt.gz"
 # What follows the name of a drug in that of its salt. Newer descriptors have no other name than this.
 _SALTS = frozenset(
@@ -39,17 +39,27 @@ Names = Mapping[str, Set[str]]  # folded, by id
 
 
 def main(data: Path, output: Path) -> None:
-    """Write MeSH alone to OUTPUT (.jsonl.gz).
+    """Write the selected records of MeSH alone to OUTPUT (.jsonl.gz).
 
-    If DATA has kb/mesh_only.jsonl.gz, which "prepare" makes of MeSH's own files, OUTPUT is a copy
-    of it. Otherwise it is DATA/kb/mesh.jsonl.gz without the names and ids that MEDIC and OMIM added,
-    as far as the older lists of both in DATA/ontologies tell.
+    They come from DATA/kb/mesh_only.jsonl.gz, which "prepare" makes of MeSH's own files. Without it, they
+    come from DATA/kb/mesh_today.jsonl.gz, less the names and ids that MEDIC and OMIM added, as far as the
+    older lists of both in DATA/ontologies tell.
     """
+    left_out: Counter[str] = Counter()
     if (data / MADE).is_file():
-        output.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(data / MADE, output)
-        msg.good(f"{output}: a copy of {data / MADE}")
-        return
+        source = iter(open_source(data / MADE).entities)
+    else:
+        source = _without_medic(data, left_out)
+    entities = list(selected(source, left_out))
+    named = with_names_of_drugs(entities)
+    write_entities(output, named)
+    new = sum(len(a.aliases) - len(b.aliases) for a, b in zip(named, entities))
+    msg.info(f"Names of drugs, from those of their salts: {new:,}")
+    msg.info("Left out: " + ", ".join(f"{n:,} {what}" for what, n in sorted(left_out.items())))
+
+
+def _without_medic(data: Path, left_out: Counter[str]) -> Iterator[Entity]:
+    """Yield the entities of DATA/kb/mesh_today.jsonl.gz as MeSH's own files have them."""
     joined, mesh, medic = (data / name for name in (JOINED, MESH, MEDIC))
     for path in (joined, mesh, medic):
         if not path.is_file():
@@ -59,19 +69,16 @@ def main(data: Path, output: Path) -> None:
     # Lines "id|alternative id||name|name...".
     rows = (line.split("|") for _, line in numbered_lines(medic))
     of_medic = {id: frozenset(map(folded, filter(None, names))) for id, _, *names in rows}
-    left_out: Counter[str] = Counter()
-    entities = list(mesh_only(open_source(joined).entities, of_mesh, of_medic, left_out))
-    records = srsly.read_gzip_jsonl(joined)
-    trees = {record["concept_id"]: record.get("tree_numbers", ()) for record in records}
-    for place, entity in enumerate(entities):
-        numbers = trees[entity.concept_id]
-        parts = [PARTS[code] for code in PARTS if any(n.startswith(code) for n in numbers)]
-        entities[place] = entity._replace(types=(*entity.types, *parts))
-    named = with_names_of_drugs(entities)
-    write_entities(output, named)
-    new = sum(len(a.aliases) - len(b.aliases) for a, b in zip(named, entities))
-    msg.info(f"Names of drugs, from those of their salts: {new:,}")
-    msg.info("Left out: " + ", ".join(f"{n:,} {what}" for what, n in sorted(left_out.items())))
+    records = {record["concept_id"]: record for record in srsly.read_gzip_jsonl(joined)}
+    for entity in mesh_only(open_source(joined).entities, of_mesh, of_medic, left_out):
+        mapped = records[entity.concept_id].get("mapped_to", ())
+        numbers = [
+            number
+            for id in (entity.concept_id, *mapped)
+            for number in records.get(id, {}).get("tree_numbers", ())
+        ]
+        parts = (PARTS[code] for code in PARTS if any(n.startswith(code) for n in numbers))
+        yield entity._replace(types=(*entity.types, *parts), parents=tuple(mapped))
 
 
 def names_in_ascii(path: Path) -> dict[str, set[str]]:

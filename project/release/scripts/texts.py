@@ -41,15 +41,16 @@ LABEL_OF = {other: label for label, own in LABELS.items() for other in (label, *
 UNSURE = {PARTS[code] for code in ("D08", "D12", "D27")}
 NAMES_OF_TEXT = 32
 LONGEST = 80  # characters of a name
+SUPPLEMENTARY = 0.2  # the share of supplementary chemicals whose names are drawn: they are most of MeSH
 # Sentences for each sense of an acronym: where it has several, and where it has one.
 AMBIGUOUS, SOLE = 12, 1
 # Of names that take the place of others.
 SHORT, MOST_WORDS = 50, 5  # characters and words
 DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
-# Of notes: how many, sentences of each, and the shares of acronyms, mentions and names.
+# Of notes: how many, sentences of each, and the shares of acronyms, mentions, names, and current names.
 NOTES, FRAMES_OF_NOTE = 2_500, 5
 CALIBRATED = 60  # notes that the ranking is fitted to
-SOURCES = {"Disease": (3, 4, 3), "Chemical": (1, 7, 2)}
+SOURCES = {"Disease": (3, 4, 2, 2), "Chemical": (1, 5, 2, 4)}
 # The weakly labelled texts and the sentences that teachers mark, and sentences per text.
 TAUGHT, VOTED, SENTENCES = 1_200, 50_000, 10
 
@@ -84,7 +85,13 @@ def learn(kb: Path, weak_labels: Path, sentences: Path, out: Path, names: int = 
     """
     rng = random.Random(0)
     base = KnowledgeBase.open(kb)
-    all_names = [(n, e.concept_id) for e in base for n in e.names if len(n) < LONGEST]
+    all_names = [
+        (n, e.concept_id)
+        for e in base
+        if e.concept_id.startswith("D") or has_label(e, "Disease") or rng.random() < SUPPLEMENTARY
+        for n in e.names
+        if len(n) < LONGEST
+    ]
     chosen = rng.sample(all_names, min(names, len(all_names)))
     parts = range(0, len(chosen), NAMES_OF_TEXT)
     write(out, "names", (joined(f"names-{i}", chosen[i : i + NAMES_OF_TEXT]) for i in parts))
@@ -194,12 +201,17 @@ def with_other_names(
 
 @app.command()
 def notes(
-    kb: Path, frames: Path, acronyms: Path, out: Path, texts: Annotated[list[Path], typer.Option()]
+    kb: Path,
+    frames: Path,
+    acronyms: Path,
+    current_names: Path,
+    out: Path,
+    texts: Annotated[list[Path], typer.Option()],
 ) -> None:
     """Write notes.pubtator, for a recogniser, to OUT: FRAMES filled with diseases and chemicals.
 
-    {D} and {C} of a frame become ACRONYMS ("long form (SHORT)" in each line), mentions of TEXTS and names of
-    KB.
+    {D} and {C} of a frame become ACRONYMS ("long form (SHORT)" in each line), mentions of TEXTS, names of
+    KB and CURRENT_NAMES.
     {D:mets} is a disease as it stands there.
     """
     rng = random.Random(0)
@@ -207,6 +219,7 @@ def notes(
     pairs = [line.rstrip(")").rsplit(" (", 1) for line in acronyms.read_text().splitlines()]
     meant = {long: base.entities(base.numbers_named(long)) for long, _ in pairs}
     mentions = [m for path in texts for d in open_corpus(path).documents() for m in d.mentions]
+    current = [line.split("\t") for line in current_names.read_text().splitlines()]
     names = {}
     for label in LABELS:
         short = [
@@ -219,7 +232,10 @@ def notes(
             for m in mentions
             if LABEL_OF.get(m.label) == label and len(m.text) < SHORT
         }
-        names[label] = sorted(short), sorted(said.items()), sum(names_of(base, label), [])
+        new = [
+            (name, (id,)) for id, _, name, *_ in current if id in base and has_label(base[id], label)
+        ]
+        names[label] = sorted(short), sorted(said.items()), sum(names_of(base, label), []), new
 
     def filling(place: re.Match) -> tuple[int, int, str, str, tuple]:
         label = {"D": "Disease", "C": "Chemical"}[place[1]]
