@@ -73,13 +73,12 @@ def main(
         n = len(chosen)
         targets = Targets(np.arange(n), ~np.eye(n, dtype=bool))
         (d_mentions, d_rows), value = loss((outputs[:n], outputs[n:]), targets)
-        given = teacher.entity_vectors([*mentions, *rows])
-        gradient = np.concatenate([d_mentions, d_rows])
-        backprop(gradient + nearness * (outputs - given) / len(outputs))
+        change = outputs[:n] - teacher.entity_vectors(mentions)
+        backprop(np.concatenate([d_mentions + nearness * change / n, d_rows]))
         apply_gradients(student.model, optimizer)
         optimizer.step_schedules()
         bar.update()
-        kept = float((outputs * given).sum(axis=1).mean())
+        kept = 1 - float((change**2).sum(axis=1).mean()) / 2
         bar.set_postfix(loss=f"{value:.3f}", cosine=f"{kept:.3f}", refresh=False)
         if step % SAVED_EVERY == 0 or step == steps:
             nlp.to_disk(out)
