@@ -65,7 +65,7 @@ class NilPolicy(NamedTuple):
             first_probabilities = np.where(first_numbers >= 0, probabilities[doubtful, 0], np.nan)
         doubtful_mentions = [mentions[i] for i in doubtful.tolist()]
         unambiguous = unambiguous_owners(self.kb, doubtful_mentions, first_numbers[:, None])[:, 0]
-        decided = nil.copy()
+        decided: np.ndarray = nil.copy()
         decided[doubtful] = ~self.is_sure(unambiguous, first_probabilities)
         return decided
 
