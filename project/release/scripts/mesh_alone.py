@@ -7,7 +7,7 @@ be passed on; names of MEDIC and OMIM may not.
 import gzip
 import html
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 
@@ -38,8 +38,8 @@ _NAME = re.compile(r"^(?:MH|ENTRY|PRINT ENTRY) = ([^|\n]*)", re.MULTILINE)
 Names = Mapping[str, Set[str]]  # folded, by id
 
 
-def main(data: Path, output: Path) -> None:
-    """Write the selected records of MeSH alone to OUTPUT (.jsonl.gz).
+def main(data: Path, current_names: Path, output: Path) -> None:
+    """Write the selected records of MeSH alone to OUTPUT (.jsonl.gz), with CURRENT_NAMES.
 
     They come from DATA/kb/mesh_only.jsonl.gz, which "prepare" makes of MeSH's own files. Without it, they
     come from DATA/kb/mesh_today.jsonl.gz, less the names and ids that MEDIC and OMIM added, as far as the
@@ -50,7 +50,15 @@ def main(data: Path, output: Path) -> None:
         source = iter(open_source(data / MADE).entities)
     else:
         source = _without_medic(data, left_out)
-    entities = list(selected(source, left_out))
+    # Lines "id<TAB>canonical name<TAB>name<TAB>kind".
+    rows = (line.split("\t") for _, line in numbered_lines(current_names))
+    current: dict[str, list[str]] = defaultdict(list)
+    for id, _, name, *_ in rows:
+        current[id].append(name)
+    entities = [
+        entity._replace(aliases=(*entity.aliases, *current[entity.concept_id]))
+        for entity in selected(source, current.keys(), left_out)
+    ]
     named = with_names_of_drugs(entities)
     write_entities(output, named)
     new = sum(len(a.aliases) - len(b.aliases) for a, b in zip(named, entities))

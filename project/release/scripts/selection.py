@@ -5,13 +5,13 @@ are neither diseases nor chemicals:
 
 - supplementary organisms, populations and the like: a fifth of MeSH's records;
 - supplementary proteins, enzymes and peptides that are no drugs: a quarter;
-- supplementary chemicals with systematic names alone, such as "7-(4-(4-chlorophenyl)...)quinoline";
+- supplementary chemicals with systematic names alone, such as "4-(3,4,5-trimethoxybenzoyl)-2-phenylthiazole";
 - systematic aliases, and inverted ones ("Failure, Heart") of a record that has the direct name.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers.mesh import PARTS
@@ -19,8 +19,10 @@ from spacy_pel.kb.readers.mesh import PARTS
 _PROTEINS = {PARTS["D08"], PARTS["D12"]}
 _CHEMICALS = {"Chemicals and Drugs", "Chemical or Drug"}
 _DISEASES = {"Diseases", "Disease"}
-MAX_LENGTH = 60  # characters of a name
-MIN_SYSTEMATIC, N_SIGNS = 25, 5  # characters, and digits, brackets, commas and quotes among them
+MAX_LENGTH = 45  # characters of a name
+# From so many characters on, so many digits, brackets, commas and quotes, or hyphens, are too many.
+MIN_SIGNED, N_SIGNS = 18, 3
+MIN_HYPHENATED, N_HYPHENS = 30, 3
 MAX_DRUG_WORDS, MAX_DRUG_LENGTH = 3, 40
 _SIGN = re.compile(r"[\d(){}\[\],'*]")
 # Names of proteins: "BRPF1 protein, human", "staphopain A", "purine-nucleoside phosphorylase".
@@ -37,10 +39,16 @@ _DRUG = re.compile(
 )
 
 
-def selected(entities: Iterable[Entity], left_out: Counter[str]) -> Iterator[Entity]:
-    """Yield the records to keep, with the names to keep. ``left_out`` counts the others by reason."""
+def selected(
+    entities: Iterable[Entity], kept: Container[str], left_out: Counter[str]
+) -> Iterator[Entity]:
+    """Yield the records to keep, with the names to keep. ``left_out`` counts the others by reason.
+
+    Records whose ids are in ``kept`` stay.
+    """
     for entity in entities:
-        if reason := _reason_against(entity):
+        reason = None if entity.concept_id in kept else _reason_against(entity)
+        if reason:
             left_out[reason] += 1
             continue
         direct = {_words(name) for name in entity.names if ", " not in name}
@@ -78,8 +86,14 @@ def _is_drug(entity: Entity) -> bool:
 
 
 def _is_systematic(name: str) -> bool:
-    return len(name) > MAX_LENGTH or (
-        len(name) > MIN_SYSTEMATIC and len(_SIGN.findall(name)) >= N_SIGNS
+    """Tell whether a name is systematic, or MeSH's abbreviation of one: "DTBAITA cpd"."""
+    if name.endswith(" drug combination"):
+        return False
+    return (
+        name.endswith(" cpd")
+        or len(name) > MAX_LENGTH
+        or (len(name) > MIN_SIGNED and len(_SIGN.findall(name)) >= N_SIGNS)
+        or (len(name) > MIN_HYPHENATED and name.count("-") >= N_HYPHENS)
     )
 
 
