@@ -41,7 +41,9 @@ LABEL_OF = {other: label for label, own in LABELS.items() for other in (label, *
 UNSURE = {PARTS[code] for code in ("D08", "D12", "D27")}
 NAMES_OF_TEXT = 32
 LONGEST = 80  # characters of a name
-SUPPLEMENTARY = 0.2  # the share of supplementary chemicals whose names are drawn: they are most of MeSH
+SUPPLEMENTARY = (
+    0.2  # the share of supplementary chemicals whose names are drawn: they are most of MeSH
+)
 # Sentences for each sense of an acronym: where it has several, and where it has one.
 AMBIGUOUS, SOLE = 12, 1
 # Of names that take the place of others.
@@ -233,9 +235,16 @@ def notes(
             if LABEL_OF.get(m.label) == label and len(m.text) < SHORT
         }
         new = [
-            (name, (id,)) for id, _, name, *_ in current if id in base and has_label(base[id], label)
+            (name, (id,))
+            for id, _, name, *_ in current
+            if id in base and has_label(base[id], label)
         ]
-        names[label] = sorted(short), sorted(said.items()), sum(names_of(base, label), []), new
+        names[label] = (
+            sorted(short),
+            sorted(said.items()),
+            list(chain.from_iterable(names_of(base, label))),
+            new,
+        )
 
     def filling(place: re.Match) -> tuple[int, int, str, str, tuple]:
         label = {"D": "Disease", "C": "Chemical"}[place[1]]
