@@ -537,7 +537,8 @@ def info_cli(
     """Show what a KB contains, or search for entities in it.
 
     Use it to find an id. Without NAME, it prints counts, sources and settings. With NAME, it prints the
-    entity with this id, or the entities with a name that has all these words, with their synonyms.
+    entity with this id, or the entities with a name that has all these words, with their synonyms, also with
+    their scope if it is narrow, broad or related.
 
     \b
     Examples:
@@ -567,7 +568,8 @@ def info_cli(
         return
     for entity in entities:
         say(f"{entity.concept_id}\t{entity.canonical_name}\t{', '.join(entity.types)}")
-        if synonyms := entity.names[1:]:
+        scopes = {name: f"{name} [{s}]" for name, s in entity.scopes.items() if s != "exact"}
+        if synonyms := [scopes.get(name, name) for name in entity.names[1:]]:
             rest = len(synonyms) - _MAX_SYNONYMS
             more = f" and {rest:,} more (--json)" if rest > 0 else ""
             say(f"    also: {'; '.join(synonyms[:_MAX_SYNONYMS])}{more}")

@@ -97,10 +97,10 @@ def cleaned(entity: Entity) -> Entity:
     )
     seen = {name: None}
     for names in scoped:
-        aliases |= names
         for known in names.keys() & seen.keys():
             del names[known]
         seen |= names
+        aliases |= names
     definition = _printable(entity.definition or "", concept_id) or None
     parents = _identifiers(entity.parents, entity, {concept_id})
     return Entity(
