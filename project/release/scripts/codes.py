@@ -19,7 +19,6 @@ from wasabi import msg
 from spacy_pel.io.lines import numbered_lines
 from spacy_pel.io.xml_elements import file_elements
 from spacy_pel.kb import Entity, open_source
-from spacy_pel.kb.records.entity import plain_id
 from spacy_pel.kb.records.names import normalised
 
 # The types of the records that are named like terms of an ontology. A reference needs no type.
@@ -40,9 +39,9 @@ _VOCABULARIES = {
     **dict.fromkeys(("Orphanet", "ORDO", "ORPHA"), "Orphanet"),
     **{name: name for name in ("OMIM", "CAS", "PUBCHEM", *_TYPES)},
 }
-_OF_MESH = ("CAS", "CHEBI", "PUBCHEM", "UNII")  # codes that a record may bring along
+_KEPT = ("CAS", "CHEBI", "PUBCHEM", "UNII")  # codes that a record may bring along
 _RELEASE = re.compile(r"_20\d\d_\d\d_\d\d$")  # of SNOMED CT, as DOID writes it
-_MESH_ID = re.compile(r"[CD]\d+").fullmatch
+_OF_MESH = re.compile(r"(?:MESH|MSH):([CD]\d+)").fullmatch
 _CUI = re.compile(r"C\d{7}").fullmatch
 _EQUIVALENT = "MONDO:equivalentTo"
 
@@ -122,8 +121,8 @@ def read_ontology(path: Path) -> Ontology:
         for code in dict.fromkeys(terms[id].xrefs):
             owners[code].append(id)
         for reference in references:
-            if _MESH_ID(plain := plain_id(reference)) and plain != reference:
-                of_mesh[plain].append(id)
+            if match := _OF_MESH(reference):
+                of_mesh[match[1]].append(id)
         for key in map(key_of, entity.names):
             named[key].add(id)
     ontology = Ontology(name, terms, of_mesh, named)
@@ -208,7 +207,7 @@ def any_order(key: str) -> list[str]:
 def with_codes(entities: list[Entity], ontologies: list[Ontology]) -> list[Entity]:
     """Return the entities with the codes of the terms that mean the same as their ``xrefs``."""
     found: list[list[str]] = [
-        [code for code in entity.xrefs if code.partition(":")[0] in _OF_MESH] for entity in entities
+        [code for code in entity.xrefs if code.partition(":")[0] in _KEPT] for entity in entities
     ]
     keys = [[*map(key_of, entity.names)] for entity in entities]
     for ontology in ontologies:
