@@ -463,6 +463,17 @@ class KnowledgeBase:
         return reduce(np.intersect1d, parts)
 
     @_at_once
+    def prefixes(self) -> dict[str, int]:
+        """Return the prefixes of the ids and the number of entities of each, most first."""
+        query = (
+            "SELECT substr(concept_id, 1, instr(concept_id, ':') - 1), count(*) FROM entity "
+            "WHERE instr(concept_id, ':') AND NOT instr(concept_id, '/') AND number < ? "
+            "AND number NOT IN (SELECT number FROM removed WHERE change <= ?) "
+            "GROUP BY 1 ORDER BY 2 DESC, 1"
+        )
+        return dict(self._store.read(query, self._state.count, self.settings["change"]))
+
+    @_at_once
     def n_bytes(self) -> int:
         """Return the size of the files of the KB."""
         sizes: list[int] = [file["bytes"] for file in vector_files(self.settings)]

@@ -38,8 +38,8 @@ _NAME = re.compile(r"^(?:MH|ENTRY|PRINT ENTRY) = ([^|\n]*)", re.MULTILINE)
 Names = Mapping[str, Set[str]]  # folded, by id
 
 
-def main(data: Path, current_names: Path, output: Path) -> None:
-    """Write the selected records of MeSH alone to OUTPUT (.jsonl.gz), with CURRENT_NAMES.
+def main(data: Path, current_names: Path, new_entities: Path, output: Path) -> None:
+    """Write the selected records of MeSH alone to OUTPUT, with CURRENT_NAMES and NEW_ENTITIES.
 
     They come from DATA/kb/mesh_only.jsonl.gz, which "prepare" makes of MeSH's own files. Without it, they
     come from DATA/kb/mesh_today.jsonl.gz, less the names and ids that MEDIC and OMIM added, as far as the
@@ -59,6 +59,7 @@ def main(data: Path, current_names: Path, output: Path) -> None:
         entity._replace(aliases=(*entity.aliases, *current[entity.concept_id]))
         for entity in selected(source, current.keys(), left_out)
     ]
+    entities += open_source(new_entities).entities
     named = with_names_of_drugs(entities)
     write_entities(output, named)
     new = sum(len(a.aliases) - len(b.aliases) for a, b in zip(named, entities))

@@ -68,7 +68,15 @@ def build_from_sources(
         entities = of_types(united(entities), defined, types, without_types)
     names = [source_name(path, source.version) for path, source in opened.items()]
     names += map(str, (*mappings, *retired))
-    return build_kb(entities, out, types=defined, sources=names, in_any_order=in_any_order)
+    left_out = [source.left_out for source in opened.values()]
+    return build_kb(
+        entities,
+        out,
+        types=defined,
+        sources=names,
+        left_out=left_out,
+        in_any_order=in_any_order,
+    )
 
 
 def source_name(path: Path, version: str | None) -> str:
