@@ -38,7 +38,7 @@ _MIN_LETTERS = 4  # of a word that has adjectives
 # An adjective of names is a form of a noun only if the noun is in this share of as many names: "dorsal", said
 # of many parts, is no form of "dorsum".
 _MIN_SHARE = 0.1
-_SKIPPED = frozenset("-' the".split())  # they may stand or be missing in a name
+_SKIPPED = frozenset("- ' the".split())  # they may stand or be missing in a name
 _LONGEST_ENDING = 7
 _BETWEEN = re.compile(r"[_,()\[\]]")  # what stands between the words of a name
 _PRIME = re.compile(r" prime\b")
