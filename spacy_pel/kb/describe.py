@@ -49,7 +49,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
         "sources": settings["sources"],
         **{name: settings["counts"][name] for name in _COUNTS},
         "scopes": {s: settings["counts"].get(f"{s}_names", 0) for s in SCOPES},
-        "prefixes": prefixes,
+        "prefixes": prefixes or None,
         "left_out": dict(Counter(settings.get("left_out")).most_common()) or None,
         "types": [type.name for type in types],
         "removed": settings["next_number"] - len(kb),
