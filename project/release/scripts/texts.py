@@ -112,7 +112,7 @@ def learn(
     pairs = {(m.text, m.ids[0]) for document in given for m in document.mentions}
     for long, short in long_and_short(acronyms):
         pairs.update((short, id) for id, _ in base.labels(base.numbers_named(long)))
-    notes = open_corpus(of_notes).documents()
+    notes, _ = learnt_and_fitted(of_notes)
     write(out, "weak-labels", [*given, *notes, *replaced(base, texts, sorted(pairs), rng)])
 
 
@@ -120,6 +120,12 @@ def long_and_short(acronyms: Path) -> list[tuple[str, str]]:
     """Return the long and short forms of a file with "long form (SHORT)" in each line."""
     lines = (line.rstrip(")").rsplit(" (", 1) for line in acronyms.read_text("utf8").splitlines())
     return [(long, short) for long, short in lines]
+
+
+def learnt_and_fitted(texts: Path) -> tuple[list[Document], list[Document]]:
+    """Return the documents that models learn from, and every third, which the ranking is fitted to."""
+    documents = list(open_corpus(texts).documents())
+    return [d for n, d in enumerate(documents) if n % 3], documents[::3]
 
 
 def joined(id: str, names: list[tuple[str, str]]) -> Document:
@@ -308,7 +314,7 @@ def taught(
         nlp.tokenizer.infix_finditer = compile_infix_regex(SPLITS).finditer
     given = list(open_corpus(weak_labels).documents())
     given = random.Random(0).sample(given, min(TAUGHT, len(given)))
-    given += open_corpus(of_notes).documents()
+    given += learnt_and_fitted(of_notes)[0]
     told = [[m for m in d.mentions if not UNSURE & set(base[m.ids[0]].types)] for d in given]
     known = (labelled(marked(d, own), base).mentions for d, own in zip(given, told))
     found = map(apart, voted(loaded, given), told)
@@ -357,8 +363,9 @@ def calibrate(
     files = {name: data / "corpora" / name / "dev.pubtator.txt.gz" for name in CORPORA}
     given = {
         name: open_corpus(path).documents()
-        for name, path in {**files, "acronyms": weak_labels, "acronyms-of-notes": of_notes}.items()
+        for name, path in {**files, "acronyms": weak_labels}.items()
     }
+    given["acronyms-of-notes"] = iter(learnt_and_fitted(of_notes)[1])
     # A word that stands in a frame has no id.
     given["notes"] = (
         marked(document, (m for m in document.mentions if m.ids))
