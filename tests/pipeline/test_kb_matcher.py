@@ -52,6 +52,23 @@ def test_names_in_other_forms_of_their_words(tmp_path: Path) -> None:
     assert [(ent.text, ent.kb_id_) for ent in doc.ents] == [("Headaches", "C06"), ("renal", "C07")]
 
 
+def test_an_acronym_that_the_text_defines_is_read_as_its_long_form(tmp_path: Path) -> None:
+    names = ["stem cell", "embryonic stem cell", "stem", "ES", "T"]
+    entities = [Entity(str(n), name) for n, name in enumerate(names)]
+    build_kb(entities, tmp_path / "kb", word_forms=True)
+    doc = matcher_in(tmp_path / "kb")(
+        "Embryonic stem (ES) cells; ES cells. We saw stem cells (SCs) and SC-like, two SCs, a SCx."
+    )
+    assert [(ent.text, ent.kb_id_, ent._.read_as) for ent in doc.ents] == [
+        ("stem", "2", None),
+        ("ES cells", "1", "Embryonic stem cells"),
+        ("stem cells", "0", None),
+        ("SCs", "0", "stem cells"),
+        ("SC", "0", "stem cells"),
+        ("SCs", "0", "stem cells"),
+    ]
+
+
 def test_names_that_share_words(tiny_kb: Path) -> None:
     for nlp in (matcher_in(tiny_kb), matcher_in(tiny_kb, types=["Disease"])):
         ents = nlp("Multiple and disseminated sclerosis, or multiple atrium dextrum").ents[:2]
