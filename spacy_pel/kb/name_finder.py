@@ -14,6 +14,7 @@ from .records.plain_text import plain
 from .word_forms import (
     CANONICAL,
     LINKS,
+    OTHER,
     form_table,
     in_one_form,
     name_words,
@@ -173,6 +174,8 @@ class NameFinder:
         for n_right in range(1, _MAX_SWAPPED + 1):
             inside = links + n_right < len(words)
             runs, links = self._longer(runs[inside], links[inside], words[links[inside] + n_right])
+            if not len(links):
+                break
             for n_left in range(1, _MAX_SWAPPED + 1):
                 whole, link = runs[links >= n_left], links[links >= n_left]
                 for step in range(n_left, 0, -1):
@@ -256,7 +259,10 @@ def name_table(
         starts = np.flatnonzero(np.diff(hashes[order], prepend=~hashes[order[:1]]))
         best = np.maximum.reduceat(ranks[order], starts)
         sizes = np.diff(np.append(starts, len(order)))
-        order = order[ranks[order] == best.repeat(sizes)]
+        # A name that is close to several entities, and exact for none, says too little.
+        least, most = (f.reduceat(owners[order], starts) for f in (np.minimum, np.maximum))
+        is_clear = (best > OTHER) | (least == most)
+        order = order[(ranks[order] == best.repeat(sizes)) & is_clear.repeat(sizes)]
     hashes, owners, ranks, lengths = (x[order] for x in (hashes, owners, ranks, lengths))
     is_new = np.diff(hashes, prepend=~hashes[:1]) != 0
     firsts = np.flatnonzero(is_new)  # the first rows of names, and of pairs of a name and an owner
