@@ -13,7 +13,7 @@ from .records.names import american
 from .records.plain_text import plain
 from .word_forms import (
     CANONICAL,
-    LINKS,
+    OF,
     OTHER,
     form_table,
     in_one_form,
@@ -75,6 +75,7 @@ class NameFinder:
         self._hashes, self._prefixes = columns["hashes"], columns["beginnings"]
         # Forms and their words; None if words are compared as they are.
         self._forms = (columns["forms"], columns["words"]) if "forms" in columns else None
+        self._remembered: dict[str, np.ndarray] = {}  # of ``owners_by_forms``
         self._slot_mask = np.uint64(len(self._prefixes) - 1)
         self._is_canonical = np.zeros(len(self._hashes), bool)  # of an entity
         if self._forms and len(self._hashes):
@@ -100,10 +101,15 @@ class NameFinder:
 
     def owners_by_forms(self, name: str) -> np.ndarray:
         """Return the numbers of the entities that have a name with these words in any form: int32."""
-        pieces = Pieces([name])
-        names, lengths = self._longest(pieces)
-        is_whole = len(lengths) > 1 and lengths[0] == len(lengths) - 1
-        return self.owners_of(names[0]) if is_whole else self.owners[:0]
+        owners = self._remembered.get(name)
+        if owners is None:
+            names, lengths = self._longest(Pieces([name]))
+            is_whole = len(lengths) > 1 and lengths[0] == len(lengths) - 1
+            owners = self.owners_of(names[0]) if is_whole else self.owners[:0]
+            if len(self._remembered) >= _CACHE_SIZE:
+                self._remembered.clear()
+            self._remembered[name] = owners
+        return owners
 
     def owners_of(self, name: int) -> np.ndarray:
         """Return the numbers of the entities that have a name: int32."""
@@ -169,7 +175,7 @@ class NameFinder:
 
     def _swapped(self, words: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield the runs of words, uint64 [n], such as "wall of the heart" for "heart wall"."""
-        links = np.flatnonzero(np.isin(words, LINKS))
+        links = np.flatnonzero(words == OF)
         runs = np.zeros(len(links), np.uint64)
         for n_right in range(1, _MAX_SWAPPED + 1):
             inside = links + n_right < len(words)

@@ -102,6 +102,11 @@ def test_it_finds_what_a_naive_search_finds(names: list[str], text: str) -> None
         ("heart wall", "walls of the heart"),
         ("wall of heart", "heart wall"),
         ("T cell (mature)", "T cells mature"),
+        ("anemia, severe", "severe anaemia"),
+        ("type C anomaly", "anomalies type C"),
+        ("anomaly type 1", "type one anomaly"),
+        ("preauricular pit", "pre-auricular pits"),
+        ("non-toxic goiter", "nontoxic goitre"),
     ],
 )
 def test_forms_of_names(name: str, text: str) -> None:
