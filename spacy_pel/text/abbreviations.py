@@ -85,14 +85,18 @@ def places_of(text: str, abbreviations: Collection[str]) -> list[Offsets]:
 class WithLongForms:
     """A text in which the long form stands wherever the text has an abbreviation that it defines.
 
-    Plurals count, too: "stem cells (SCs)" also defines "SC", and "SC" also "SCs".
+    Plurals count, too: "stem cells (SCs)" also defines "SC", and "SC" also "SCs". An abbreviation for
+    which, and its long form, ``stays`` is true stays as it is.
 
     Attributes:
         text: The new text.
+        kept: The abbreviations that stay.
     """
 
-    def __init__(self, given: str) -> None:
+    def __init__(self, given: str, stays: Callable[[str, str], bool]) -> None:
         defined = defined_abbreviations(given)
+        self.kept = {short for short, long in defined.items() if stays(short, long)}
+        defined = {short: long for short, long in defined.items() if short not in self.kept}
         of_one = {f"{short}s": long for short, long in defined.items()}
         of_many = {
             short[:-1]: long

@@ -55,6 +55,7 @@ def test_names_in_other_forms_of_their_words(tmp_path: Path) -> None:
 def test_an_acronym_that_the_text_defines_is_read_as_its_long_form(tmp_path: Path) -> None:
     names = ["stem cell", "embryonic stem cell", "stem", "ES", "T"]
     entities = [Entity(str(n), name) for n, name in enumerate(names)]
+    entities.append(Entity("5", "small interfering RNA", ("siRNA",)))
     build_kb(entities, tmp_path / "kb", word_forms=True)
     doc = matcher_in(tmp_path / "kb")(
         "Embryonic stem (ES) cells; ES cells. We saw stem cells (SCs) and SC-like, two SCs, a SCx."
@@ -67,6 +68,8 @@ def test_an_acronym_that_the_text_defines_is_read_as_its_long_form(tmp_path: Pat
         ("SC", "0", "stem cells"),
         ("SCs", "0", "stem cells"),
     ]
+    doc = matcher_in(tmp_path / "kb")("A short interfering RNA (siRNA), any siRNA.")
+    assert [(ent.text, ent._.read_as) for ent in doc.ents] == [("siRNA", "siRNA")] * 2
 
 
 def test_names_that_share_words(tiny_kb: Path) -> None:
