@@ -665,19 +665,20 @@ def upgrade_cli(
         reading=reading,
         encoding=encoding,
     )
-    new = [(entity.concept_id, entity.canonical_name) for entity in changes.added]
-    for kind, items in ("new", new), ("renamed", changes.renamed), ("retired", changes.retired):
-        shown = "; ".join(" ".join(filter(None, (id, *rest))) for id, *rest in items[:_MAX_IDS])
-        msg.text(f"{kind:<8} {len(items):>9,}  {shown}{'; …' if len(items) > _MAX_IDS else ''}")
+    records: dict[str, list[dict[str, Any]]] = {
+        "new": [{"id": e.concept_id, "name": e.canonical_name} for e in changes.added],
+        "renamed": [renamed._asdict() for renamed in changes.renamed],
+        "retired": [retired._asdict() for retired in changes.retired],
+    }
+    for kind, items in records.items():
+        msg.text(f"{kind:<8} {len(items):>9,}{':' if items else ''}")
+        for id, name, *now in (item.values() for item in items[:_MAX_IDS]):
+            say(f"    {id}  {' → '.join(filter(None, (name, *now)))}")
     if output:
         with whole_file(pointed_to(output)) as file:
-            for kind, records in (
-                ("new", ({"id": id, "name": name} for id, name in new)),
-                ("renamed", (renamed._asdict() for renamed in changes.renamed)),
-                ("retired", (retired._asdict() for retired in changes.retired)),
-            ):
-                for record in records:
-                    file.write(json.dumps({"kind": kind, **record}, ensure_ascii=False) + "\n")
+            for kind, items in records.items():
+                for item in items:
+                    file.write(json.dumps({"kind": kind, **item}, ensure_ascii=False) + "\n")
         msg.good(f"Wrote {output}")
     if not compare:
         msg.good(f"Upgraded {folder}: {len(changes.records):,} records are new or have changed")
