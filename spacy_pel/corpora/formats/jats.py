@@ -39,6 +39,7 @@ _TYPES = {
 _SECTIONS = {"abstract": "Abstract", "ack": "Acknowledgements"} | dict.fromkeys(
     ("app", "glossary", "notes", "sec"), ""
 )  # and their names without a title
+_BETWEEN = "\n\n"  # passages: no mention goes beyond a blank line
 _IDS = {"pmc": "pmc", "pmcid": "pmc", "pmid": "pmid", "doi": "doi"}  # kinds of ids, best first
 
 
@@ -67,7 +68,7 @@ def article(parts: Iterator[Element] | Element) -> dict[str, Any]:
 
 
 def document_of_article(data: dict[str, Any]) -> Document:
-    """Return the document of ``article``: its passages, each in a line or, for a table, several.
+    """Return the document of ``article``: its passages, with a blank line between them.
 
     The infons of a passage are its "type" and, inside a section, the titles of the "section" and of those
     around it.
@@ -76,9 +77,9 @@ def document_of_article(data: dict[str, Any]) -> Document:
     for kind, section, text in data["passages"]:
         infons = {"type": kind, **({"section": section} if section else {})}
         places.append(Passage(start, start + len(text), infons))
-        start += len(text) + 1
+        start += len(text) + len(_BETWEEN)
     ids = data["ids"]
-    text = "\n".join(text for *_, text in data["passages"])
+    text = _BETWEEN.join(text for *_, text in data["passages"])
     return Document(text, next(iter(ids.values()), None), None, tuple(places), ids)
 
 

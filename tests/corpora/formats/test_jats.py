@@ -121,7 +121,7 @@ def test_an_article_has_its_sections(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(f"{HEAD}{ARTICLE}".encode()))
     [document] = documents(path)
     assert passages(document) == PASSAGES
-    assert document.text == "\n".join(text for *_, text in PASSAGES)
+    assert document.text == "\n\n".join(text for *_, text in PASSAGES)
     assert (document.id, document.mentions) == ("PMC7654321", None)
     assert document.infons == {"pmc": "PMC7654321", "pmid": "12345", "doi": "10.1/x"}
     [raw] = open_documents(str(path))
