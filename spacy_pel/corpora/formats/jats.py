@@ -39,6 +39,7 @@ _TYPES = {
 _SECTIONS = {"abstract": "Abstract", "ack": "Acknowledgements"} | dict.fromkeys(
     ("app", "glossary", "notes", "sec"), ""
 )  # and their names without a title
+_MAX_SECTION = 1_000  # characters: each passage has it
 _BETWEEN = "\n\n"  # passages: no mention goes beyond a blank line
 _IDS = {"pmc": "pmc", "pmcid": "pmc", "pmid": "pmid", "doi": "doi"}  # kinds of ids, best first
 
@@ -58,7 +59,7 @@ def article(parts: Iterator[Element] | Element) -> dict[str, Any]:
         if tag in passages:
             raise PelError(f"an article with two elements {tag!r}", "fetch it again")
         if tag in PARTS:
-            passages[tag] = list(_passages(part, "paragraph", ()))
+            passages[tag] = list(_passages(part, "paragraph", ""))
             for id in (id for id in part.iter() if tag_of(id) == "article-id" and tag == "front"):
                 ids.setdefault(_IDS.get(id.get("pub-id-type", ""), ""), (id.text or "").strip())
     ids = {kind: ids[kind] for kind in _IDS if ids.get(kind)}
@@ -88,9 +89,7 @@ def tag_of(element: Element) -> str:
     return element.tag.rpartition("}")[2]
 
 
-def _passages(
-    element: Element, kind: str, sections: tuple[str, ...]
-) -> Iterator[tuple[str, str, str]]:
+def _passages(element: Element, kind: str, section: str) -> Iterator[tuple[str, str, str]]:
     """Yield the type, the section and the text of the passages of an element."""
     tag = tag_of(element)
     if tag in _LEFT_OUT:
@@ -100,16 +99,16 @@ def _passages(
     if tag in _TEXTS:
         texts, blocks = _contents(element)
         if text := _table(element) if tag == "table" else _joined(texts):
-            yield kind, " > ".join(sections), text
+            yield kind, section, text
         for block in blocks:
-            yield from _passages(block, kind, sections)
+            yield from _passages(block, kind, section)
         return
     if tag in _SECTIONS:
         title = next((child for child in element if tag_of(child) == "title"), None)
         name = _SECTIONS[tag] if title is None else _joined(_contents(title)[0])
-        sections = (*sections, name) if name else sections
+        section = " > ".join(filter(None, (section, name)))[:_MAX_SECTION]
     for child in element:
-        yield from _passages(child, kind, sections)
+        yield from _passages(child, kind, section)
 
 
 def _contents(element: Element) -> tuple[list[str], list[Element]]:
