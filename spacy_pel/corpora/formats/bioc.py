@@ -6,7 +6,7 @@ The package "bioc" does not check offsets, fails at the first faulty document, a
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ def _split(file: BoundedFile) -> Iterator[tuple[str, dict[str, Any]]]:
     elements = xml_elements(file, longest=MAX_DOCUMENT_BYTES)
     for element in elements:
         if element.tag in readers:
-            found = [readers[element.tag](element)]
+            found: Iterable[dict[str, Any]] = [readers[element.tag](element)]
         elif jats.tag_of(element) in jats.PARTS:  # the file is one article
             found = [jats.article(chain([element], elements))]
         else:
