@@ -41,7 +41,7 @@ def main(pipeline: str, show: bool = False) -> None:
         documents = list(open_corpus(path).documents())
         examples = gold_examples(nlp, linker, [path])
         link_examples(nlp, linker, examples)
-        of_text: list[tuple[bool, ...]] = []
+        of_text: list[list[bool]] = []
         of_bounds: list[tuple[bool, float]] = []
         for document, doc, example in zip(documents, nlp.pipe(d.text for d in documents), examples):
             acronym = "" if path == NOTES else str(document.id).rsplit("-", 1)[0]
@@ -54,9 +54,9 @@ def main(pipeline: str, show: bool = False) -> None:
             for mention in gold[:1] if acronym else gold:
                 bounds, wanted = (mention.start, mention.end), current(mention.ids)
                 span, given = found.get(bounds), linked[bounds]
-                right = span is not None and bool(span._.kb_id in wanted)
+                right = span is not None and span._.kb_id in wanted
                 of_text.append(
-                    [span is not None, right, span is not None and bool(span._.kb_id == "NIL")]
+                    [span is not None, right, span is not None and span._.kb_id == "NIL"]
                 )
                 best = given._.kb_candidates[:1]
                 p = best[0].get("probability", np.nan) if best else np.nan
