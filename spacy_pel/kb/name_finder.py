@@ -118,6 +118,9 @@ class NameFinder:
     def find_in(self, pieces: Pieces, nested: bool = False) -> NameMatches:
         """Return the names in texts; with ``nested`` also those that begin inside another."""
         names, lengths = self._longest(pieces)
+        at = np.flatnonzero(lengths)
+        goes_on = pieces.paragraphs[at] != pieces.paragraphs[at + lengths[at] - 1]
+        lengths[at[goes_on]] = 0
         starts, end = list[int](), 0
         for start in np.flatnonzero(lengths).tolist():
             if nested or start >= end:

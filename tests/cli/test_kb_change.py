@@ -85,11 +85,15 @@ def test_names_and_acronyms_are_learnt(
     run, bare_kb: KnowledgeBase, tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:
     folder = bare_kb.path
+    # Names that resemble no name of their entities are learnt from several documents alone.
+    lines = corpus.read_text("utf8").replace("treated", "cured").splitlines(keepends=True)
+    with corpus.open("a", encoding="utf8") as file:
+        file.writelines("2" + line[1:] if line.strip() else line for line in lines)
     assert "kb build" in run("kb", "learn", tmp_path / "none", corpus, code=1)
     run("kb", "embed", folder, tiny_folder)
     assert "--pipeline PIPELINE" in run("kb", "learn", folder, corpus, code=1)
     output = run("kb", "learn", folder, corpus, "--pipeline", tiny_folder)
-    assert "4 new names from 4 mentions" in output and "2 updated" in output
+    assert "4 new names from 8 mentions" in output and "2 updated" in output
     kb = KnowledgeBase.open(folder)
     assert kb["C07"].aliases == ("Renal",) and len(kb.rows([kb.number("C06")])[0]) == 6
     texts = tmp_path / "texts.txt"

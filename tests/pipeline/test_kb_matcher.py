@@ -38,6 +38,12 @@ def test_it_marks_names_and_a_name_of_one_entity_gets_its_id(tiny_kb: Path) -> N
     assert labels == ["Chemical", "Disease", "ENTITY", "Anatomy"]
 
 
+def test_a_name_does_not_go_beyond_a_blank_line(tiny_kb: Path) -> None:
+    nlp = matcher_in(tiny_kb)
+    assert found(nlp, "multiple\nsclerosis") == ["multiple\nsclerosis"]
+    assert not found(nlp, "multiple\n\nsclerosis") + found(nlp, "multiple \n \n\n sclerosis")
+
+
 def test_it_leaves_the_entities_that_are_there_and_marks_whole_tokens(tiny_kb: Path) -> None:
     nlp = matcher_in(tiny_kb)
     doc = nlp.make_doc("The kidney and aspirin@kidney aspirin")
