@@ -99,14 +99,15 @@ def names_in_ascii(path: Path) -> dict[str, set[str]]:
 
 
 def with_names_of_drugs(entities: list[Entity]) -> list[Entity]:
-    """Return the entities, salts of drugs with the name of the drug: "Quetiapine Fumarate".
+    """Return the entities, descriptors of salts of drugs with the name of the drug: "Quetiapine Fumarate".
 
     A name of another entity, or of two salts, is not added.
     """
     drugs = []
     for entity in entities:
         drug, _, salt = folded(entity.canonical_name).partition(" ")
-        is_told = salt in _SALTS and drug.isalpha() and len(drug) >= _MIN_LETTERS
+        is_descriptor = entity.concept_id.startswith("D")
+        is_told = is_descriptor and salt in _SALTS and drug.isalpha() and len(drug) >= _MIN_LETTERS
         drugs.append(drug if is_told else None)
     known = Counter(folded(name) for entity in entities for name in entity.names)
     known.update(filter(None, drugs))
