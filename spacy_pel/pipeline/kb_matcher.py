@@ -16,7 +16,7 @@ from ..kb.records.entity import Entity
 from ..kb.records.plain_text import PlainText
 from ..linking.ordering import unambiguous_owner
 from ..spans import add_ents
-from .doc_mentions import NameTest, span_of, with_parts
+from .doc_mentions import NameTest, plain_offsets, span_of, with_parts
 from .kb_component import KBComponent
 
 # The label of mentions of which nothing is said.
@@ -146,8 +146,9 @@ class KBMatcher(KBComponent, Pipe):
         places = pieces.texts[first], pieces.starts[first], pieces.ends[last]
         found: list[list[Span]] = [[] for _ in docs]
         for text, start, end in zip(*(column.tolist() for column in places)):
-            span = span_of(docs[text], texts[text], start, end, whole=True)
-            if span is not None:
+            span = span_of(docs[text], texts[text], start, end)
+            # A name ends with a token, except at a hyphen that is not ASCII (``span_of``).
+            if not span.text.isascii() or plain_offsets([span], texts[text]) == [(start, end)]:
                 found[text].append(span)
         for number, (doc, text) in enumerate(zip(docs, texts)):
             spans = found[number] if self.nested else filter_spans(found[number])
