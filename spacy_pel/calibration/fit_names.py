@@ -68,8 +68,8 @@ def fit_to_names(nlp: Language, scratch: Path, progress: Bars | None = None) -> 
     candidates = (c["id"] for e in examples for c in e.predicted.ents[0]._.kb_candidates)
     kept = sorted({entity.concept_id for entity in sample}.union(candidates) - removed)
     entities = (renamed.get(e.concept_id, e) for e in kb.entities(kb.numbers_of(kept)))
-    in_any_order = bool(kb.settings.get("in_any_order"))
-    build_kb(entities, scratch, types=kb.semantic_types, in_any_order=in_any_order)
+    word_forms = bool(kb.settings.get("word_forms"))
+    build_kb(entities, scratch, types=kb.semantic_types, word_forms=word_forms)
     embed_kb(scratch, linker, index="exact", reuse=kb.path)
     linker.set_kb(scratch)
     try:

@@ -56,7 +56,7 @@ def build_cli(
     type: Annotated[Texts, Option(help="Types to keep; repeatable")] = None,
     without_type: Annotated[Texts, Option(help="Types to drop; repeatable")] = None,
     prefix: Prefixes = None,
-    in_any_order: Annotated[bool, Option("--in-any-order", help="Match words: see above")] = False,
+    word_forms: Annotated[bool, Option("--word-forms", help="Match word forms: see above")] = False,
 ) -> None:
     """Build a KB from ontologies.
 
@@ -64,8 +64,8 @@ def build_cli(
     become one entity, with the name and definition of the first source. An existing KB is replaced. The new
     KB has no vectors: compute them with "kb embed".
 
-    Give types by name, TUI or tree number; their subtypes are included. With --in-any-order, a name also
-    matches its words in any order and inflection, and words that other names of the KB use as synonyms. With
+    Give types by name, TUI or tree number; their subtypes are included. With --word-forms, a name also
+    matches plurals, adjectives and "X of Y" for "Y X", and synonyms of one word must be exact. With
     --retired, an entity is also found by its former ids: a table of retired id, tab, current id.
 
     \b
@@ -95,7 +95,7 @@ def build_cli(
         types=chosen.get("types") or [],
         without_types=without_type or [],
         options=ReadOptions(recipe, columns_of(column or []), prefix or ()),
-        in_any_order=in_any_order,
+        word_forms=word_forms,
         progress=reading,
     )
     counts = made.settings["counts"]

@@ -29,14 +29,14 @@ def build_kb(
     types: Iterable[SemanticType] = (),
     sources: Sequence[str] = (),
     left_out: Iterable[Mapping[str, int]] = (),
-    in_any_order: bool = False,
+    word_forms: bool = False,
 ) -> KnowledgeBase:
     """Write entities to a KB folder, and open the KB.
 
     An existing KB and its vectors are replaced in the last step; an error or an interruption leaves them as
     they were. Entities come in any order. Those with the same concept id are ``merged``. ``types`` are those
     that the sources define, ``left_out`` what each source left out (``Source``); both are read after the
-    entities. ``in_any_order``: names are also found by their words in any order (``names_by_words``).
+    entities. ``word_forms``: names are also found in other forms of their words (``word_forms``).
 
     PelError if the folder holds other files, there is no entity or an unusable one, or the disk is full.
     """
@@ -60,7 +60,7 @@ def build_kb(
                 "change": 0,
                 "next_number": counts["entities"],
                 "in_order": counts["entities"],
-                "in_any_order": in_any_order,
+                "word_forms": word_forms,
                 "plain_names": True,
                 "vectors": None,
                 "mentions": None,

@@ -93,7 +93,7 @@ def start(
             kb_path,
             format=format,
             options=options,
-            in_any_order=True,
+            word_forms=True,
             progress=reading,
         )
         if below:
