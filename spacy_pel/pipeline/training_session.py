@@ -1,13 +1,12 @@
 """The beginning of a linker's training session: its weights, its trainer, and the trainer's indexes."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from spacy.pipeline import TrainablePipe
 from spacy.training import Example
 
 from ..errors import PelError
@@ -19,9 +18,6 @@ from ..training.pool import GoldMentionIndex, NegativePool, StoredRows, entity_i
 from ..training.reranker_trainer import RerankerTrainer
 from ..training.retriever_trainer import RetrieverTrainer
 from .doc_mentions import gold_numbers, trainable_mentions
-
-if TYPE_CHECKING:
-    from .proxy_linker import ProxyLinker
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +35,7 @@ class IndexSizes(NamedTuple):
 
 
 def begin(
-    linker: ProxyLinker,
+    linker: TrainablePipe,
     get_examples: Callable[[], Iterable[Example]],
     evaluated_examples: Callable[[], Iterable[Example]] | None,
     sizes: IndexSizes,
@@ -80,7 +76,7 @@ def begin(
     note_trained(linker, trained)
 
 
-def resume(linker: ProxyLinker, examples: Iterable[Example]) -> None:
+def resume(linker: TrainablePipe, examples: Iterable[Example]) -> None:
     """Make the trainer of a loaded linker (``ProxyLinker.prepare_training``)."""
     if linker.reranker_model is not None:
         _check_candidates(linker)
@@ -99,7 +95,7 @@ def resume(linker: ProxyLinker, examples: Iterable[Example]) -> None:
     linker.trainer = _retriever_trainer(linker, None, trained, set(), sizes)
 
 
-def note_trained(linker: ProxyLinker, numbers: set[int]) -> None:
+def note_trained(linker: TrainablePipe, numbers: set[int]) -> None:
     """Add entities to the ``trained_entities``, which are no longer unseen."""
     before = set(linker.cfg["trained_entities"])
     after = before.union(id for id, _ in linker.kb.labels(sorted(numbers)))
@@ -128,7 +124,7 @@ def _texts(kb: KnowledgeBase, examples: Iterable[Example]) -> Iterator[str]:
         yield example.reference.text
 
 
-def _check_candidates(linker: ProxyLinker) -> None:
+def _check_candidates(linker: TrainablePipe) -> None:
     """Raise PelError if there are no candidates that the reranker can be trained on."""
     if not is_initialized(linker.model):
         raise PelError(
@@ -154,7 +150,7 @@ def _rng() -> np.random.Generator:
     return np.random.default_rng(np.random.randint(2**31))
 
 
-def _reranker_trainer(linker: ProxyLinker) -> RerankerTrainer:
+def _reranker_trainer(linker: TrainablePipe) -> RerankerTrainer:
     return RerankerTrainer(
         linker.reranker,
         linker.retriever,
@@ -167,7 +163,7 @@ def _reranker_trainer(linker: ProxyLinker) -> RerankerTrainer:
 
 
 def _retriever_trainer(
-    linker: ProxyLinker,
+    linker: TrainablePipe,
     mentions: Sequence[GoldMention] | None,
     trained: set[int],
     evaluated: set[int],
@@ -203,7 +199,7 @@ def _retriever_trainer(
 
 
 def _pool_of_encoded(
-    linker: ProxyLinker,
+    linker: TrainablePipe,
     rng: np.random.Generator,
     mentions: Sequence[GoldMention] | None,
     trained: set[int],
@@ -243,7 +239,7 @@ def _pool_of_encoded(
     return NegativePool(kb, index_unit, name_dropout, mined_index, searched_index, mention_index)
 
 
-def _pool_of_vectors(linker: ProxyLinker) -> NegativePool:
+def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
     """Return entities with the KB's vectors; PelError if the mention tower cannot be trained alone."""
     kb, retriever, index_unit = linker.kb, linker.retriever, linker.cfg["index_unit"]
     freezes, its = f'"{linker.name}" freezes its entities', f"{kb.path}: its vectors"
