@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from thinc.api import Config, Model, Optimizer
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import NameFinder, NameMatches
-from ..kb.pieces import Pieces
+from ..kb.pieces import Pieces, paragraph_ends
 from ..kb.records.plain_text import PlainText
 from ..kb.records.semantic_types import types_meant
 from ..linking.ordering import is_acronym
@@ -184,7 +185,12 @@ class KBRecogniser(KBComponent, Tok2Vec):
         marked = np.array([self.only is None or label in self.only for label in self.labels])
         if not marked.all():
             scores = without_labels(scores, ~marked)
-        all_mentions = tagged_mentions(words, scores)
+        paragraphs = [  # of words: no mention goes beyond one
+            np.split(offsets, offsets[:, 0].searchsorted(paragraph_ends(text.text)))
+            for text, offsets in zip(texts, words)
+        ]
+        tagged = iter(tagged_mentions(list(chain.from_iterable(paragraphs)), scores))
+        all_mentions = [[m for _ in of_text for m in next(tagged)] for of_text in paragraphs]
         if self.add_names:
             for mentions, of_text in zip(all_mentions, names):
                 mentions += [
