@@ -193,7 +193,7 @@ class Store:
             check_plain(folder)
         rows = self.read("SELECT value FROM setting WHERE name = 'kb'")
         try:
-            settings = _renamed(json.loads(rows[0][0], parse_int=_natural))
+            settings = json.loads(rows[0][0], parse_int=_natural)
         except (IndexError, TypeError, ValueError, RecursionError):
             settings = None
         again = f"build it again: {build}"
@@ -363,14 +363,6 @@ def _natural(text: str) -> int:
     if text.startswith("-"):
         raise ValueError(f"a negative number: {text}")
     return int(text)
-
-
-def _renamed(settings: Any) -> Any:
-    """Translate old names of settings, UNTIL PACKAGE 0.8: the KB of package 0.7 has ``row_kind``."""
-    vectors = settings.get("vectors") if isinstance(settings, dict) else None
-    if isinstance(vectors, dict) and "row_kind" in vectors:
-        vectors["index_unit"] = vectors.pop("row_kind")
-    return settings
 
 
 def _is_known(settings: dict[str, Any]) -> bool:

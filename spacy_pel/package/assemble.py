@@ -11,7 +11,6 @@ from ..errors import PelError
 from ..io.whole_files import whole_folder
 from ..kb.describe import copy_kb
 from ..kb.location import KB_FOLDER, KB_REFERENCE
-from ..pipeline.factory import translate_old_names
 from ..pipeline.kb_component import KBComponent
 from ..pipeline.pipelines import linker_of, other_linkers
 from .model_card import card_sections, metrics_of_linker, package_name
@@ -82,7 +81,6 @@ def assemble(
     kb_users = [name for name, pipe in nlp.components if isinstance(pipe, KBComponent)]
     for name in kb_users:
         config = nlp.get_pipe_config(name)
-        translate_old_names(config)
         config.update(dict.fromkeys({"kb", "path"}.intersection(config)))
     with whole_folder(out) as folder:
         nlp.to_disk(folder)

@@ -177,35 +177,6 @@ SCISPACYS = {
     "entities that a mention keeps",
 }
 
-# UNTIL PACKAGE 0.8 replaces 0.7: the new names of settings by their old ones; None: removed.
-OLD_NAMES = {
-    "row_kind": "index_unit",
-    "sole_owners_first": "unambiguous_names_first",
-    "agree": "one_entity_per_name",
-    "least_probability": None,
-    "gradient_caching": None,
-}
-
-
-def translate_old_names(settings: dict[str, Any]) -> None:
-    """Replace old names of settings by the new ones, in place, UNTIL PACKAGE 0.8.
-
-    A config that spaCy filled in, such as that of package 0.7, has all old names. A config that was written
-    by hand has some of them.
-
-    Raises:
-        PelError: The settings have some of the old names.
-    """
-    old = {name: settings.pop(name, None) for name in OLD_NAMES}
-    given = [name for name, value in old.items() if value is not None]
-    if not given:
-        return
-    if not {"row_kind", "sole_owners_first", "agree", "gradient_caching"}.issubset(given):
-        new = OLD_NAMES[given[0]]
-        remedy = f'write "{new}"' if new else "leave it out"
-        raise PelError(f'proxy_linker has no setting "{given[0]}" any more', remedy)
-    settings |= {new: old[name] for name, new in OLD_NAMES.items() if new}
-
 
 @Language.factory(
     "proxy_linker",
@@ -271,11 +242,6 @@ def make_proxy_linker(
     regularizer: FGSM | None,
     negatives: Sampler,
     scorer: Callable[..., dict[str, Any]] | None,
-    row_kind: str | None = None,
-    sole_owners_first: bool | None = None,
-    agree: bool | None = None,
-    least_probability: float | None = None,
-    gradient_caching: bool | None = None,
 ) -> ProxyLinker:
     """Make a linker from its settings, which ``DEFAULT_CONFIG`` explains."""
     settings: dict[str, Any] = dict(locals())
@@ -284,7 +250,6 @@ def make_proxy_linker(
             raise PelError(f"proxy_linker has no {setting}={value!r}", SCISPACYS[setting])
     for argument in ("nlp", "name", "linker_name", "k"):
         del settings[argument]
-    translate_old_names(settings)
     search = _group(SearchSettings, settings)
     output = _group(OutputSettings, settings)
     training = _group(TrainingSettings, settings)

@@ -596,8 +596,6 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
     def _load_settings(self, saved: Saved) -> None:
         data = json.loads(content(saved))
         self.fitted = Fitted.of(data, self.fitted.configured_nil_threshold)
-        if "row_kind" in data:  # UNTIL PACKAGE 0.8: the name in package 0.7
-            data["index_unit"] = data.pop("row_kind")
         self.cfg = {name: data.get(name, value) for name, value in self.cfg.items()}
 
     def _dump_retriever(self, _: object) -> bytes:

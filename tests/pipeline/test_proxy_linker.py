@@ -11,7 +11,7 @@ from spacy.tokens import Doc, DocBin, Span, SpanGroup
 
 from spacy_pel.batch.embed import embed_kb
 from spacy_pel.errors import PelError
-from spacy_pel.pipeline.factory import DEFAULTS, OLD_NAMES
+from spacy_pel.pipeline.factory import DEFAULTS
 
 from .conftest import TEST, TRAIN, Trained, brute_force, mentions_of, results, with_mentions
 
@@ -25,7 +25,7 @@ def test_the_config_of_a_pipeline_is_complete() -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("proxy_linker")
     config = nlp.config["components"]["proxy_linker"]
-    assert set(DEFAULTS) | {"factory"} == set(config) - set(OLD_NAMES)
+    assert set(DEFAULTS) | {"factory"} == set(config)
     again = spacy.util.load_model_from_config(nlp.config, auto_fill=False)
     linker = again.get_pipe("proxy_linker")
     assert (linker.search.candidates, linker.training.loss.alpha) == (DEFAULTS["candidates"], 32)
@@ -54,26 +54,6 @@ def test_a_setting_of_the_config_is_an_attribute_and_is_saved(tmp_path) -> None:
         for group in (linker, linker.search, linker.output, linker.training):
             settings |= {name: getattr(group, name) for name in CHANGED if hasattr(group, name)}
         assert settings == CHANGED
-
-
-OLD = {"row_kind": "entity", "sole_owners_first": False, "agree": True}
-OLD |= {"least_probability": None, "gradient_caching": False}
-
-
-def test_old_names_of_a_complete_config_are_read_and_others_are_named(tmp_path) -> None:
-    """Until package 0.8 replaces 0.7, whose config has them."""
-    nlp = spacy.blank("en")
-    made = nlp.add_pipe("proxy_linker", config=OLD)
-    nlp.to_disk(tmp_path / "saved")
-    for linker in (made, spacy.load(tmp_path / "saved").get_pipe("proxy_linker")):
-        assert linker.cfg["index_unit"] == "entity"
-        assert not linker.search.unambiguous_names_first and linker.search.one_entity_per_name
-    for config, told in (
-        ({"agree": False}, 'no setting "agree".*write "one_entity_per_name"'),
-        ({"gradient_caching": True}, 'no setting "gradient_caching".*leave it out'),
-    ):
-        with pytest.raises(PelError, match=told):
-            nlp.add_pipe("proxy_linker", "other", config=config)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import distil
-import fill_types
 import numpy as np
 import pretrain
 import pytest
 import release_pipeline
+import round_vectors
 import small_encoder
 import spacy
 import texts as release_texts
@@ -22,6 +22,7 @@ from spacy_pel.corpora.document import Document, mention_at
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.corpora.formats.pubtator import pubtator_text
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb.vectors.writing import write_vectors
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.architectures import encoder_of
 from spacy_pel.text.entity_texts import proxy_texts
@@ -87,17 +88,27 @@ def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(tmp_pa
     doc.set_ents([Span(doc, 0, 1, "TERM")])
     assert nlp(doc).ents[0]._.kb_candidates
 
-    for last, given in ("Diseases", ("Diseases",)), ("Anatomy", ()):
-        typed = [Entity(f"D{n}", f"pain {n}", types=("Diseases",)) for n in range(6)]
-        typed.append(Entity("D6", "pain 6", types=(last,)))
-        build_kb([*typed, Entity("D7", "pain 7"), Entity("C8", "pain 8")], tmp_path / last)
-        embed_kb(tmp_path / last, nlp.get_pipe("proxy_linker"))
-        fill_types.main(tmp_path / last, tmp_path / "out")
-        kb = KnowledgeBase.open(tmp_path / last)
-        assert (kb["D7"].types, kb["C8"].types) == (given, ())
+
+def test_rounded_vectors_have_15_levels_and_stay_close(
+    bare_kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    rows = np.random.default_rng(0).normal(size=(len(bare_kb), 32)).astype("f")
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    numbers = bare_kb.numbers_by_id()
+    facts = {"dim": 32, "fingerprint": "f", "index_unit": "title", "dtype": "int8"}
+    write_vectors(bare_kb.path, [(rows, numbers)], **facts)
+    round_vectors.main(bare_kb.path)
+    with KnowledgeBase.open(bare_kb.path) as kb:
+        rounded, _ = kb.rows(numbers)
+        assert kb.settings["vectors"]["fingerprint"] == "f"
+    assert all(len(np.unique(row)) <= 15 for row in rounded)
+    assert np.abs(rounded - rows).max() <= np.abs(rows).max() / 13
 
 
-def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(tmp_path: Path) -> None:
+def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release_texts, "SUPPLEMENTARY", 1)
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
     (tmp_path / "weak-labels.pubtator").write_text(
         "1|t|The MS\n1|a|\n1\t4\t6\tMS\tAcronym\tC01\n\n"

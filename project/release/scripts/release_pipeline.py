@@ -10,7 +10,6 @@ import typer
 from spacy.util import compile_infix_regex
 
 from spacy_pel.models.architectures import encoder_of, towers_of
-from spacy_pel.pipeline.factory import translate_old_names
 
 # A mention may begin or end at any hyphen or bracket, so a token does.
 SPLITS = [r"[^\w\s]"]
@@ -30,7 +29,6 @@ def main(trained: Path, kb: Path, output: Path) -> None:
     nlp.tokenizer.infix_finditer = compile_infix_regex(SPLITS).finditer
     for name in source.pipe_names:
         config = source.get_pipe_config(name)
-        translate_old_names(config)
         config["model"]["encoder"] = NO_SOURCE
         config["model"].pop("layer", None)  # where it began; its weights are saved
         pipe = nlp.add_pipe(config.pop("factory"), name, config={**config, "kb": str(kb)})
