@@ -1,4 +1,4 @@
-"""What people decided goes before everything that was learnt: it is put first in what linking says."""
+"""Corrections by people and ids given by rules: they come before everything that was learnt."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,15 +16,15 @@ from ..kb.records.names import name_hash
 from .link import Links
 
 GIVEN = "given"  # the scope of an id that a rule gave to the mention
-# The similarity from which texts are alike. Of pairs of texts that use an acronym in two senses, 0.5 % are
-# as similar; of pairs with one sense, 18 % (docs/results.md).
-ALIKE = 0.2
-# How specific a decision is. A text that is alike has its similarity, at most 1.
+# The minimum similarity of similar texts. 0.5 % of the pairs of texts that use an acronym in two senses
+# reach it, and 18 % of the pairs with one sense (docs/results.md).
+MIN_SIMILARITY = 0.2
+# How specific a decision is. For a similar text it is the similarity, at most 1.
 _ALWAYS, _LABEL, _SAME_TEXT, _SAME_PLACE = 0.0, 0.1, 2.0, 3.0
 _WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|-){2,}")
-_LETTERS = 6
-# Words of every text; shorter ones are not looked at.
-_EVERYWHERE = frozenset(
+_PREFIX_LENGTH = 6
+# Words that say nothing about the topic of a text; shorter words are not compared.
+_STOP_WORDS = frozenset(
     "about after again all also although among and another any are because been before being between both "
     "but can could did does doing done down due during each either every few for from further had has have "
     "having her here his how however into its itself least less made make many may might more most much "
@@ -34,55 +34,57 @@ _EVERYWHERE = frozenset(
     "which while who whose why will with within without would yet you your".split()
 )
 
-# What is known of an entity that was not among the candidates, beside its number.
-_NEW = {"scores": np.nan, "probabilities": np.nan, "rerank_scores": np.nan, "mention_rows": -1}
+# The values of an entity that was not among the candidates.
+_NOT_A_CANDIDATE = {
+    "scores": np.nan, "probabilities": np.nan, "rerank_scores": np.nan, "mention_rows": -1
+}  # fmt: skip
 
-Ranked = tuple[float, Decision | None]
+Ranked = tuple[float, Decision | None]  # how specific a decision is, and the decision
 
 
 class DecidedMention(NamedTuple):
-    """What decides whether a correction is about a mention."""
+    """The properties of a mention that decide whether a correction applies to it."""
 
-    words: tuple[str, ...]  # its words in the text, and those that it is read as
+    words: tuple[str, ...]  # its words in the text, and its long form if it is read as another text
     label: str
     start: int  # its first character in the text
-    text: Callable[[], str]  # gives the text, which spaCy joins each time
-    given: str = (
-        ""  # the id that a rule gave it, such as a pattern of an "entity_ruler"; "" for none
-    )
+    text: Callable[[], str]  # returns the text, which spaCy joins at each call
+    given: str = ""  # the id from a rule, such as a pattern of an "entity_ruler"; "" for none
 
 
 def decisions_about(
     kb: KnowledgeBase, mentions: Sequence[DecidedMention], groups: np.ndarray | None = None
 ) -> list[Decision | None]:
-    """The decision about each of n mentions, or None.
+    """Return the decision about each of n mentions, or None.
 
-    An id that a rule gave goes first. Of several corrections, one for the mention's text goes before one
-    for a text alike, that before one for its label, and that before one for all mentions. Of several texts
-    the most similar counts; of equal corrections, the latest.
+    An id from a rule comes first. A correction for the mention's text comes before one for a similar text,
+    that before one for its label, and that before one for all mentions. Of similar texts, the most similar
+    counts; of equally specific corrections, the latest.
 
-    ``groups``, int [n], has the group of each mention, as of ``link``. Mentions of a group that have the
-    same name follow the one among them that has the most specific decision. An acronym follows its long
-    form, because it is read so. A long form does not follow its acronym.
+    ``groups``, int [n], are those of ``LinkOptions``. Mentions of a group with the same name follow the
+    most specific decision about one of them. An acronym that is read as its long form follows corrections
+    of the long form. A long form does not follow corrections of its acronym.
     """
     corrections, words_of = kb.corrections, cache(partial(weighted_words, kb))
-    ranked = [_best(corrections, mention, words_of) for mention in mentions]
+    ranked = [_most_specific(corrections, mention, words_of) for mention in mentions]
     if groups is not None:
-        best: dict[tuple[int, str], Ranked] = {}
         names = [name_key(mention.words[0]) for mention in mentions]
         keys = list(zip(groups.tolist(), names, strict=True))
-        for key, own in zip(keys, ranked):
-            best[key] = max(best.get(key, own), own, key=itemgetter(0))
-        ranked = [own if own[0] >= _SAME_PLACE else best[key] for key, own in zip(keys, ranked)]
+        best: dict[tuple[int, str], Ranked] = {}
+        for key, decision in zip(keys, ranked):
+            best[key] = max(best.get(key, decision), decision, key=itemgetter(0))
+        ranked = [
+            decision if decision[0] >= _SAME_PLACE else best[key]
+            for key, decision in zip(keys, ranked)
+        ]
     return [decision for _, decision in ranked]
 
 
-def _best(
+def _most_specific(
     corrections: Corrections,
     mention: DecidedMention,
     words_of: Callable[[str], Mapping[int, float]],
 ) -> Ranked:
-    """The decision about a mention, and how specific it is; the higher, the more."""
     if mention.given:
         return np.inf, Decision(0, mention.words[0], mention.given, GIVEN)
     best: Ranked = (-np.inf, None)
@@ -96,7 +98,7 @@ def _best(
             text = mention.text()
             if decision.digest == text_digest(text):
                 rank = _SAME_PLACE if decision.start == mention.start else _SAME_TEXT
-            elif (rank := _text_similarity(words_of, text, decision)) < ALIKE:
+            elif (rank := _text_similarity(words_of, text, decision)) < MIN_SIMILARITY:
                 continue
         if rank >= best[0]:
             best = rank, decision
@@ -104,70 +106,78 @@ def _best(
 
 
 def weighted_words(kb: KnowledgeBase, text: str) -> dict[int, float]:
-    """The words of a text as hashes, each with the weight that it has when texts are compared.
+    """Return the hashes of the words of a text, with their weights for comparing texts.
 
-    Of a word the first letters count, so that "dilated" and "dilation" are one. Its weight is the
-    square of how rare it is in names of the KB.
+    Only the first letters of a word count, so that "dilated" equals "dilation". Its weight is the
+    square of its rarity in names of the KB.
     """
-    words = {word for word in _WORD.findall(text.casefold()) if word not in _EVERYWHERE}
-    return {name_hash(w): kb.rarity(w) ** 2 for w in sorted({w[:_LETTERS] for w in words})}
+    words = {word for word in _WORD.findall(text.casefold()) if word not in _STOP_WORDS}
+    prefixes = sorted({word[:_PREFIX_LENGTH] for word in words})
+    return {name_hash(prefix): kb.rarity(prefix) ** 2 for prefix in prefixes}
 
 
 def _text_similarity(
     words_of: Callable[[str], Mapping[int, float]], text: str, decision: Decision
 ) -> float:
-    """The cosine of the words of a text and of those of a decision, without those of its name."""
-    own, theirs, of_name = words_of(text), decision.words, words_of(decision.name)
-    shared = own.keys() & theirs.keys() - of_name.keys()
+    """Return the cosine of the words of a text and of a decision's, without the words of its name."""
+    words, of_name = words_of(text), words_of(decision.name)
+    shared = words.keys() & decision.words.keys() - of_name.keys()
     sums = [
-        sum(weight for word, weight in words.items() if word not in of_name)
-        for words in (own, theirs)
+        sum(weight for word, weight in weights.items() if word not in of_name)
+        for weights in (words, decision.words)
     ]
-    return sum(own[word] for word in shared) / max(sqrt(sums[0] * sums[1]), 1e-9)
+    return sum(words[word] for word in shared) / max(sqrt(sums[0] * sums[1]), 1e-9)
 
 
 def with_decisions(links: Links, kb: KnowledgeBase, decisions: Sequence[Decision | None]) -> Links:
-    """Links in which the entity of each decision comes first, with the probability 1, or is NIL.
+    """Return links that follow decisions: their entity comes first, with the probability 1, or it is NIL.
 
-    The other candidates follow as they were, with the probability 0. An entity that the KB no longer
-    has decides nothing.
+    The other candidates follow in their order, with the probability 0. A decision for an entity that the
+    KB no longer has is ignored.
     """
-    wanted = [decision.concept_id if decision else "" for decision in decisions]
-    numbered = {id: kb.number(id) for id in {*wanted} - {"", NIL}}
-    entities = np.array([-1 if (n := numbered.get(id)) is None else n for id in wanted])
-    nil = np.array([id == NIL for id in wanted])
+    ids = [decision.concept_id if decision else "" for decision in decisions]
+    numbers_of_ids = {id: kb.number(id) for id in {*ids} - {"", NIL}}
+    entities = np.array([-1 if (n := numbers_of_ids.get(id)) is None else n for id in ids])
+    nil = np.array([id == NIL for id in ids])
     decided = np.flatnonzero(nil | (entities >= 0))
     if not len(decided):
         return links
-    probabilities = np.full(links.scores.shape, np.nan, np.float32)
-    columns = {"numbers": links.numbers, "scores": links.scores, "probabilities": probabilities}
+    columns = {"numbers": links.numbers.copy(), "scores": links.scores.copy()}
+    columns["probabilities"] = np.full(links.scores.shape, np.nan, np.float32)
     for name in ("probabilities", "rerank_scores", "mention_rows"):
         if (column := getattr(links, name)) is not None:
-            columns[name] = column
-    columns = {name: column.copy() for name, column in columns.items()}
-    numbers, scores, probabilities = (
-        columns[name] for name in ("numbers", "scores", "probabilities")
-    )
+            columns[name] = column.copy()
+    numbers, scores, probabilities = columns["numbers"], columns["scores"], columns["probabilities"]
     for row in decided.tolist():
         probabilities[row, np.isfinite(probabilities[row])] = 0.0
         probabilities[row, 0] = 0.0  # of a mention that is NIL
         if nil[row]:
             continue
-        there = np.flatnonzero(numbers[row] == entities[row])
-        if not len(there):  # in the first free place, or in that of the last candidate
-            there = np.flatnonzero(np.append(numbers[row, :-1], -1) < 0)
+        if entities[row] in numbers[row]:
+            place = int(np.argmax(numbers[row] == entities[row]))
+        else:  # in the first free place, or in that of the last candidate
+            place = int(np.argmax(np.append(numbers[row, :-1], -1) < 0))
             for name, column in columns.items():
-                column[row, there[0]] = _NEW.get(name, entities[row])
-            own = kb.vectors.name_scores(
+                column[row, place] = _NOT_A_CANDIDATE.get(name, entities[row])
+            score = kb.vectors.name_scores(
                 links.vectors[[row]], np.zeros(1, np.int64), entities[[row]]
             )
-            scores[row, there[0]] = np.nan_to_num(own[0], neginf=0.0)
+            scores[row, place] = np.nan_to_num(score[0], neginf=0.0)
         for column in columns.values():
-            column[row, : there[0] + 1] = np.roll(column[row, : there[0] + 1], 1)
+            column[row, : place + 1] = np.roll(column[row, : place + 1], 1)
         probabilities[row, 0] = 1.0
     all_nil, nil_score = links.nil.copy(), links.nil_score.copy()
     all_nil[decided], nil_score[decided] = nil[decided], np.where(nil[decided], -np.inf, np.inf)
-    valid: list[Decision | None] = [None] * len(decisions)
+    followed: list[Decision | None] = [None] * len(decisions)
     for row in decided.tolist():
-        valid[row] = decisions[row]
-    return links._replace(**columns, nil=all_nil, nil_score=nil_score, decisions=valid)
+        followed[row] = decisions[row]
+    return links._replace(
+        numbers=numbers,
+        scores=scores,
+        nil=all_nil,
+        nil_score=nil_score,
+        rerank_scores=columns.get("rerank_scores"),
+        probabilities=probabilities,
+        mention_rows=columns.get("mention_rows"),
+        decisions=followed,
+    )

@@ -1,4 +1,4 @@
-"""The one way from mentions to linked entities, for the pipeline and for evaluation."""
+"""The path from mentions to linked entities, the same for the pipeline and for evaluation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,72 +15,72 @@ from .nil import NilPolicy, is_nil
 from .ordering import Evidence, Ordered, RankingInput, Reranking, group_means, reranked_candidates
 from .retriever import Retriever
 
-# The number of candidates searched for a mention, at least, where exact names count and in
-# evaluations. It is the same in both, so that what is evaluated is what is linked.
+# The minimum number of candidates to search where exact names count. Evaluation uses the same number, so
+# that it measures what the pipeline links.
 SEARCH_DEPTH = 64
-# The candidates of a mention for which it is told by which learnt mention they were found.
-_EXPLAINED = 8
+_N_EXPLAINED = 8  # the candidates of a mention with ``Links.mention_rows``
 
-
-# Orders the candidates that were found.
-Ordering = Callable[[RankingInput], Ordered]
+Ordering = Callable[[RankingInput], Ordered]  # orders candidates
 
 
 class SearchIndex(Protocol):
-    """A KB, or what searches as it does, such as an index in memory."""
+    """A KB, or an index that searches like a KB."""
 
     def search(
         self, queries: np.ndarray, k: int, filter: SearchFilter | None = None, /
     ) -> Candidates:
-        """Search the k nearest entities of each query, float32 [n, d], best first."""
+        """Return the k nearest entities of each query, float32 [n, d], best first."""
 
 
 class Links(NamedTuple):
-    """What linking says of n mentions."""
+    """The links of n mentions with k candidates each."""
 
-    # int64 [n, k], the entity numbers of the candidates, best first; -1 for none
-    numbers: np.ndarray
+    numbers: (
+        np.ndarray
+    )  # int64 [n, k], the entity numbers of the candidates, best first; -1 for none
     scores: np.ndarray  # float32 [n, k], the retriever's scores; -inf for no candidate
     nil: np.ndarray  # bool [n], whether the KB lacks the mention's entity (``linking.nil``)
-    # float32 [n], what the NIL threshold is compared with: the retriever's best score, or with a
-    # ranking the probability that a candidate is right; -inf without a candidate.
+    # float32 [n], compared with the NIL threshold: the retriever's best score, or with a ranking the
+    # probability that a candidate is correct; -inf without a candidate.
     nil_score: np.ndarray
-    # float32 [n, k], the logarithm of each candidate's probability among those reranked, NaN for the
-    # others. None without a reranker.
+    vectors: np.ndarray  # float32 [n, d], of the mentions
+    # float32 [n, k], the logarithm of a candidate's probability among those reranked; NaN for the others.
+    # None without a reranker.
     rerank_scores: np.ndarray | None = None
-    # float32 [n, k], the probability that each candidate is right, NaN for those that the ranking did
-    # not look at. None without a ranking.
+    # float32 [n, k], the probability that a candidate is correct; NaN for those that the ranking does not
+    # read. None without a ranking.
     probabilities: np.ndarray | None = None
-    vectors: np.ndarray | None = None  # float32 [n, d], of the mentions
-    # int64 [n, k], for the first candidates the row of the learnt mention that is nearest
-    # (``KnownMentions.nearest_of``), -1 for none. None if no mentions were given.
+    # int64 [n, k], for the first candidates the row of the nearest learnt mention
+    # (``KnownMentions.nearest_of``), -1 for none. None without learnt mentions.
     mention_rows: np.ndarray | None = None
-    # What the decision rests on, of the first candidates alone. None without a ranking.
-    evidence: Evidence | None = None
-    # Of each mention what a person decided about it, or None (``linking.corrections``). None: nothing
-    # was decided about any.
+    evidence: Evidence | None = None  # about the first candidates; None without a ranking
+    # The decision of a person about each mention, or None (``linking.corrections``). None: there are no
+    # decisions about these mentions.
     decisions: Sequence[Decision | None] | None = None
 
 
 @dataclass(frozen=True)
 class LinkOptions:
-    """What linking does beside the search, and how searches are confined."""
+    """The options of ``link`` beside the search.
 
-    # A mention whose ``Links.nil_score`` is below it is NIL. None: no mention is (``linking.nil``).
+    Attributes:
+        nil_threshold: A mention with a lower ``Links.nil_score`` is NIL. None: no mention is NIL.
+        nil_policy: Keeps mentions from being NIL; None: none.
+        reranking: Orders the best ``top`` candidates again, even if fewer are asked for. They come first,
+            and the others stay in their order.
+        ordering: Orders at least SEARCH_DEPTH candidates after that. None: the order stays.
+        filters: The filter of each mention's search, or None for no filter.
+        groups: int [n], the group of each mention. The mentions of a group, which must have the same
+            surface and filter, get the same candidates with the means of their scores.
+        known: The learnt mentions of the KB, of which the nearest are returned.
+    """
+
     nil_threshold: float | None = None
-    nil_policy: NilPolicy | None = None  # what keeps a mention from being NIL; None: nothing
-    # Orders the best candidates again. They come first, the others stay in their order. It reranks its
-    # ``top`` candidates even if fewer are asked for.
+    nil_policy: NilPolicy | None = None
     reranking: Reranking | None = None
-    # Orders the candidates after that: a learnt ranking, or what names say. It orders 64 candidates even
-    # if fewer are asked for. None: the order stays.
     ordering: Ordering | None = None
-    # For each mention the filter of its search, or None for no filter.
     filters: Sequence[SearchFilter | None] | None = None
-    # int [n], the group of each mention. The mentions of a group, which must have the same surface and
-    # filter, get one answer: each candidate gets the mean of its scores.
     groups: np.ndarray | None = None
-    # The mentions that the KB has learnt, to say by which of them candidates were found.
     known: KnownMentions | None = None
 
 
@@ -97,52 +97,51 @@ def link(
         PelError: The reranker gives scores that are not finite.
     """
     depth = max(k, SEARCH_DEPTH if options.ordering else 0)
-    found, nil_score = ranking_input(retriever, index, mentions, depth, options)
-    candidates, rerank_scores = found.candidates, found.rerank_scores
-    ordered = options.ordering(found) if options.ordering else None
-    if ordered is not None:
-        order = ordered.order
+    vectors = retriever.mention_vectors(mentions)
+    given, nil_score = ranking_input(index, mentions, vectors, depth, options)
+    candidates, rerank_scores = given.candidates, given.rerank_scores
+    probabilities = evidence = None
+    if options.ordering is not None:
+        order, probabilities, in_kb, evidence = options.ordering(given)
         candidates = Candidates(*(np.take_along_axis(column, order, 1) for column in candidates))
         if rerank_scores is not None:
             rerank_scores = np.take_along_axis(rerank_scores, order, axis=1)
-        if ordered.in_kb is not None:
-            nil_score = np.where(np.isfinite(nil_score), ordered.in_kb, nil_score)
-    probabilities = ordered.probabilities if ordered else None
+        if in_kb is not None:
+            nil_score = np.where(np.isfinite(nil_score), in_kb, nil_score)
     nil = is_nil(nil_score, options.nil_threshold)
     if options.nil_policy is not None:
         nil = options.nil_policy.decided(nil, mentions, candidates.numbers[:, 0], probabilities)
     numbers, mention_rows = candidates.numbers[:, :k], None
     if options.known:
         mention_rows = np.full(numbers.shape, -1, dtype=np.int64)
-        nearest_rows = options.known.nearest_of(found.vectors, numbers[:, :_EXPLAINED])
-        mention_rows[:, :_EXPLAINED] = nearest_rows
+        nearest_rows = options.known.nearest_of(vectors, numbers[:, :_N_EXPLAINED])
+        mention_rows[:, :_N_EXPLAINED] = nearest_rows
     return Links(
         numbers,
         candidates.scores[:, :k],
         nil,
         nil_score,
+        vectors,
         None if rerank_scores is None else rerank_scores[:, :k],
         None if probabilities is None else probabilities[:, :k],
-        found.vectors,
         mention_rows,
-        ordered.evidence if ordered else None,
+        evidence,
     )
 
 
 def ranking_input(
-    retriever: Retriever,
     index: SearchIndex,
     mentions: Sequence[MentionInContext],
+    vectors: np.ndarray,
     k: int,
     options: LinkOptions,
 ) -> tuple[RankingInput, np.ndarray]:
-    """Search the k best candidates of each mention, or more if they are reranked, and rerank them.
+    """Search at least k candidates of each mention and rerank them.
 
     Returns:
         The candidates, and the retriever's best scores, float32 [n].
     """
     reranking, groups = options.reranking, options.groups
-    vectors = retriever.mention_vectors(mentions)
     depth = max(k, reranking.top if reranking else 0)
     candidates = nearest(index, vectors, depth, options.filters, groups)
     best_scores, rerank_scores = candidates.scores[:, 0], None
@@ -158,22 +157,22 @@ def nearest(
     filters: Sequence[SearchFilter | None] | None = None,
     groups: np.ndarray | None = None,
 ) -> Candidates:
-    """Search the k nearest entities of each vector, float32 [n, d], best first; see ``link``.
+    """Return the k nearest entities of each vector, float32 [n, d], best first; see ``LinkOptions``.
 
-    Vectors of the same filter are searched together. A group is searched once, with the mean of its
+    Vectors with the same filter are searched together. A group is searched once, with the mean of its
     vectors and the filter of its first member. The scores of the mean vector are the means of the
     members' scores.
     """
     if groups is not None:
         _, first, members = np.unique(groups, return_index=True, return_inverse=True)
-        of_groups = filters and [filters[mention] for mention in first]
-        found = nearest(index, group_means(vectors, groups)[first], k, of_groups)
-        return Candidates(found.numbers[members], found.scores[members])
+        group_filters = filters and [filters[mention] for mention in first.tolist()]
+        candidates = nearest(index, group_means(vectors, groups)[first], k, group_filters)
+        return Candidates(candidates.numbers[members], candidates.scores[members])
     if not filters:
         return index.search(vectors, k)
     numbers = np.empty((len(vectors), k), dtype=np.int64)
     scores = np.empty((len(vectors), k), dtype=np.float32)
-    for own in dict.fromkeys(filters):
-        places = [place for place, other in enumerate(filters) if other == own]
-        numbers[places], scores[places] = index.search(vectors[places], k, own)
+    for filter in dict.fromkeys(filters):
+        places = [place for place, other in enumerate(filters) if other == filter]
+        numbers[places], scores[places] = index.search(vectors[places], k, filter)
     return Candidates(numbers, scores)

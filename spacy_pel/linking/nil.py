@@ -1,7 +1,7 @@
-"""Where NIL is decided, and nowhere else: whether the knowledge base lacks a mention's entity.
+"""The only place that decides NIL: whether the knowledge base lacks a mention's entity.
 
-``link`` asks here, and ``pel calibrate`` for the figures of a threshold that it has chosen. Everything
-else reads the answer: ``Links.nil``, and ``"NIL"`` as the id of a span.
+``link`` calls it, and ``pel calibrate`` for the figures of the threshold that it has chosen. All other code
+reads the result: ``Links.nil``, and ``"NIL"`` as the id of a span.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,24 @@ from .ordering import unambiguous_owners
 
 
 class NilPolicy(NamedTuple):
-    """What keeps a mention from being NIL, whatever the threshold says.
+    """Keeps mentions with a sure first candidate from being NIL.
 
     So NIL never contradicts the probability that is shown.
+
+    Attributes:
+        kb: The KB in which names are looked up.
+        sure_probability: The probability from which a first candidate is sure. None: the threshold alone
+            decides.
     """
 
-    kb: KnowledgeBase  # where names are looked up
-    # The probability from which a first candidate is sure. None: the threshold alone decides.
+    kb: KnowledgeBase
     sure_probability: float | None
 
     def is_sure(self, unambiguous: np.ndarray, probabilities: np.ndarray | None) -> np.ndarray:
         """Return which of n first candidates are sure, bool [n].
 
         Args:
-            unambiguous: bool [n], whether a candidate alone has the mention as a name.
+            unambiguous: bool [n], whether only this candidate has the mention as a name.
             probabilities: float [n], that a candidate is correct; None: unknown.
         """
         if self.sure_probability is None:
@@ -47,38 +51,41 @@ class NilPolicy(NamedTuple):
         """Return which of n mentions are NIL, bool [n].
 
         Args:
-            nil: bool [n], what the threshold says.
+            nil: bool [n], the decision by the threshold.
             mentions: The mentions.
-            first: int64 [n], the numbers of their first candidates, -1 for none.
+            first: int64 [n], the numbers of their first candidates; -1 for none.
             probabilities: As ``Links.probabilities``.
         """
         if self.sure_probability is None or not nil.any():
             return nil
-        doubtful = np.flatnonzero(nil)  # names are looked up for these alone: they are few
-        first, asked = first[doubtful], [mentions[i] for i in doubtful]
-        of_first = None
+        doubtful = np.flatnonzero(nil)  # names are looked up for these few alone
+        first_numbers = first[doubtful]
+        first_probabilities = None
         if probabilities is not None:
-            of_first = np.where(first >= 0, probabilities[doubtful, 0], np.nan)
-        unambiguous = unambiguous_owners(self.kb, asked, first[:, None])[:, 0]
-        decided = nil.copy()
-        decided[doubtful] = ~self.is_sure(unambiguous, of_first)
+            first_probabilities = np.where(first_numbers >= 0, probabilities[doubtful, 0], np.nan)
+        doubtful_mentions = [mentions[i] for i in doubtful.tolist()]
+        unambiguous = unambiguous_owners(self.kb, doubtful_mentions, first_numbers[:, None])[:, 0]
+        decided: np.ndarray = nil.copy()
+        decided[doubtful] = ~self.is_sure(unambiguous, first_probabilities)
         return decided
 
 
-def is_nil(best_scores: Sequence[float] | np.ndarray, threshold: float | None) -> np.ndarray:
-    """Decide for each of n mentions whether it is NIL by a threshold, bool [n].
+def is_nil(nil_scores: Sequence[float] | np.ndarray, threshold: float | None) -> np.ndarray:
+    """Return which of n mentions are NIL by a threshold, bool [n].
 
     A mention is NIL if its score is below the threshold. A mention without a candidate is NIL under
     any threshold. Without a threshold no mention is NIL.
 
-    Without a learnt ranking the score is the retriever's best, also where a reranker or exact names
-    order the candidates: a reranker compares candidates with each other and does not say how good the
-    best of them is. With a ranking it is the probability that a candidate is right.
+    With a learnt ranking the score is the probability that a candidate is correct. Without one it is the
+    retriever's best score, even if a reranker or exact names order the candidates: a reranker compares
+    candidates with each other, but does not tell how good the best of them is.
 
     Args:
-        best_scores: Float [n], as ``Links.nil_score``: -inf for a mention without a candidate, inf for
-            one that must not be NIL.
+        nil_scores: Float [n], as ``Links.nil_score``: -inf for a mention without a candidate, inf for
+            a mention that must not be NIL.
         threshold: The NIL threshold of the linker, or None.
     """
-    best = np.asarray(best_scores, dtype=np.float64)
-    return np.zeros(best.shape, dtype=bool) if threshold is None else best < threshold
+    if threshold is None:
+        return np.zeros(len(nil_scores), dtype=bool)
+    nil: np.ndarray = np.asarray(nil_scores, dtype=np.float64) < threshold
+    return nil

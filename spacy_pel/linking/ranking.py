@@ -1,10 +1,11 @@
-"""The learnt ranking of candidates, which ``pel calibrate`` fits, and what it looks at."""
+"""The learnt ranking of candidates, which ``pel calibrate`` fits, and its features."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, compress
 from math import log, log1p
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,55 +22,63 @@ from .similarity import trigram_similarity, word_similarity
 if TYPE_CHECKING:
     from ..models.ranker import Ranker
 
-TOP = 8  # the candidates of a mention that are looked at, from the best
-_MAX_OWNERS = 5  # of a name; more count as many
-_MAX_ELSEWHERE = 4  # mentions of a document that mean a candidate; more count as many
-_PRIOR = 20  # gold mentions that the KB as a whole counts for, where a label's types are learnt
+TOP = 8  # the candidates of a mention that the ranking reads, from the best
+_MAX_OWNERS = 5  # of a name; more count as this many
+_MAX_ELSEWHERE = 4  # mentions of a document that mean a candidate; more count as this many
+_PRIOR = 20  # the weight, in gold mentions, of the types in the whole KB among those of a label
 _MAX_LOG_RATIO = 3.0  # of a type
-_SHOWN = 10  # labels in a message
+_MAX_LABELS = 10  # in a message
 
 
 class Ranking(NamedTuple):
-    """Orders the best candidates of a mention, and says how probable each is, and that none is right."""
+    """Computes the probability of each of the best candidates, and that none is correct.
 
-    ranker: Ranker  # the network
-    priors: LabelPriors  # what a mention's label says
-    labels: Mapping[str, int]  # how many mentions of each label it was fitted on
-    # The number of candidates that were reranked when it was fitted. It applies only while the linker
-    # reranks this number.
+    Attributes:
+        ranker: The network.
+        priors: The facts about the labels of mentions.
+        labels: The number of mentions of each label that it was fitted on.
+        reranked: The number of candidates that were reranked when it was fitted. It applies only while
+            the linker reranks this number.
+        by_words: Compare names by words. False for a ranking that an older version fitted.
+    """
+
+    ranker: Ranker
+    priors: LabelPriors
+    labels: Mapping[str, int]
     reranked: int = 0
-    by_words: bool = True  # whether it looks at them; it does not if an older version fitted it
+    by_words: bool = True
 
-    def ordered(self, kb: KnowledgeBase, labels: Sequence[str], found: RankingInput) -> Ordered:
-        """The best candidates by their probabilities; equal ones, and the others, stay in order.
+    def ordered(self, kb: KnowledgeBase, labels: Sequence[str], given: RankingInput) -> Ordered:
+        """Order the best candidates of mentions with these labels by their probabilities.
 
-        ``kb`` has their names and types. ``labels`` are those of the mentions.
+        Equally probable candidates, and those that the ranking does not read, keep their order.
         """
-        comparison = compare(kb, found, self.by_words)
-        given = self.probabilities(features_of(labels, comparison))
-        if found.groups is not None:
-            given = group_means(given, found.groups)
-        probabilities = np.full(found.candidates.scores.shape, np.nan, dtype=np.float32)
-        probabilities[:, : given.shape[1] - 1] = given[:, :-1]
+        comparison = compare(kb, given, self.by_words)
+        p_correct = self.probabilities(features_of(labels, comparison))
+        if given.groups is not None:
+            p_correct = group_means(p_correct, given.groups)
+        n_read = p_correct.shape[1] - 1
+        probabilities = np.full(given.candidates.scores.shape, np.nan, dtype=np.float32)
+        probabilities[:, :n_read] = p_correct[:, :-1]
         order = np.argsort(-np.nan_to_num(probabilities, nan=-1.0), kind="stable", axis=1)
-        evidence = evidence_of(comparison).in_order(order[:, : given.shape[1] - 1])
-        return Ordered(
-            order, np.take_along_axis(probabilities, order, axis=1), 1 - given[:, -1], evidence
-        )
+        evidence = evidence_of(comparison).in_order(order[:, :n_read])
+        probabilities = np.take_along_axis(probabilities, order, axis=1)
+        return Ordered(order, probabilities, 1 - p_correct[:, -1], evidence)
 
     def probabilities(self, features: Features) -> np.ndarray:
-        """The probability of each candidate and, last, that none is right: float32 [n, k + 1]."""
+        """Return the probability of each candidate and, last, of none: float32 [n, k + 1]."""
         return self.ranker.probabilities(*features.with_priors(self.priors))
 
     @property
     def fitted_on(self) -> str:
         """The labels with their counts, the most frequent first."""
         labels = sorted(self.labels.items(), key=lambda pair: (-pair[1], pair[0]))
-        shown = ", ".join(f"{label} ({count:,})" for label, count in labels[:_SHOWN])
-        return f"{shown} and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else shown
+        shown = ", ".join(f"{label} ({count:,})" for label, count in labels[:_MAX_LABELS])
+        n_more = len(labels) - _MAX_LABELS
+        return f"{shown} and {n_more} more" if n_more > 0 else shown
 
     def as_data(self) -> dict[str, Any]:
-        """All of it as plain data, for JSON."""
+        """Return it as plain data, for JSON."""
         return {
             "ranker": self.ranker.as_data(),
             "priors": self.priors._asdict(),
@@ -80,7 +89,7 @@ class Ranking(NamedTuple):
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Ranking:
-        """The ranking that ``as_data`` described."""
+        """Make a ranking from ``as_data``."""
         from ..models.ranker import Ranker  # here: torch takes seconds
 
         ranker, priors = Ranker.of(data["ranker"]), LabelPriors(**data["priors"])
@@ -93,89 +102,103 @@ class Features(NamedTuple):
 
     candidates: np.ndarray  # float32 [n, k, f]
     mentions: np.ndarray  # float32 [n, g]
-    there: np.ndarray  # bool [n, k], whether there is such a candidate
+    present: np.ndarray  # bool [n, k], whether there is such a candidate
     labels: Sequence[str]  # of the mentions
     types: Sequence[Sequence[tuple[str, ...]]]  # of the candidates, n lists of k
 
     def of(self, chosen: np.ndarray) -> Features:
         """Return the features of some of the mentions, bool [n]."""
-        arrays = (array[chosen] for array in self[:3])
-        return Features(*arrays, *(list(compress(column, chosen)) for column in self[3:]))
+        return Features(
+            self.candidates[chosen],
+            self.mentions[chosen],
+            self.present[chosen],
+            list(compress(self.labels, chosen)),
+            list(compress(self.types, chosen)),
+        )
 
     def with_priors(self, priors: LabelPriors) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The inputs of ``models.ranker.Ranker``: one more feature of each, by what labels say.
+        """Return the inputs of ``models.ranker.Ranker``: the features, and one more of each by labels.
 
-        That of a candidate is how well its types fit to the label; 0 for a label that is not known.
+        For a candidate it is how well its types fit the label, and 0 for an unknown label. For a mention
+        it is the log-odds that the KB lacks the entity.
         """
         labels = [label.casefold() for label in self.labels]
-        known: dict[tuple[str, tuple[str, ...]], float] = {}
-        for label, row in zip(labels, self.types):
-            of_label, others = priors.types.get(label), priors.others.get(label)
-            for types in row:
-                if of_label is None:
-                    known[label, types] = 0.0
-                elif (label, types) not in known:
-                    known[label, types] = max(of_label.get(t, others) for t in types or ("",))
-        affinities = [[known[label, t] for t in row] for label, row in zip(labels, self.types)]
-        affinities = np.array(affinities, np.float32).reshape(*self.there.shape, 1)
+        fit = cache(priors.fit)
+        fits = [[fit(label, types) for types in row] for label, row in zip(labels, self.types)]
+        fit_feature = np.array(fits, np.float32).reshape(self.present.shape) * self.present
         none = [[priors.none.get(label, priors.none[""])] for label in labels]
-        none = np.array(none, np.float32)
-        candidates = np.concatenate([self.candidates, affinities * self.there[..., None]], axis=2)
-        return candidates, np.concatenate([self.mentions, none], axis=1), self.there
+        candidates = np.concatenate([self.candidates, fit_feature[..., None]], axis=2)
+        mentions = np.concatenate([self.mentions, np.array(none, np.float32)], axis=1)
+        return candidates, mentions, self.present
 
 
 class LabelPriors(NamedTuple):
-    """What a mention's label, in lower case, says of its entity, learnt from gold mentions."""
+    """The facts about the entities of mentions with a label, in lower case, learnt from gold mentions.
 
-    # For each type of its gold entities the log of how much more often these have it than the entities
-    # of the KB. The type "" stands for entities without one.
+    Attributes:
+        types: By label and type, the log-ratio of the share of gold entities with the type to the share of
+            all entities of the KB. The type "" stands for entities without a type.
+        others: By label, the same for a type that none of its gold entities has.
+        none: By label, the log-odds that the KB lacks the entity; "" for any other label.
+    """
+
     types: Mapping[str, Mapping[str, float]]
-    others: Mapping[str, float]  # the same for a type that none of its gold entities has
-    none: Mapping[str, float]  # the log-odds that the KB lacks the entity; "" for any other label
+    others: Mapping[str, float]
+    none: Mapping[str, float]
+
+    def fit(self, label: str, types: tuple[str, ...]) -> float:
+        """Return how well the types of an entity fit a label: the best log-ratio, or 0 if unknown."""
+        if label not in self.types:
+            return 0.0
+        ratios, other = self.types[label], self.others[label]
+        return max(ratios.get(type, other) for type in types or ("",))
 
 
 def learnt_priors(
     labels: Sequence[str],
     types: Sequence[Collection[str] | None],
-    of_kb: Mapping[tuple[str, ...], int],
+    kb_types: Mapping[tuple[str, ...], int],
 ) -> LabelPriors:
-    """The priors of labels.
+    """Learn the priors of labels from gold mentions.
 
-    Given are the labels of gold mentions, the types of the entity of each, None if the KB lacks it,
-    and how many entities of the KB have which types.
+    Args:
+        labels: The label of each mention.
+        types: The types of the entity of each mention; None if the KB lacks it.
+        kb_types: The number of entities of the KB with each combination of types.
     """
-    everywhere = Counter[str]()
-    for own, count in of_kb.items():
-        everywhere.update(dict.fromkeys(own or ("",), count))
-    n_types, n_all = len(everywhere), everywhere.total()
+    in_kb = Counter[str]()
+    for combination, count in kb_types.items():
+        in_kb.update(dict.fromkeys(combination or ("",), count))
+    n_types, n_all = len(in_kb), in_kb.total()
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     missing, mentions = Counter[str](), Counter[str]()
-    for label, own in zip(map(str.casefold, labels), types):
+    for label, of_entity in zip(map(str.casefold, labels), types):
         mentions[label] += 1
-        missing[label] += own is None
-        counts[label].update(() if own is None else own or ("",))
+        missing[label] += of_entity is None
+        counts[label].update(() if of_entity is None else of_entity or ("",))
 
-    def ratio(of_label: Counter[str], type: str) -> float:
-        share = (everywhere[type] + 1) / (n_all + n_types)
-        found = (of_label[type] + _PRIOR * share) / (of_label.total() + _PRIOR)
-        return round(min(max(log(found / share), -_MAX_LOG_RATIO), _MAX_LOG_RATIO), 3)
+    def log_ratio(of_label: Counter[str], type: str) -> float:
+        share = (in_kb[type] + 1) / (n_all + n_types)
+        share_of_label = (of_label[type] + _PRIOR * share) / (of_label.total() + _PRIOR)
+        ratio = log(share_of_label / share)
+        return round(min(max(ratio, -_MAX_LOG_RATIO), _MAX_LOG_RATIO), 3)
 
-    ratios = {
-        name: {type: ratio(own, type) for type in sorted(own)} for name, own in counts.items()
-    }
-    shares = {name: _PRIOR / (own.total() + _PRIOR) for name, own in counts.items()}
-    others = {name: round(max(log(share), -_MAX_LOG_RATIO), 3) for name, share in shares.items()}
+    ratios, others = {}, {}
     overall = (missing.total() + 1) / (mentions.total() + 2)
-    none = {name: (missing[name] + 10 * overall) / (n + 10) for name, n in mentions.items()}
-    odds = {name: round(log(p / (1 - p)), 3) for name, p in {"": overall, **none}.items()}
-    return LabelPriors(ratios, others, odds)
+    p_none = {"": overall}
+    for label, of_label in counts.items():
+        ratios[label] = {type: log_ratio(of_label, type) for type in sorted(of_label)}
+        others[label] = round(max(log(_PRIOR / (of_label.total() + _PRIOR)), -_MAX_LOG_RATIO), 3)
+        p_none[label] = (missing[label] + 10 * overall) / (mentions[label] + 10)
+    none = {label: round(log(p / (1 - p)), 3) for label, p in p_none.items()}
+    return LabelPriors(ratios, others, none)
 
 
 @dataclass
 class Comparison:
-    """What n mentions and their k best candidates are compared by.
+    """The comparison of n mentions with their k best candidates.
 
-    Arrays are [n, k] unless they say otherwise. Values of a missing candidate are 0.
+    Arrays are [n, k] unless stated otherwise. Values of a missing candidate are 0.
     """
 
     surfaces: list[str]  # the words of the mentions, as written
@@ -184,47 +207,39 @@ class Comparison:
     entities: Mapping[int, Entity]  # the candidates
     present: np.ndarray  # bool, whether there is such a candidate
     scores: np.ndarray  # float32, the retriever's
-    n_owners: np.ndarray  # int [n], how many entities have the mention as a name
+    n_owners: np.ndarray  # int [n], the number of entities that have the mention as a name
+    share_of_owners: np.ndarray  # float [n], the number of owners, scaled to 0 to 1
+    is_unambiguous: np.ndarray  # bool [n], whether one entity alone has the mention as a name
     exact: np.ndarray  # bool, whether the mention is a name of the candidate
     similarity: np.ndarray  # of the most similar name (``similarity.trigram_similarity``)
     first_similarity: np.ndarray  # of the first name
     nearest_names: np.ndarray  # int, the place of the most similar name
     # Four arrays of ``similarity.word_similarity``; none if words do not count.
     word_similarities: list[np.ndarray]
-    # How many mentions with other words in the document seem to mean the candidate, 0 to 1.
-    elsewhere: np.ndarray
-    definitions: np.ndarray  # int, how many texts define the mention as the candidate
-    all_definitions: np.ndarray  # int [n], how many texts define the mention
+    elsewhere: np.ndarray  # see ``_meant_elsewhere``
+    definitions: np.ndarray  # int, the number of texts that define the mention as the candidate
+    all_definitions: np.ndarray  # int [n], the number of texts that define the mention
     # The log of the share of definitions, to which each owner of the name adds 0.5; at most 0.
     definition_share: np.ndarray
     rerank_scores: np.ndarray  # float, NaN for a candidate that was not reranked
-    # float32, by canonical names alone: senses of an acronym may share one vector by this name, and
-    # differ by their other names.
+    # float32, the scores by canonical names alone. The senses of an acronym share the vector of the
+    # acronym, but not this one.
     canonical_scores: np.ndarray
 
-    @property
-    def is_unambiguous(self) -> np.ndarray:
-        """Whether one entity alone has the mention as a name: bool [n, 1]."""
-        return self.n_owners[:, None] == 1
-
-    @property
-    def share_of_owners(self) -> np.ndarray:
-        """The number of owners of the name, 0 to 1, float [n]."""
-        return np.minimum(self.n_owners, _MAX_OWNERS) / _MAX_OWNERS
-
     def of_entities(self, value: Callable[[Entity], float]) -> np.ndarray:
-        """A value of each candidate's entity, float64."""
+        """Return a value of each candidate's entity, float64 [n, k]."""
         values = {number: value(entity) for number, entity in self.entities.items()}
         column = [values.get(number, 0.0) for number in self.numbers.ravel().tolist()]
         return np.array(column).reshape(self.numbers.shape)
 
 
 def _behind_best(values: np.ndarray) -> np.ndarray:
-    """How far each candidate's value is behind the best one of its mention."""
-    return values.max(axis=1, keepdims=True) - values
+    """Return the difference of the best value of each mention and each candidate's value, [n, k]."""
+    behind: np.ndarray = values.max(axis=1, keepdims=True) - values
+    return behind
 
 
-# The features of a candidate, [n, k] each. A saved ranking knows them by their order.
+# The features of a candidate, [n, k] each. A saved ranking depends on their order.
 CANDIDATE_FEATURES: dict[str, Callable[[Comparison], np.ndarray]] = {
     "score": lambda c: c.scores,
     "score behind the best": lambda c: _behind_best(c.scores),
@@ -235,7 +250,7 @@ CANDIDATE_FEATURES: dict[str, Callable[[Comparison], np.ndarray]] = {
     "similarity behind the best": lambda c: _behind_best(c.similarity),
     "similarity of the canonical name": lambda c: c.first_similarity,
     "mention is a name": lambda c: c.exact,
-    "mention is a name of no other entity": lambda c: c.exact & c.is_unambiguous,
+    "mention is a name of no other entity": lambda c: c.exact & c.is_unambiguous[:, None],
     "number of owners of the name": lambda c: c.exact * c.share_of_owners[:, None],
     "mention is the canonical name": lambda c: c.exact & (c.first_similarity > 0.999),
     "another mention means it": lambda c: c.elsewhere > 0,
@@ -248,9 +263,9 @@ CANDIDATE_FEATURES: dict[str, Callable[[Comparison], np.ndarray]] = {
     "score by the canonical name": lambda c: c.canonical_scores,
     "the same, behind the best": lambda c: _behind_best(c.canonical_scores),
 }
-# Those by words follow, in the order of ``word_similarity``; then each behind the best.
+# The arrays of ``word_similarity`` follow, then each of these behind the best.
 
-# The features of a mention, [n] each. The largest similarities by words follow.
+# The features of a mention, [n] each. The maximum of each array of ``word_similarity`` follows.
 MENTION_FEATURES: dict[str, Callable[[Comparison], np.ndarray | list[float]]] = {
     "best score": lambda c: c.scores[:, 0],
     "best score before the second": lambda c: c.scores[:, 0] - c.scores[:, 1],
@@ -258,35 +273,36 @@ MENTION_FEATURES: dict[str, Callable[[Comparison], np.ndarray | list[float]]] = 
     "is an acronym": lambda c: [float(is_acronym(surface)) for surface in c.surfaces],
     "log of its length": lambda c: [log(len(s)) if s else 0.0 for s in c.surfaces],
     "number of owners": lambda c: c.share_of_owners,
-    "has one owner": lambda c: c.is_unambiguous[:, 0],
+    "has one owner": lambda c: c.is_unambiguous,
     "number of words": lambda c: [len(surface.split()) / 4 for surface in c.normalised],
     "log of the number of definitions": lambda c: np.array(list(map(log1p, c.all_definitions))),
 }
 
 
-def compare(kb: KnowledgeBase, found: RankingInput, by_words: bool = True) -> Comparison:
-    """Compare mentions with the first 8 of their candidates, of which there are two at least.
+def compare(kb: KnowledgeBase, given: RankingInput, by_words: bool = True) -> Comparison:
+    """Compare mentions with their TOP best candidates; at least two columns of candidates are given.
 
-    Mentions of a document are compared together. ``kb`` has names and types.
+    All mentions of a document have to be compared in one call.
     """
-    numbers, scores = (column[:, :TOP] for column in found.candidates)
+    numbers, scores = (column[:, :TOP] for column in given.candidates)
     present = numbers >= 0
     distinct = np.unique(numbers[present])
     entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
-    surfaces = [mention.surface for mention in found.mentions]
+    surfaces = [mention.surface for mention in given.mentions]
     names = [normalised(surface) for surface in surfaces]
     owners = {surface: kb.numbers_named(surface) for surface in set(surfaces)}
     n_owners = np.array([len(owners[surface]) for surface in surfaces])
+    is_unambiguous = n_owners == 1
     # np.isin is slow on few numbers.
     owner_sets = [set(owners[surface].tolist()) for surface in surfaces]
-    is_owner = [[n in own for n in row] for own, row in zip(owner_sets, numbers.tolist())]
+    is_owner = [[n in known for n in row] for known, row in zip(owner_sets, numbers.tolist())]
     exact = np.array(is_owner, dtype=bool).reshape(numbers.shape) & present
     spelled = list(map(american, names))
     similarity, first_similarity, nearest = trigram_similarity(spelled, numbers, entities)
     words = word_similarity(kb, spelled, numbers, entities) if by_words else []
     rerank_scores = np.full(numbers.shape, np.nan)
-    if found.rerank_scores is not None:
-        rerank_scores = found.rerank_scores[:, :TOP]
+    if given.rerank_scores is not None:
+        rerank_scores = given.rerank_scores[:, :TOP]
     return Comparison(
         surfaces,
         names,
@@ -295,15 +311,17 @@ def compare(kb: KnowledgeBase, found: RankingInput, by_words: bool = True) -> Co
         present,
         np.where(present, scores, 0.0),
         n_owners,
+        np.minimum(n_owners, _MAX_OWNERS) / _MAX_OWNERS,
+        is_unambiguous,
         exact,
         similarity,
         first_similarity,
         nearest,
         words,
-        _meant_elsewhere(found.mentions, names, numbers, exact & (n_owners == 1)[:, None]),
+        _meant_elsewhere(given.mentions, names, numbers, exact & is_unambiguous[:, None]),
         *_definitions(kb, surfaces, numbers, n_owners),
         rerank_scores,
-        _canonical_scores(kb, found, numbers),
+        _canonical_scores(kb, given, numbers),
     )
 
 
@@ -325,14 +343,18 @@ def features_of(labels: Sequence[str], comparison: Comparison) -> Features:
 
 
 def joined_features(parts: Sequence[Features]) -> Features:
-    """Join the features of several lots of mentions."""
-    columns = list(zip(*parts))
-    arrays = map(np.concatenate, columns[:3])
-    return Features(*arrays, *(list(chain.from_iterable(column)) for column in columns[3:]))
+    """Return the features of the mentions of all parts."""
+    return Features(
+        np.concatenate([part.candidates for part in parts]),
+        np.concatenate([part.mentions for part in parts]),
+        np.concatenate([part.present for part in parts]),
+        list(chain.from_iterable(part.labels for part in parts)),
+        list(chain.from_iterable(part.types for part in parts)),
+    )
 
 
 def evidence_of(comparison: Comparison) -> Evidence:
-    """Return what the ranking compares, for people."""
+    """Return the facts of a comparison that are shown to people."""
     names = [
         [comparison.entities[n].names[place] if n >= 0 else "" for n, place in zip(*rows)]
         for rows in zip(comparison.numbers.tolist(), comparison.nearest_names.tolist())
@@ -364,13 +386,13 @@ def _definitions(
     return definitions, all_definitions, np.minimum(share, 0.0)
 
 
-def _canonical_scores(kb: KnowledgeBase, found: RankingInput, numbers: np.ndarray) -> np.ndarray:
+def _canonical_scores(kb: KnowledgeBase, given: RankingInput, numbers: np.ndarray) -> np.ndarray:
     """Return the scores of candidates by their canonical names, float32 [n, k]; 0 without vectors."""
     scores = np.zeros(numbers.shape, np.float32)
-    if found.vectors is not None:
+    if given.vectors is not None:
         present = numbers >= 0
         lines, _ = np.nonzero(present)
-        by_name = kb.vectors.name_scores(found.vectors, lines, numbers[present], first=True)
+        by_name = kb.vectors.name_scores(given.vectors, lines, numbers[present], first=True)
         scores[present] = np.where(np.isfinite(by_name), by_name, 0.0)
     return scores
 
@@ -381,19 +403,21 @@ def _meant_elsewhere(
     numbers: np.ndarray,
     unambiguous: np.ndarray,
 ) -> np.ndarray:
-    """Return how many mentions with other words in the document seem to mean a candidate: [n, k], 0 to 1.
+    """Return the number of other surfaces in the document that seem to mean each candidate, [n, k].
 
-    A mention seems to mean the entity that alone has it as a name, or else its first candidate.
+    The number is scaled to 0 to 1. A mention seems to mean the entity that alone has it as a name, or else
+    its first candidate.
     """
     documents = [mention.document or mention.text for mention in mentions]
     meant: dict[tuple[object, int], set[str]] = defaultdict(set)
     first = np.where(unambiguous.any(axis=1), unambiguous.argmax(axis=1), 0)
     for document, surface, row, place in zip(documents, surfaces, numbers.tolist(), first.tolist()):
         meant[document, row[place]].add(surface)
-    none: set[str] = set()
     counts = [
-        len(meant.get((document, number), none) - {surface})
+        [len(meant[document, number] - {surface}) for number in row]
         for document, surface, row in zip(documents, surfaces, numbers.tolist())
-        for number in row
     ]
-    return np.minimum(np.array(counts).reshape(numbers.shape), _MAX_ELSEWHERE) / _MAX_ELSEWHERE
+    shares: np.ndarray = (
+        np.minimum(np.array(counts).reshape(numbers.shape), _MAX_ELSEWHERE) / _MAX_ELSEWHERE
+    )
+    return shares

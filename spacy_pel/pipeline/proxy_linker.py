@@ -349,7 +349,8 @@ class ProxyLinker(KBComponent, TrainablePipe):
         options = self._options(spans, mentions, kb)
         depth = max(self.search.candidates, SEARCH_DEPTH)
         with self.runtime.use(self.towers):
-            return ranking_input(self.retriever, kb, mentions, depth, options)[0]
+            vectors = self.retriever.mention_vectors(mentions)
+            return ranking_input(kb, mentions, vectors, depth, options)[0]
 
     def _corrected(
         self,

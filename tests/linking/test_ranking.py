@@ -58,7 +58,7 @@ def test_features_against_plain_python(whole_kb: KnowledgeBase) -> None:
         LABELS, compare(whole_kb, RankingInput(mentions_in(DocumentContext()), candidates))
     )
     assert looked.candidates.shape == (5, N, N_CANDIDATE - 1)
-    assert looked.mentions.shape == (5, N_MENTION - 1) and looked.there.all()
+    assert looked.mentions.shape == (5, N_MENTION - 1) and looked.present.all()
     for i, surface in enumerate(SURFACES):
         for j, number in enumerate(candidates.numbers[i].tolist()):
             names, (score, behind, rank, like, *_) = ENTITIES[number].names, looked.candidates[i, j]

@@ -37,7 +37,7 @@ def naive(ranker, mention, number: int) -> float:
 
 @pytest.mark.parametrize("chunk, retriever_weight", [(256, 3.0), (3, 0.0), (1, 0.0)])
 def test_scores_are_those_of_the_pairs_one_by_one(kb, chunk, retriever_weight, monkeypatch) -> None:
-    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(module, "BATCH_SIZE", chunk)
     ranker = reranker(retriever_weight=retriever_weight)
     scores = ranker.scores(MENTIONS, NUMBERS, FOUND, kb)
     expected = [[naive(ranker, m, n) for n in row] for m, row in zip(MENTIONS, NUMBERS.tolist())]

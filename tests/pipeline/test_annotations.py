@@ -39,7 +39,7 @@ def test_types_and_codes_are_those_of_the_entity_that_is_named(tmp_path: Path) -
     kb = build_kb(entities, tmp_path / "kb")
     numbers = np.array([[0, 1], [1, 0], [0, 1], [-1, -1], [0, 1]])
     nil = np.array([False, False, True, False, False])
-    links = Links(numbers, np.where(numbers < 0, -np.inf, 0.5), nil, None)
+    links = Links(numbers, np.where(numbers < 0, -np.inf, 0.5), nil, None, None)
     given = list(predictions(links, kb, asked(xrefs=["ICD10CM", "SNOMED"])))
     given[-1]["kb_types"].clear()  # no two predictions share a list
     said = [(a["kb_id"], a["kb_types"], *a["kb_xrefs"].values()) for a in given[:4]]
@@ -64,7 +64,7 @@ def test_why_says_what_the_ranking_compares(tmp_path: Path) -> None:
         np.array([[0, 1], [2, 0]]),
     )
     nil = np.zeros(2, dtype=bool)
-    links = Links(numbers, scores, nil, None, probabilities=scores, evidence=evidence)
+    links = Links(numbers, scores, nil, None, None, probabilities=scores, evidence=evidence)
     columns = [prediction["kb_candidate_columns"] for prediction in predictions(links, kb, asked())]
     assert [each["matched_name"] for each in columns] == [
         ["name 1", "name 0", None],
@@ -96,7 +96,7 @@ def some_links(draw) -> Links:
         numbers[i, : len(found)] = found
         scores[i, : len(found)] = sorted((draw(GRID) for _ in found), reverse=True)
     nil = np.array([draw(st.booleans()) for _ in range(3)])
-    return Links(numbers, scores, nil, None)
+    return Links(numbers, scores, nil, None, None)
 
 
 @given(some_links(), GRID | st.none(), GRID, st.booleans(), st.integers(0, 8))
@@ -131,7 +131,7 @@ def test_they_are_those_of_scispacys_loop(
 def test_a_threshold_that_empties_most_mentions_warns(whole_kb: KnowledgeBase) -> None:
     numbers = np.array([[0, 1], [1, 2], [2, -1], [-1, -1], [3, 4]])
     scores = np.array([[0.9, 0.1], [0.3, 0.6], [0.5, -np.inf], [-np.inf, -np.inf], [0.1, 0.0]])
-    links = Links(numbers, scores, np.array([False] * 4 + [True]), None)
+    links = Links(numbers, scores, np.array([False] * 4 + [True]), None, None)
 
     def warned(threshold: float | None) -> bool:
         with warnings.catch_warnings(record=True) as caught:

@@ -19,6 +19,7 @@ from .retrievers import (
     unpack_retriever,
 )
 from .towers import (
+    AnyModel,
     EncoderSource,
     Tower,
     check_choice,
