@@ -5,19 +5,24 @@ Also what the worker processes of ``nlp.pipe(n_process=2)`` need.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from ..errors import PelError
 from ..models.architectures import Tower, check_choice, encoder_of
-from ..models.encoders import BertEncoder
+from ..models.encoders import BertEncoder, SpanEncoder
 
 if TYPE_CHECKING:
     from ..models.onnx_states import OnnxStates
+
+logger = logging.getLogger(__name__)
 
 _TOKENIZERS = "TOKENIZERS_PARALLELISM"
 _set_here: list[str] = []  # the variables that are set while the process is forked
@@ -30,11 +35,12 @@ class Runtime:
     process, and again if the weights change. It is not copied or pickled.
 
     Args:
-        name: "torch", "exact", "onnx" or "onnx-int8". "exact" is torch with each document by itself.
+        name: "torch", "exact", "onnx", "onnx-int8" or "auto". "exact" is torch with each document by
+            itself. "auto" is "onnx-int8" where it is installed and faster, otherwise "torch".
     """
 
     def __init__(self, name: str):
-        check_choice("runtime", name, "torch", "exact", "onnx", "onnx-int8")
+        check_choice("runtime", name, "torch", "exact", "onnx", "onnx-int8", "auto")
         self.name = name
         # By process and encoder. A forked process must neither use nor free the sessions of its
         # parent: they wait for threads that the fork does not have.
@@ -56,8 +62,13 @@ class Runtime:
         """Within the block, this runtime computes the states of those towers that have a BERT."""
         if multiprocessing.parent_process() is not None:
             _limit_to_one_thread()
-        encoders = [e for e in map(encoder_of, towers) if isinstance(e, BertEncoder)]
-        if self.name in ("torch", "exact") or not encoders:
+        encoders = [
+            encoder
+            for encoder in map(encoder_of, towers)
+            if isinstance(encoder, (BertEncoder, SpanEncoder)) and encoder.transformer is not None
+        ]
+        name = fastest_runtime(*encoders) if self.name == "auto" and encoders else self.name
+        if name in ("torch", "exact") or not encoders:
             yield
             return
         try:
@@ -72,7 +83,7 @@ class Runtime:
                 for encoder in encoders:
                     place, transformer = (os.getpid(), id(encoder)), encoder.transformer
                     if place not in self._made or self._made[place].transformer is not transformer:
-                        self._made[place] = OnnxStates(transformer, int8=self.name == "onnx-int8")
+                        self._made[place] = OnnxStates(transformer, int8=name == "onnx-int8")
                     encoder.computed_by = self._made[place]
                 yield
             finally:
@@ -82,6 +93,27 @@ class Runtime:
     def forget(self) -> None:
         """Drop what was made of the weights: they have changed in place."""
         self._made = {k: states for k, states in self._made.items() if k[0] != os.getpid()}
+
+
+def fastest_runtime(*encoders: BertEncoder | SpanEncoder) -> str:
+    """Return what "auto" is for encoders: "onnx-int8" if ONNX Runtime can compute them, or "torch"."""
+    can_compute = all(
+        e.transformer.config.hidden_act == "gelu" and next(e.parameters()).device.type == "cpu"
+        for e in encoders
+    )
+    return _fastest_on_cpu() if can_compute else "torch"
+
+
+@cache
+def _fastest_on_cpu() -> str:
+    import torch
+
+    # Matrix instructions compute bfloat16 faster than ONNX Runtime computes 8 bits.
+    has_matrices = torch.cpu.get_capabilities().get("amx_bf16", False)
+    is_installed = find_spec("onnxruntime") and find_spec("onnx")
+    name = "onnx-int8" if is_installed and not has_matrices else "torch"
+    logger.info('runtime "auto" computes with "%s"', name)
+    return name
 
 
 def _limit_to_one_thread() -> None:
