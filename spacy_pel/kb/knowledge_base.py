@@ -272,14 +272,11 @@ class KnowledgeBase:
     @_at_once
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """Return the concept id and canonical name of each number; faster than ``entities``."""
-
-        def labels(numbers: list[int]) -> list[tuple[str, str]]:
-            columns = "concept_id, canonical_name"
-            return self._store.records(
-                numbers, columns, lambda *texts: tuple(map(stored_text, texts))
-            )
-
-        return self.remembered("labels", self._checked(numbers).tolist(), labels)
+        return self._store.records(
+            self._checked(numbers),
+            "concept_id, canonical_name",
+            lambda id, name: (stored_text(id), stored_text(name)),
+        )
 
     @_at_once
     def named(self, name: str) -> list[Entity]:

@@ -48,6 +48,7 @@ class OnnxStates:
                 'set runtime = "torch"',
             )
         self.transformer = transformer
+        self.vectors: dict[str, np.ndarray] = {}  # of texts, remembered by ``linking.retriever``
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         # A higher level fuses each sum with the LayerNorm after it, which is six times slower.
@@ -72,6 +73,7 @@ class OnnxStates:
             ids, mask, segments, wanted: Those of ``BertEncoder.hidden_states``.
             added: Its perturbation.
         """
+        assert isinstance(self.transformer, Bert)  # a layer has no embeddings
         embeddings = self.transformer.embeddings
         summed = embeddings.summed(ids, 0.0 if added is None else added, segments)
         # As arrays: slicing short tensors takes longer than the session.

@@ -56,7 +56,7 @@ def read_documents(
     unread = [
         place
         for place, (doc, states) in enumerate(zip(docs, read))
-        if doc.text.strip() and (not states.any() or width not in (None, states.shape[1]))
+        if (not states.any() or width not in (None, states.shape[1])) and doc.text.strip()
     ]
     if unread:  # blanks have no states
         recogniser = tok2vec.attrs.get(RECOGNISER)

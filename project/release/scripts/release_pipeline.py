@@ -33,6 +33,7 @@ def main(trained: Path, kb: Path, output: Path) -> None:
         translate_old_names(config)
         config["model"]["encoder"] = NO_SOURCE
         config["model"].pop("layer", None)  # where it began; its weights are saved
+        config["runtime"] = "auto"
         pipe = nlp.add_pipe(config.pop("factory"), name, config={**config, "kb": str(kb)})
         pipe.from_disk(trained / name)
         pipe.set_kb(kb)
