@@ -23,7 +23,7 @@ from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models import ranker
 
 torch.set_num_threads(1)
-ranker._LEAST_STEPS = 100  # a sixth; each calibration fits six rankings
+ranker._MIN_STEPS = 100  # a sixth; each calibration fits six rankings
 # The same examples in each run. "--hypothesis-profile=search" looks for new ones.
 settings.register_profile("quick", max_examples=50, deadline=None, derandomize=True)
 settings.register_profile("search", max_examples=2_000, deadline=None)

@@ -23,7 +23,7 @@ from spacy_pel.calibration.fit_joint import (
     JointReport,
     fitted_joint,
     gold_mentions,
-    right_answers,
+    linked_correctly,
 )
 from spacy_pel.coreference.clusters import Clusters
 from spacy_pel.coreference.joint import Neighbourhood
@@ -56,7 +56,7 @@ def joint_metrics(nlp: Language, corpus: str | Path, *, limit: int = 0) -> dict[
         }.items():
             vectors = VectorMatrix(gold.vectors)
             found, ids = clusters_of(gold.mentions, vectors, report.settings, counted)
-            right[way] += right_answers(found.entities, ids, gold).tolist()
+            right[way] += linked_correctly(found.entities, ids, gold).tolist()
     in_kb = np.concatenate([gold.in_kb for gold in used])
     seen = np.array([not trained.isdisjoint(ids) for gold in used for ids in gold.golds], bool)
     groups = {"in_kb": in_kb, "seen": in_kb & seen, "unseen": in_kb & ~seen}

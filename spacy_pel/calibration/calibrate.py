@@ -1,4 +1,4 @@
-"""The ranking and the NIL threshold of a linker, fitted to gold mentions."""
+"""Fit the ranking and the NIL threshold of a linker to gold mentions."""
 
 from __future__ import annotations
 
@@ -39,31 +39,40 @@ from .fit_joint import JointReport, fit_joint
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
 
-_FOLDS = 5  # of documents, for figures of documents that nothing was fitted to
+_FOLDS = 5  # of documents, for cross-validation
 _SURE = 0.9
 
 
 class CalibrationReport(NamedTuple):
-    """What was fitted, and how well it does.
+    """The figures of a calibration, by five-fold cross-validation over documents.
 
-    The figures are of documents that a ranking was not fitted to: five are fitted, each without a fifth
-    of the documents. Of one document they are of the mentions that the ranking was fitted to.
+    With one document there is no cross-validation: the ranking is evaluated on the mentions that it was
+    fitted to.
+
+    Attributes:
+        mentions: The number of gold mentions.
+        fitted_on: Their labels, with the number of each.
+        nil_threshold: A mention is NIL if the probability that a candidate is correct is lower. None: no
+            mention is NIL.
+        recall_before: Among mentions whose entity is in the KB, the share whose first candidate by
+            scores is correct.
+        recall_after: The same by the ranking.
+        nil: The figures of ``metrics.linking.nil_metrics``.
+        error: The expected calibration error of the probabilities.
+        sure: Of first candidates with a probability of at least 90 %, their share of all mentions, and
+            the share of them that is correct; None without any.
+        joint: The figures of joint linking; None if it was not fitted.
     """
 
-    mentions: int  # the number of gold mentions
-    fitted_on: str  # their labels, with the number of each
-    # A mention is NIL if the probability that a candidate is right is below it. None: no mention is.
+    mentions: int
+    fitted_on: str
     nil_threshold: float | None
-    recall_before: (
-        float  # the share of mentions in the KB whose first candidate is right, by scores
-    )
-    recall_after: float  # the same by the ranking
-    nil: dict[str, Any]  # how well NIL mentions are found, see ``metrics.linking``
-    error: float  # the expected calibration error of the probabilities
-    # Of the first candidates with a probability of 90 % at least: their share of all mentions, and the
-    # share of them that is right; None if there are none.
+    recall_before: float
+    recall_after: float
+    nil: dict[str, Any]
+    error: float
     sure: tuple[float, float] | None
-    joint: JointReport | None = None  # how mentions are linked together, if that was fitted
+    joint: JointReport | None = None
 
 
 def calibrate_folder(
@@ -75,24 +84,26 @@ def calibrate_folder(
     spans_key: str | None = None,
     **settings: Any,
 ) -> CalibrationReport:
-    """Calibrate the linker of a saved pipeline, and change its settings in the folder.
+    """Calibrate the linker of a saved pipeline, and save its settings in the folder.
 
-    After an error or an interruption the folder is as it was.
+    After an error or an interruption, the folder is unchanged.
 
     Args:
         pipeline: The folder of a pipeline.
+        corpus: As for ``calibrate``.
+        component: The name of the linker.
         kb: The folder of a KB to use instead of the linker's own.
-        spans_key: Mentions are in ``doc.spans[spans_key]``. None: where the linker looks for them.
-        **settings: Others, and ``corpus`` and ``component``, are those of ``calibrate``.
+        spans_key: The mentions are in ``doc.spans[spans_key]``. None: as the linker is configured.
+        **settings: Further arguments of ``calibrate``.
 
     Raises:
-        PelError: The folder has no pipeline with such a linker, or what ``calibrate`` raises.
+        PelError: The folder has no pipeline with such a linker, or ``calibrate`` raises it.
         OSError: The folder cannot be written to.
     """
     file = Path(pipeline) / component / "cfg"
     if not file.is_file():
         problem = f'{pipeline}: no folder of a pipeline with a "{component}"'
-        raise PelError(problem, "give one that may be changed, such as training/model-best")
+        raise PelError(problem, "give the folder of a pipeline, such as training/model-best")
     nlp = load_pipeline(pipeline)
     linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
     report = calibrate(nlp, corpus, component=component, **settings)
@@ -112,18 +123,17 @@ def calibrate(
 ) -> CalibrationReport:
     """Fit the ranking of a linker (``linking.ranking``) and its NIL threshold to gold mentions.
 
-    The ranking orders the candidates, and gives them probabilities. The NIL threshold is the one with
-    the best F1 of the NIL class; it is None where no mention is NIL.
-
-    Arguments that are not named here are those of ``evaluate``. The linker of ``nlp`` is changed.
+    The NIL threshold is the one with the best F1 of the NIL class, or None if no mention is NIL. The linker
+    of ``nlp`` is changed.
 
     Args:
-        jointly: Whether to fit how mentions are linked together (``fit_joint``). If not, they
-            cannot be. None: if that was fitted before.
+        nlp: The pipeline; the arguments not named here are those of ``evaluate``.
+        jointly: Fit joint linking (``fit_joint``); without it the linker cannot link jointly. None: only
+            if it was fitted before.
 
     Raises:
-        PelError: There is no linker or no mention, all mentions are NIL, none of the gold ids is in
-            the KB, no candidate is right, or the KB has no vectors of the linker's encoder.
+        PelError: There is no linker or no mention, all mentions are NIL, the KB has none of the gold ids,
+            no candidate is correct, or the KB has no vectors of the linker's encoder.
     """
     linker = linker_of(nlp, component)
     jointly = linker.joint is not None if jointly is None else jointly
@@ -147,42 +157,52 @@ def fit(
     linker: ProxyLinker,
     examples: Sequence[Example],
     progress: Bars | None = None,
-    types_of_kb: Mapping[tuple[str, ...], int] | None = None,
+    kb_types: Mapping[tuple[str, ...], int] | None = None,
 ) -> CalibrationReport:
     """Fit the ranking and the NIL threshold of a linker to the mentions of ``gold_examples``.
 
-    ``types_of_kb``: how many entities have which types; None: those of the linker's KB. PelError if no
-    candidate is right.
+    Args:
+        nlp: The pipeline of the linker.
+        linker: The linker, which is changed.
+        examples: The documents.
+        progress: Makes progress bars, as for ``evaluate``.
+        kb_types: The number of entities with each combination of types; None: those of the linker's KB.
+
+    Raises:
+        PelError: No candidate is correct.
     """
-    gold = _looked_at(nlp, linker, examples, progress)
+    gold = _gold_features(nlp, linker, examples, progress)
     if not gold.correct.any():
-        problem = "no candidate is right, so no ranking can be fitted"
+        problem = "no candidate is correct, so no ranking can be fitted"
         raise PelError(problem, "give a larger corpus, or a pipeline that is better trained")
-    types_of_kb = types_of_kb or Counter(entity.types for entity in linker.kb)
+    kb_types = kb_types or Counter(entity.types for entity in linker.kb)
     folds = gold.documents % _FOLDS
     probabilities = np.empty((len(gold.correct), gold.correct.shape[1] + 1), np.float32)
     whole = {"desc": "Fitting", "total": 1 + _FOLDS, "unit": " rankings"}
     with progress(**whole) if progress else nullcontext() as bar:
-        linker.ranking = _fitted(gold, types_of_kb, linker.reranked)
+        linker.ranking = _fitted_ranking(gold, kb_types, linker.reranked)
         for fold in range(_FOLDS):
             if bar:
                 bar.update()
-            own = folds == fold
-            if own.any():
-                ranking = linker.ranking if own.all() else _fitted(gold.of(~own), types_of_kb, 0)
-                probabilities[own] = ranking.probabilities(gold.of(own).features)
+            held_out = folds == fold
+            if held_out.any():
+                ranking = linker.ranking
+                if not held_out.all():
+                    ranking = _fitted_ranking(gold.of(~held_out), kb_types, 0)
+                probabilities[held_out] = ranking.probabilities(gold.of(held_out).features)
         if bar:
             bar.update()
-    best = probabilities[:, :-1].argmax(axis=1)
-    first_correct = np.take_along_axis(gold.correct, best[:, None], axis=1)[:, 0]
-    best_probabilities = probabilities[np.arange(len(best)), best]
+    lines, best = np.arange(len(probabilities)), probabilities[:, :-1].argmax(axis=1)
+    best_correct, best_probabilities = gold.correct[lines, best], probabilities[lines, best]
     in_kb = np.array([types is not None for types in gold.types])
     policy = NilPolicy(linker.kb, linker.sure_probability)
-    is_sure = policy.is_sure(gold.unambiguous[np.arange(len(best)), best], best_probabilities)
+    is_sure = policy.is_sure(gold.unambiguous[lines, best], best_probabilities)
     nil_score = np.where(is_sure, np.inf, 1 - probabilities[:, -1])
     threshold = best_nil_threshold(nil_score, (~in_kb).tolist())
     linker.nil_threshold = threshold
     sure = best_probabilities >= _SURE
+    error = expected_calibration_error(best_probabilities, best_correct)
+    assert error is not None  # there are mentions
     ranks = 1 + np.argmax(
         np.take_along_axis(gold.correct, np.argsort(-probabilities[:, :-1]), 1), axis=1
     )
@@ -191,7 +211,7 @@ def fit(
         fitted_on=linker.ranking.fitted_on,
         nil_threshold=threshold,
         recall_before=float(gold.correct[in_kb, 0].mean()),
-        recall_after=float(first_correct[in_kb].mean()),
+        recall_after=float(best_correct[in_kb].mean()),
         nil=nil_metrics(
             1 - probabilities[:, -1],
             is_nil(nil_score, threshold),
@@ -199,24 +219,24 @@ def fit(
             in_kb,
             decided=threshold is not None,
         ),
-        error=expected_calibration_error(best_probabilities, first_correct),
-        sure=(float(sure.mean()), float(first_correct[sure].mean())) if sure.any() else None,
+        error=error,
+        sure=(float(sure.mean()), float(best_correct[sure].mean())) if sure.any() else None,
     )
 
 
 class _Gold(NamedTuple):
-    """The candidates of gold mentions as a ranking looks at them."""
+    """The TOP best candidates of n gold mentions, with their features."""
 
     features: Features
     correct: np.ndarray  # bool [n, k], which candidates are correct
-    ranks: np.ndarray  # int64 [n], the rank of the first correct candidate; 0: there is none
+    # int64 [n], the rank of the first correct candidate among all; 0: there is none
+    ranks: np.ndarray
     unambiguous: np.ndarray  # bool [n, k], which candidates alone have the mention as a name
-    # Of the correct entities; None if the KB has none of them.
-    types: Sequence[tuple[str, ...] | None]
+    types: Sequence[tuple[str, ...] | None]  # of the gold entities; None if the KB lacks them
     documents: np.ndarray  # int64 [n], the numbers of the documents
 
     def of(self, chosen: np.ndarray) -> _Gold:
-        """Some of the mentions, bool [n]."""
+        """Return some of the mentions, bool [n]."""
         return _Gold(
             self.features.of(chosen),
             self.correct[chosen],
@@ -227,21 +247,21 @@ class _Gold(NamedTuple):
         )
 
 
-def _looked_at(
+def _gold_features(
     nlp: Language, linker: ProxyLinker, examples: Sequence[Example], progress: Bars | None
 ) -> _Gold:
     """Search the candidates of gold mentions, and compare them."""
     features, numbers, unambiguous = [], [], []
     for batch in read_batches(nlp, linker, examples, progress):
-        found = linker.ranking_inputs(batch)
-        if found is None:
+        given = linker.ranking_inputs(batch)
+        if given is None:
             continue
         labels = [span.label_ for doc in batch for span in mention_spans(doc, linker.spans_key)]
-        features.append(features_of(labels, compare(linker.kb, found)))
-        numbers.append(found.candidates.numbers)
-        top = found.candidates.numbers[:, :TOP]
-        unambiguous.append(unambiguous_owners(linker.kb, found.mentions, top))
-    correct, types, documents = [], [], []  # ``correct`` is of all candidates
+        features.append(features_of(labels, compare(linker.kb, given)))
+        numbers.append(given.candidates.numbers)
+        top = given.candidates.numbers[:, :TOP]
+        unambiguous.append(unambiguous_owners(linker.kb, given.mentions, top))
+    correct, types, documents = [], [], []
     rows = chain.from_iterable(numbers)
     for document, example in enumerate(examples):
         for span in mention_spans(example.reference, linker.spans_key):
@@ -249,19 +269,18 @@ def _looked_at(
             correct.append(np.isin(next(rows), golds))
             types.append(linker.kb.entities(golds[:1])[0].types if golds else None)
             documents.append(document)
-    is_correct = np.array(correct)
-    ranks = np.where(is_correct.any(axis=1), 1 + is_correct.argmax(axis=1), 0)
+    is_correct = np.array(correct)  # [n, all candidates]
     return _Gold(
         joined_features(features),
         is_correct[:, :TOP],
-        ranks,
+        np.where(is_correct.any(axis=1), 1 + is_correct.argmax(axis=1), 0),
         np.concatenate(unambiguous),
         types,
         np.array(documents),
     )
 
 
-def _fitted(gold: _Gold, types_of_kb: Mapping[tuple[str, ...], int], reranked: int) -> Ranking:
-    priors = learnt_priors(gold.features.labels, gold.types, types_of_kb)
+def _fitted_ranking(gold: _Gold, kb_types: Mapping[tuple[str, ...], int], reranked: int) -> Ranking:
+    priors = learnt_priors(gold.features.labels, gold.types, kb_types)
     ranker = fitted_ranker(*gold.features.with_priors(priors), gold.correct)
     return Ranking(ranker, priors, dict(Counter(gold.features.labels)), reranked)

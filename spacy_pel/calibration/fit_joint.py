@@ -1,4 +1,4 @@
-"""How the mentions of a corpus are linked together, fitted to gold mentions."""
+"""Fit joint linking, which links the mentions of a corpus together, to gold mentions."""
 
 from __future__ import annotations
 
@@ -22,20 +22,27 @@ if TYPE_CHECKING:
     from ..kb.vectors.index import Candidates
     from ..pipeline.proxy_linker import ProxyLinker
 
+# The settings that are tried.
 _NEIGHBOURS = (1, 2, 4, 8)
-_LEAST = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
+_MIN_PROBABILITIES = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
 
 
 class JointReport(NamedTuple):
-    """What was fitted, with figures of the mentions that it was fitted to."""
+    """The fitted settings, with figures on the mentions that they were fitted to.
+
+    Attributes:
+        settings: The settings.
+        accuracy_alone: The accuracy of mentions linked one by one (``linked_correctly``).
+        accuracy: The same, linked jointly.
+        agreement: The adjusted Rand index of clusters of mentions, without entities, and gold entities.
+        by_direction: The neighbourhood with the best accuracy, directed (True) and undirected; without
+            neighbours if these gain nothing.
+    """
 
     settings: JointSettings
-    # The share of mentions that are right when they are linked one by one; one whose entity the KB
-    # lacks is right if it is NIL.
     accuracy_alone: float
-    accuracy: float  # the same, linked jointly
-    agreement: float  # the adjusted Rand index of clusters of mentions alone with the gold entities
-    # The neighbours with the best accuracy, directed (True) and undirected; none if they gain nothing.
+    accuracy: float
+    agreement: float
     by_direction: dict[bool, Neighbourhood]
 
 
@@ -44,13 +51,13 @@ class GoldMentions(NamedTuple):
 
     mentions: list[CorpusMention]  # each linked by itself
     vectors: np.ndarray  # float32 [n, d]
-    # The ids of each that are right: those of the KB, or if it has none, as they were given.
+    # The gold ids of each mention: the KB's ids, or as they were given if the KB has none of them.
     golds: list[frozenset[str]]
     in_kb: np.ndarray  # bool [n], whether the KB has any of them
 
     @property
     def entities(self) -> np.ndarray:
-        """A number of what each mention means, int64 [n]; -1 where no id was given."""
+        """A number for the gold entity of each mention, int64 [n]; -1 without a gold id."""
         return numbered_ids([min(golds, default="") for golds in self.golds])[1]
 
 
@@ -60,9 +67,9 @@ def fit_joint(
     examples: Sequence[Example],
     progress: Bars | None = None,
 ) -> JointReport:
-    """Set how a linker, calibrated on the same examples, links mentions together; see ``fitted_joint``.
+    """Fit joint linking of a linker that was calibrated on the same examples (``fitted_joint``).
 
-    The examples (``gold_examples``) are linked in place.
+    The examples, of ``gold_examples``, are linked in place.
     """
     with with_settings(linker.output, vectors=True):
         link_examples(nlp, linker, examples, progress)
@@ -72,15 +79,15 @@ def fit_joint(
 
 
 def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
-    """Fit how mentions are linked together by a linker that reranks so many candidates.
+    """Fit joint linking to gold mentions, linked by a linker that reranks so many candidates.
 
-    The probability that two mentions mean the same is a sigmoid of their cosine, fitted to the 8
+    The probability that two mentions have the same entity is a sigmoid of their cosine, fitted to the 8
     nearest mentions of each gold mention. Then all numbers of neighbours, thresholds and directions
-    are tried. Those with the best accuracy are for linking. For discovery it is those whose clusters, made
-    of mentions alone, agree best with the gold entities. Of equals the first is taken.
+    are tried. Linking gets the settings with the best accuracy. Discovery gets those whose clusters of
+    mentions, without entities, agree best with the gold entities. The first of equals is chosen.
 
     Raises:
-        PelError: No two mentions near to each other mean the same, or all do.
+        PelError: Of all pairs of near mentions, none or all have the same entity.
     """
     from sklearn.metrics import adjusted_rand_score  # here: it takes a second
 
@@ -95,41 +102,49 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
 
     neighbours = mention_neighbours(VectorMatrix(gold.vectors), MAX_NEIGHBOURS)
     none = Neighbourhood(0, 1.0, True)
-    settings = JointSettings(*_same_meaning(neighbours, gold.golds), none, none, reranked)
-    ids, said = numbered_ids([mention.id for mention in gold.mentions])
+    slope, intercept = _same_entity_odds(neighbours, gold.golds)
+    settings = JointSettings(slope, intercept, none, none, reranked)
+    ids, entities = numbered_ids([mention.id for mention in gold.mentions])
     probabilities = np.array([mention.probability for mention in gold.mentions])
-    meant = gold.entities
-
-    def accuracy(counted: Neighbourhood) -> float:
-        found = joint_clusters(neighbours, said, probabilities, settings, counted)
-        return float(np.mean(right_answers(found.entities, ids, gold)))
-
-    def agreement(counted: Neighbourhood) -> float:
-        """How clusters of mentions alone agree with the gold entities, where these are given."""
-        numbers = mention_clusters(neighbours, settings, counted)
-        return adjusted_rand_score(numbers[meant >= 0], meant[meant >= 0])
-
-    tried = [none, *(Neighbourhood(*t) for t in product(_NEIGHBOURS, _LEAST, (True, False)))]
-    accuracies = {kind: accuracy(kind) for kind in tried}
-    agreements = {kind: agreement(kind) for kind in tried if not kind.directed}
+    golds = gold.entities
+    has_gold = golds >= 0
+    accuracies: dict[Neighbourhood, float] = {}
+    agreements: dict[Neighbourhood, float] = {}
+    for k, probability, directed in [
+        (0, 1.0, True),
+        *product(_NEIGHBOURS, _MIN_PROBABILITIES, (True, False)),
+    ]:
+        tried = Neighbourhood(k, probability, directed)
+        clusters = joint_clusters(neighbours, entities, probabilities, settings, tried)
+        accuracies[tried] = float(np.mean(linked_correctly(clusters.entities, ids, gold)))
+        if not directed:
+            numbers = mention_clusters(neighbours, settings, tried)
+            agreements[tried] = adjusted_rand_score(numbers[has_gold], golds[has_gold])
     by_direction = {
-        way: max([none, *(kind for kind in tried if kind.directed is way)], key=accuracies.get)
-        for way in (True, False)
+        directed: max(
+            (tried for tried in accuracies if tried.directed is directed or tried == none),
+            key=accuracies.__getitem__,
+        )
+        for directed in (True, False)
     }
-    linking = max(accuracies, key=accuracies.get)
-    discovery = max(agreements, key=agreements.get)
-    best = settings._replace(linking=linking, discovery=discovery)
-    figures = accuracies[none], accuracies[linking], agreements[discovery]
-    return JointReport(best, *figures, by_direction)
+    linking = max(accuracies, key=accuracies.__getitem__)
+    discovery = max(agreements, key=agreements.__getitem__)
+    return JointReport(
+        settings._replace(linking=linking, discovery=discovery),
+        accuracies[none],
+        accuracies[linking],
+        agreements[discovery],
+        by_direction,
+    )
 
 
 def gold_mentions(linker: ProxyLinker, examples: Sequence[Example]) -> GoldMentions:
-    """The gold mentions of examples that were linked with the setting ``vectors``."""
+    """Return the gold mentions of examples that were linked with the setting ``vectors``."""
     mentions, vectors, golds, in_kb = [], [], [], []
     for number, example in enumerate(examples, start=1):
-        own, of_own = take_mentions(example.predicted, str(number), linker.spans_key)
-        mentions += own
-        vectors += list(of_own)
+        of_doc, doc_vectors = take_mentions(example.predicted, str(number), linker.spans_key)
+        mentions += of_doc
+        vectors += list(doc_vectors)
         for span in mention_spans(example.reference, linker.spans_key):
             ids = gold_ids(span)
             numbers = [n for n in map(linker.kb.number, ids) if n is not None]
@@ -138,35 +153,36 @@ def gold_mentions(linker: ProxyLinker, examples: Sequence[Example]) -> GoldMenti
     return GoldMentions(mentions, np.array(vectors, np.float32), golds, np.array(in_kb, bool))
 
 
-def _same_meaning(neighbours: Candidates, golds: Sequence[frozenset[str]]) -> tuple[float, ...]:
-    """Slope and intercept of the log-odds that a mention and one near to it mean the same."""
-    there = neighbours.numbers >= 0
-    pairs = zip(np.nonzero(there)[0].tolist(), neighbours.numbers[there].tolist())
+def _same_entity_odds(
+    neighbours: Candidates, golds: Sequence[frozenset[str]]
+) -> tuple[float, float]:
+    """Return the slope and intercept of the log-odds that near mentions have the same entity."""
+    present = neighbours.numbers >= 0
+    pairs = zip(np.nonzero(present)[0].tolist(), neighbours.numbers[present].tolist())
     same = [not golds[a].isdisjoint(golds[b]) for a, b in pairs]
     if all(same) or not any(same):
-        problem = (
-            f"of {len(same):,} pairs of mentions near to each other {sum(same):,} mean the same"
-        )
+        problem = f"{sum(same):,} of {len(same):,} pairs of similar mentions have the same entity"
         raise PelError(f"{problem}, so no probability can be fitted", "give a larger corpus")
-    return platt_fit(neighbours.scores[there], same)
+    return platt_fit(neighbours.scores[present], same)
 
 
-def right_answers(entities: np.ndarray, ids: Sequence[str], gold: GoldMentions) -> np.ndarray:
-    """Which gold mentions are right, bool [n]; one whose entity the KB lacks, if it is NIL.
+def linked_correctly(entities: np.ndarray, ids: Sequence[str], gold: GoldMentions) -> np.ndarray:
+    """Return which gold mentions are linked correctly, bool [n].
 
-    ``entities``, int64 [n], are places in ``ids``; -1 for NIL.
+    A mention whose entity the KB lacks is correct if it is NIL. ``entities``, int64 [n], are places in
+    ``ids``; -1 for NIL.
     """
-    said = [ids[entity] if entity >= 0 else None for entity in entities.tolist()]
-    known = zip(said, gold.golds, gold.in_kb.tolist())
-    return np.array([id in golds if in_kb else id is None for id, golds, in_kb in known], bool)
+    predicted = [ids[entity] if entity >= 0 else None for entity in entities.tolist()]
+    triples = zip(predicted, gold.golds, gold.in_kb.tolist())
+    return np.array([id in golds if in_kb else id is None for id, golds, in_kb in triples], bool)
 
 
 def mention_clusters(
-    neighbours: Candidates, settings: JointSettings, counted: Neighbourhood
+    neighbours: Candidates, settings: JointSettings, neighbourhood: Neighbourhood
 ) -> np.ndarray:
-    """The clusters of n mentions without any entity, int64 [n]; see ``joint_clusters`` (ArboEL, 3.5)."""
+    """Return the cluster of each of n mentions, without entities: int64 [n] (ArboEL, section 3.5)."""
     from ..coreference.joint import joint_clusters
 
     n = len(neighbours.numbers)
     none = np.full(n, -1, dtype=np.int64)
-    return joint_clusters(neighbours, none, np.zeros(n), settings, counted).numbers
+    return joint_clusters(neighbours, none, np.zeros(n), settings, neighbourhood).numbers

@@ -1,4 +1,4 @@
-"""A ranking without annotations: names of a KB are taken out of it, and looked for again."""
+"""Fit a ranking without annotations: remove names from a KB, then link them."""
 
 import random
 import shutil
@@ -18,58 +18,62 @@ from ..pipeline.pipelines import linker_of
 from ..spans import NIL
 from .calibrate import fit
 
-_ENTITIES, _FEWEST = 2500, 100  # that are asked for at most, and at least
-# The shares of them that are missing from the KB, and that lack the name. The others have it.
-_MISSING, _UNNAMED = 0.2, 0.4
+_MAX_ENTITIES, _MIN_ENTITIES = 2500, 100
+# The shares of the entities that are removed from the KB, and that lose the name. The others keep it.
+_REMOVED, _RENAMED = 0.2, 0.4
 
 
 def fit_to_names(nlp: Language, scratch: Path, progress: Bars | None = None) -> bool:
-    """Fit the ranking and the NIL threshold of a linker to names of its own KB; whether it has enough.
+    """Fit the ranking and the NIL threshold of a linker to names of its own KB.
 
-    Of some entities a name is a question, a text of its own. A KB of what the questions are compared with,
-    in the folder ``scratch``, lacks a part of these entities, and of another part the names. So the ranking
-    learns what a right candidate looks like where the KB has the words, where it has others, and where it
-    lacks the entity. It takes no longer with a larger KB, but for a look at the types of all entities.
-    ``progress`` makes bars, as for ``evaluate``.
+    A name of each sampled entity becomes a mention, a text of its own. These are linked to a KB of
+    their candidates that lacks some of the entities and some of the names. So the ranking learns from
+    entities that have the name, that have other names, and that are missing. The time does not depend on
+    the size of the KB, except to count types.
+
+    Args:
+        nlp: The pipeline of the linker.
+        scratch: A folder for the KB; it is removed in the end.
+        progress: Makes progress bars, as for ``evaluate``.
+
+    Returns:
+        Whether the KB has enough entities; otherwise nothing is fitted.
 
     Raises:
         PelError: No candidate is correct, or the KB has no vectors of the linker's encoder.
     """
     linker = linker_of(nlp)
     kb = linker.kb
-    chance = random.Random(0)
+    rng = random.Random(0)
     numbers = kb.numbers().tolist()
-    if len(numbers) < _FEWEST:
+    if len(numbers) < _MIN_ENTITIES:
         return False
-    questions, changed, missing = [], {}, set()
-    drawn_from = kb.entities(sorted(chance.sample(numbers, min(_ENTITIES, len(numbers)))))
-    for entity in drawn_from:
-        name, drawn = chance.choice(entity.names), chance.random()
+    examples, renamed, removed = [], {}, set()
+    sample = kb.entities(sorted(rng.sample(numbers, min(_MAX_ENTITIES, len(numbers)))))
+    for entity in sample:
+        name, part = rng.choice(entity.names), rng.random()
         others = [n for n in entity.names if normalised(n) != normalised(name)]
         gold = entity.concept_id
-        if drawn < _MISSING and len(kb.numbers_named(name)) == 1:
-            missing.add(gold)
+        if part < _REMOVED and len(kb.numbers_named(name)) == 1:
+            removed.add(gold)
             gold = NIL
-        elif others and drawn < _MISSING + _UNNAMED:
-            changed[gold] = entity._replace(canonical_name=others[0], aliases=tuple(others[1:]))
-        questions.append((name, gold))
-    examples = []
-    for name, gold in questions:
-        docs = nlp.make_doc(name), nlp.make_doc(name)
-        for doc, id in zip(docs, ("", gold)):
-            doc.ents = [Span(doc, 0, len(doc), label="ENTITY", kb_id=id)]
-        examples.append(Example(*docs))
+        elif others and part < _REMOVED + _RENAMED:
+            renamed[gold] = entity._replace(canonical_name=others[0], aliases=tuple(others[1:]))
+        predicted, reference = nlp.make_doc(name), nlp.make_doc(name)
+        predicted.ents = [Span(predicted, 0, len(predicted), label="ENTITY")]
+        reference.ents = [Span(reference, 0, len(reference), label="ENTITY", kb_id=gold)]
+        examples.append(Example(predicted, reference))
     linker.fitted = Fitted(configured_nil_threshold=linker.fitted.configured_nil_threshold)
     link_examples(nlp, linker, examples, progress)
-    found = (c["id"] for e in examples for c in e.predicted.ents[0]._.kb_candidates)
-    compared = sorted({entity.concept_id for entity in drawn_from}.union(found) - missing)
-    left = (changed.get(e.concept_id, e) for e in kb.entities(kb.numbers_of(compared)))
-    in_any_order = bool(kb.settings.get("in_any_order"))
-    build_kb(left, scratch, types=kb.semantic_types, in_any_order=in_any_order)
+    candidates = (c["id"] for e in examples for c in e.predicted.ents[0]._.kb_candidates)
+    kept = sorted({entity.concept_id for entity in sample}.union(candidates) - removed)
+    entities = (renamed.get(e.concept_id, e) for e in kb.entities(kb.numbers_of(kept)))
+    word_forms = bool(kb.settings.get("word_forms"))
+    build_kb(entities, scratch, types=kb.semantic_types, word_forms=word_forms)
     embed_kb(scratch, linker, index="exact", reuse=kb.path)
     linker.set_kb(scratch)
     try:
-        fit(nlp, linker, examples, progress, types_of_kb=Counter(entity.types for entity in kb))
+        fit(nlp, linker, examples, progress, kb_types=Counter(entity.types for entity in kb))
     finally:
         linker.set_kb(kb.path)
         shutil.rmtree(scratch)

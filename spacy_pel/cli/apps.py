@@ -59,6 +59,7 @@ SpansKey = Annotated[Text, Option(help="Link doc.spans[KEY] [default: the pipeli
 GpuId = Annotated[int, Option("--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU")]
 Force = Annotated[bool, Option("--force", "-f", help="Replace an existing pipeline in OUT")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON")]
+Prefixes = Annotated[Texts, Option(help="Of ontologies: prefixes of ids, or all; repeatable")]
 Engine = Annotated[str, Option(help="local: this computer; ray: a Ray cluster")]
 Address = Annotated[Text, Option(help="Address of the Ray cluster [default: start one here]")]
 Sources = Annotated[

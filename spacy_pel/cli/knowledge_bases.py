@@ -21,6 +21,7 @@ from .apps import (
     File,
     Files,
     Pipeline,
+    Prefixes,
     Sources,
     Text,
     Texts,
@@ -54,7 +55,8 @@ def build_cli(
     vocabulary: Annotated[Texts, Option(help="UMLS: vocabularies (SAB), or all")] = None,
     type: Annotated[Texts, Option(help="Types to keep; repeatable")] = None,
     without_type: Annotated[Texts, Option(help="Types to drop; repeatable")] = None,
-    in_any_order: Annotated[bool, Option("--in-any-order", help="Match words: see above")] = False,
+    prefix: Prefixes = None,
+    word_forms: Annotated[bool, Option("--word-forms", help="Match word forms: see above")] = False,
 ) -> None:
     """Build a KB from ontologies.
 
@@ -62,8 +64,8 @@ def build_cli(
     become one entity, with the name and definition of the first source. An existing KB is replaced. The new
     KB has no vectors: compute them with "kb embed".
 
-    Give types by name, TUI or tree number; their subtypes are included. With --in-any-order, a name also
-    matches its words in any order and inflection, and words that other names of the KB use as synonyms. With
+    Give types by name, TUI or tree number; their subtypes are included. With --word-forms, a name also
+    matches plurals, adjectives and "X of Y" for "Y X", and synonyms of one word must be exact. With
     --retired, an entity is also found by its former ids: a table of retired id, tab, current id.
 
     \b
@@ -92,8 +94,8 @@ def build_cli(
         format=format,
         types=chosen.get("types") or [],
         without_types=without_type or [],
-        options=ReadOptions(umls=recipe, columns=columns_of(column or [])),
-        in_any_order=in_any_order,
+        options=ReadOptions(recipe, columns_of(column or []), prefix or ()),
+        word_forms=word_forms,
         progress=reading,
     )
     counts = made.settings["counts"]
@@ -237,6 +239,7 @@ def add_cli(
     component: Component = "proxy_linker",
     format: SourceFormat = None,
     column: Columns = None,
+    prefix: Prefixes = None,
 ) -> None:
     """Add entities, or synonyms of entities, to a KB.
 
@@ -254,7 +257,7 @@ def add_cli(
     if bool(source) == bool(synonym):
         raise PelError("give either SOURCE or --synonym", 'as in --synonym D003924="sugar disease"')
     if source:
-        _change("add", folder, source, pipeline, component, format, column)
+        _change("add", folder, source, pipeline, component, format, column, prefix)
         return
     from ..curation.kb_encoder import add_synonyms
 
@@ -277,6 +280,7 @@ def update_cli(
     component: Component = "proxy_linker",
     format: SourceFormat = None,
     column: Columns = None,
+    prefix: Prefixes = None,
 ) -> None:
     """Replace the records of entities in a KB.
 
@@ -287,7 +291,7 @@ def update_cli(
     Example:
       python -m spacy pel kb change update kb corrected.jsonl --pipeline training/model-best
     """
-    _change("update", folder, source, pipeline, component, format, column)
+    _change("update", folder, source, pipeline, component, format, column, prefix)
 
 
 @command(change, "merge")
@@ -299,6 +303,7 @@ def merge_cli(
     component: Component = "proxy_linker",
     format: SourceFormat = None,
     column: Columns = None,
+    prefix: Prefixes = None,
 ) -> None:
     """Merge the entities of a source into a KB.
 
@@ -309,7 +314,7 @@ def merge_cli(
     Example:
       python -m spacy pel kb change merge kb mondo.obo --mapping mondo.sssom.tsv --pipeline model-best
     """
-    _change("merge", folder, source, pipeline, component, format, column, mapping)
+    _change("merge", folder, source, pipeline, component, format, column, prefix, mapping)
 
 
 def _change(
@@ -320,6 +325,7 @@ def _change(
     component: str,
     format: str | None,
     column: list[str] | None,
+    prefix: list[str] | None,
     mapping: Path | None = None,
 ) -> None:
     """Change a KB by the entities of a source, and print the counts."""
@@ -332,7 +338,7 @@ def _change(
         source,
         linker=linker,
         format=format,
-        columns=columns_of(column or []),
+        options=ReadOptions(columns=columns_of(column or []), prefixes=prefix or ()),
         mapping=mapping,
         progress=partial(counted, desc="Reading"),
     )
@@ -531,7 +537,8 @@ def info_cli(
     """Show what a KB contains, or search for entities in it.
 
     Use it to find an id. Without NAME, it prints counts, sources and settings. With NAME, it prints the
-    entity with this id, or the entities with a name that has all these words, with their synonyms.
+    entity with this id, or the entities with a name that has all these words, with their synonyms, also with
+    their scope if it is narrow, broad or related.
 
     \b
     Examples:
@@ -561,7 +568,8 @@ def info_cli(
         return
     for entity in entities:
         say(f"{entity.concept_id}\t{entity.canonical_name}\t{', '.join(entity.types)}")
-        if synonyms := entity.names[1:]:
+        scopes = {name: f"{name} [{s}]" for name, s in entity.scopes.items() if s != "exact"}
+        if synonyms := [scopes.get(name, name) for name in entity.names[1:]]:
             rest = len(synonyms) - _MAX_SYNONYMS
             more = f" and {rest:,} more (--json)" if rest > 0 else ""
             say(f"    also: {'; '.join(synonyms[:_MAX_SYNONYMS])}{more}")

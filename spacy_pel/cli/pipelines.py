@@ -14,6 +14,7 @@ import typer
 from typer import Argument, Option
 
 from ..errors import PelError
+from ..kb.readers import ReadOptions
 from .apps import (
     AsJson,
     Component,
@@ -23,6 +24,7 @@ from .apps import (
     GpuId,
     OtherKB,
     Pipeline,
+    Prefixes,
     Sources,
     SpansKey,
     Text,
@@ -47,6 +49,7 @@ def start_cli(
     below: Annotated[Texts, Option(help="Link only to this id and below; repeatable")] = None,
     format: Annotated[Text, Option(help='Format of the sources, as for "kb build"')] = None,
     column: Annotated[Texts, Option(metavar="FIELD=COLUMN", help='As for "kb build"')] = None,
+    prefix: Prefixes = None,
     force: Force = False,
 ) -> None:
     """Make a pipeline that links to your ontology.
@@ -75,7 +78,7 @@ def start_cli(
         encoder=encoder,
         below=below or (),
         format=format,
-        columns=columns_of(column or []),
+        options=ReadOptions(columns=columns_of(column or []), prefixes=prefix or ()),
         force=force,
         reading=reading,
         encoding=encoding,

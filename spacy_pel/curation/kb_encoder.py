@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,7 +86,7 @@ def change_from_source(
     *,
     linker: ProxyLinker | None = None,
     format: str | None = None,
-    columns: Mapping[str, str] = MappingProxyType({}),
+    options: ReadOptions = ReadOptions(),
     mapping: Path | None = None,
     progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter,
 ) -> ChangeCounts:
@@ -100,7 +99,7 @@ def change_from_source(
         source: The file or folder of the source.
         linker: A linker with the encoder of the KB's vectors, needed if the KB has any.
         format: The format of the source; None infers it.
-        columns: The field of each column of a table.
+        options: Options that only some formats use.
         mapping: An SSSOM table from the source's ids to those of the KB.
         progress: Wraps the entities that are read, like ``tqdm``.
 
@@ -108,7 +107,7 @@ def change_from_source(
         PelError: There is no KB, the source is missing or faulty, an id is refused, the linker is missing or
             has another encoder, or another process is writing to the KB.
     """
-    opened = open_source(source, format=format, options=ReadOptions(columns=columns))
+    opened = open_source(source, format=format, options=options)
     return change_entities(
         folder,
         change,

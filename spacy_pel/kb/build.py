@@ -2,7 +2,8 @@
 
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
@@ -27,14 +28,15 @@ def build_kb(
     *,
     types: Iterable[SemanticType] = (),
     sources: Sequence[str] = (),
-    in_any_order: bool = False,
+    left_out: Iterable[Mapping[str, int]] = (),
+    word_forms: bool = False,
 ) -> KnowledgeBase:
     """Write entities to a KB folder, and open the KB.
 
     An existing KB and its vectors are replaced in the last step; an error or an interruption leaves them as
     they were. Entities come in any order. Those with the same concept id are ``merged``. ``types`` are those
-    that the sources define; they are read after the entities. ``in_any_order``: names are also found by their
-    words in any order (``names_by_words``).
+    that the sources define, ``left_out`` what each source left out (``Source``); both are read after the
+    entities. ``word_forms``: names are also found in other forms of their words (``word_forms``).
 
     PelError if the folder holds other files, there is no entity or an unusable one, or the disk is full.
     """
@@ -52,12 +54,13 @@ def build_kb(
                 "schema_version": SCHEMA_VERSION,
                 "created_by": f"spacy-pel {__version__}",
                 "sources": list(sources),
+                "left_out": sum(map(Counter, left_out), Counter()),
                 "counts": counts,
                 "checksum": digest,
                 "change": 0,
                 "next_number": counts["entities"],
                 "in_order": counts["entities"],
-                "in_any_order": in_any_order,
+                "word_forms": word_forms,
                 "plain_names": True,
                 "vectors": None,
                 "mentions": None,
@@ -102,4 +105,9 @@ def count_records(database: sqlite3.Connection, condition: str, *parameters: int
     sums = [f"ifnull(sum(json_array_length({name})), 0)" for name in _COUNTED]
     query = f"SELECT count(*), count(definition), {', '.join(sums)} FROM entity WHERE {condition}"
     counts = database.execute(query, parameters).fetchone()
-    return dict(zip(("entities", "definitions", *_COUNTED), counts))
+    scopes = database.execute(
+        "SELECT json_extract(value, '$[1]') || '_names', count(*) FROM entity, json_each(aliases) "
+        f"WHERE type = 'array' AND {condition} GROUP BY 1",
+        parameters,
+    )
+    return dict(zip(("entities", "definitions", *_COUNTED), counts)) | dict(scopes)

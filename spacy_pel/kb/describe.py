@@ -16,7 +16,7 @@ from ..errors import PelError
 from ..io.duckdb_session import duckdb_connection
 from ..io.whole_files import pointed_to, sha256, whole_file, whole_folder
 from .knowledge_base import KnowledgeBase
-from .records.entity import LISTS, Entity
+from .records.entity import LISTS, SCOPES, Entity
 from .records.semantic_types import SemanticType
 from .row_sum import row_sum, store_sum
 from .store import KB_FILE, connected, vector_files
@@ -31,12 +31,15 @@ _MAX_LINE_BYTES = 1 << 29  # of a record as JSON
 def kb_info(folder: Path) -> dict[str, Any]:
     """Return counts, sources, types, sizes and vectors of a KB by name.
 
-    Sizes are in bytes. Facts about vectors are None without vectors. "codes" is the number of codes of a PQ4
-    index. "recall" is that of the approximate index at 1 and 64 candidates; None if search is exact.
-    "mentions" are counted by source. PelError without an undamaged KB.
+    "scopes" counts the aliases whose scope the sources state. "prefixes" counts the entities by the prefix
+    of their ids, and "left_out" the classes that were left out of ontologies. Sizes are in bytes. Facts about
+    vectors are None without vectors. "codes" is the number of codes of a PQ4 index. "recall" is that of the
+    approximate index at 1 and 64 candidates; None if search is exact. "mentions" are counted by source.
+    PelError without an undamaged KB.
     """
     with KnowledgeBase.open(folder) as kb:
         settings, types, n_bytes = kb.settings, kb.semantic_types, kb.n_bytes()
+        prefixes = kb.prefixes()
         mentions = kb.mentions.counts()
     vectors = settings["vectors"] or {}
     index = vectors.get("found_by")
@@ -45,6 +48,9 @@ def kb_info(folder: Path) -> dict[str, Any]:
         "created_by": settings["created_by"],
         "sources": settings["sources"],
         **{name: settings["counts"][name] for name in _COUNTS},
+        "scopes": {s: settings["counts"].get(f"{s}_names", 0) for s in SCOPES},
+        "prefixes": prefixes or None,
+        "left_out": dict(Counter(settings.get("left_out")).most_common()) or None,
         "types": [type.name for type in types],
         "removed": settings["next_number"] - len(kb),
         "bytes": n_bytes,

@@ -22,7 +22,6 @@ from .corrections import Corrections, LiveCorrections
 from .faults import COPY_OR_BUILD, copied, table_fault
 from .mentions import KnownMentions
 from .name_finder import NameFinder, name_table
-from .names_by_words import stems_of
 from .names_file import names_files, store_names, stored_names
 from .records.entity import Entity
 from .records.names import american, name_hash, name_similarity, normalised, words
@@ -282,7 +281,8 @@ class KnowledgeBase:
     def named(self, name: str) -> list[Entity]:
         """Return the entities with this name, sorted by concept id.
 
-        Case, blanks and punctuation are ignored. British names match American ones.
+        Case, blanks and punctuation are ignored. British names match American ones. In a KB with word forms,
+        other forms of the words match too, and entities with this canonical name come alone.
         """
         return sorted(self.entities(self.numbers_named(name)))
 
@@ -292,6 +292,8 @@ class KnowledgeBase:
         return self.remembered("named", [name], lambda names: list(map(self._named, names)))[0]
 
     def _named(self, name: str) -> np.ndarray:
+        if self._word_forms and len(numbers := self._names.owners_by_forms(name)):
+            return numbers.astype(np.int64)
         key = normalised(name)
         numbers = self._selected("SELECT number FROM name WHERE hash = ?", name_hash(key))
         if key in self._renormalised:
@@ -302,12 +304,6 @@ class KnowledgeBase:
             return numbers[has_it]
         if (spelled := american(key)) != key:
             return self._named(spelled)
-        if self._in_any_order:
-            numbers = self._names.owners_by_words(name).astype(np.int64)
-            # Names with the same words take precedence over names with synonyms of them.
-            stems, entities = stems_of(name), self._store.entities(numbers)
-            has_it = [stems in map(stems_of, entity.names) for entity in entities]
-            return numbers[np.array(has_it)] if any(has_it) else numbers
         return numbers[:0]
 
     @property
@@ -346,20 +342,20 @@ class KnowledgeBase:
     @property
     def names_stem(self) -> str:
         """The stem of the file of the table of names."""
-        version = "any-order-3" if self._in_any_order else "3"
+        version = "forms-1" if self._word_forms else "3"
         return f"{NAMES_PREFIX}{self.settings['checksum'][:16]}-{version}"
 
     @property
-    def _in_any_order(self) -> bool:
-        return bool(self.settings.get("in_any_order"))
+    def _word_forms(self) -> bool:
+        return bool(self.settings.get("word_forms") or self.settings.get("in_any_order"))
 
     def stored_names(self) -> np.ndarray | None:
         """Return the table of names in the folder; None if it is missing or damaged."""
-        return stored_names(self.path, self.names_stem, self._state.count, self._in_any_order)
+        return stored_names(self.path, self.names_stem, self._state.count, self._word_forms)
 
     def name_table(self, progress: Progress = iter) -> np.ndarray:
         """Return the table of names, computed from the entities; see ``name_finder``."""
-        return name_table(progress(self), self.numbers(), self._in_any_order)
+        return name_table(progress(self), self.numbers(), self._word_forms)
 
     @_at_once
     def definitions(self, acronym: str) -> Mapping[int, int]:
@@ -489,6 +485,17 @@ class KnowledgeBase:
             numbers = map(self.number, only.ids)
             parts.append(np.array([n for n in numbers if n is not None], dtype=np.int64))
         return reduce(np.intersect1d, parts)
+
+    @_at_once
+    def prefixes(self) -> dict[str, int]:
+        """Return the prefixes of the ids and the number of entities of each, most first."""
+        query = (
+            "SELECT substr(concept_id, 1, instr(concept_id, ':') - 1), count(*) FROM entity "
+            "WHERE instr(concept_id, ':') AND NOT instr(concept_id, '/') AND number < ? "
+            "AND number NOT IN (SELECT number FROM removed WHERE change <= ?) "
+            "GROUP BY 1 ORDER BY 2 DESC, 1"
+        )
+        return dict(self._store.read(query, self._state.count, self.settings["change"]))
 
     @_at_once
     def n_bytes(self) -> int:

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from .records.entity import Entity
 from .records.names import name_hash, normalised
 from .records.semantic_types import SemanticType
-from .store import FIELDS, POSTING, SCHEMA, entity_of, record_crc
+from .store import COLUMNS, FIELDS, POSTING, SCHEMA, entity_of, record_crc
 
 QUICK = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
-VALUES = ", ".join("?" * len(Entity._fields))
+VALUES = ", ".join("?" * len(COLUMNS))
 _BATCH_SIZE = 1 << 16  # hashes of names written at a time
 _WORD_INDEX_BYTES = 1 << 24  # of the index of words in memory before they are written
 _SET_OPTION = "INSERT INTO word (word, rank) VALUES (?, ?)"

@@ -1,22 +1,31 @@
 """Find the names of a knowledge base in text by a table of their hashes."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import compress, islice
 from typing import NamedTuple
 
 import numpy as np
 
-from .names_by_words import phrases, stem_sums, stems_in, synonymous_words, with_synonyms
 from .pieces import Pieces, hash_of, is_case_sensitive
 from .records.entity import Entity
 from .records.names import american
 from .records.plain_text import plain
+from .word_forms import (
+    CANONICAL,
+    LINKS,
+    form_table,
+    in_one_form,
+    name_words,
+    ranked_names,
+    word_hashes,
+)
 
 _ANY_LENGTH = 255  # the stored length of case-sensitive names: ``min_length`` ignores them
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _SLOTS_PER_NAME = 8  # of the filter of prefixes; rounded up to a power of two
-_NAME_BATCH_SIZE, _WORD_BATCH_SIZE = 20_000, 1_000_000
+_NAME_BATCH_SIZE = 20_000
+_MAX_SWAPPED = 4  # words on each side of "of"
 _CACHE_SIZE = 50_000  # pieces whose hashes are cached
 
 
@@ -63,14 +72,20 @@ class NameFinder:
         self.owners, self.preferred = columns["owners"], columns["preferred"]
         self.bounds = columns["bounds"]
         self._hashes, self._prefixes = columns["hashes"], columns["beginnings"]
-        # Words and their synonyms; None if names are not found in any order of their words.
-        self._synonyms = (columns["words"], columns["meant"]) if "words" in columns else None
+        # Forms and their words; None if words are compared as they are.
+        self._forms = (columns["forms"], columns["words"]) if "forms" in columns else None
         self._slot_mask = np.uint64(len(self._prefixes) - 1)
+        self._is_canonical = np.zeros(len(self._hashes), bool)  # of an entity
+        if self._forms and len(self._hashes):
+            self._is_canonical = np.logical_or.reduceat(self.preferred, self.bounds[:-1])
         self.wanted = columns["lengths"] >= min_length
         if stop_words:
             pieces = Pieces(list(stop_words))
-            names, exist = self._lookup(_text_hashes(pieces, pieces.hashes(_folded))[0])
-            self.wanted[names[exist]] = False
+            kinds = [(pieces.first, pieces.hashes(_folded))]
+            kinds += [] if self._forms is None else [name_words(list(stop_words), *self._forms)[:2]]
+            for bounds, hashes in kinds:
+                names, exist = self._lookup(_text_hashes(bounds, hashes)[0])
+                self.wanted[names[exist]] = False
         if entities is not None and len(self.owners):
             owned = np.isin(self.owners, entities)
             self.wanted &= np.logical_or.reduceat(owned, self.bounds[:-1])
@@ -82,12 +97,12 @@ class NameFinder:
         bounds = pieces.starts[first].tolist(), pieces.ends[last].tolist()
         return list(zip(*bounds, map(self.owners_of, names.tolist())))
 
-    def owners_by_words(self, name: str) -> np.ndarray:
-        """Return the numbers of the entities that have these words, two or more, as a name: int32."""
-        assert self._synonyms is not None
-        stems = with_synonyms(stems_in(Pieces([name])), *self._synonyms)
-        [place], [exists] = self._lookup(stems.sum(keepdims=True))
-        return self.owners_of(place) if exists and (stems != 0).sum() > 1 else self.owners[:0]
+    def owners_by_forms(self, name: str) -> np.ndarray:
+        """Return the numbers of the entities that have a name with these words in any form: int32."""
+        pieces = Pieces([name])
+        names, lengths = self._longest(pieces)
+        is_whole = len(lengths) > 1 and lengths[0] == len(lengths) - 1
+        return self.owners_of(names[0]) if is_whole else self.owners[:0]
 
     def owners_of(self, name: int) -> np.ndarray:
         """Return the numbers of the entities that have a name: int32."""
@@ -105,34 +120,67 @@ class NameFinder:
         return NameMatches(first, first + lengths[first] - 1, names[first])
 
     def _longest(self, pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
-        """Return the longest name from each piece on, and its length in pieces; 0 for none: int64 [n]."""
-        n = len(pieces.words)
-        hashes = np.concatenate([pieces.hashes(_folded), pieces.hashes(_exact)])
-        alive, runs = np.arange(2 * n), np.zeros(2 * n, np.uint64)
-        names, lengths = np.zeros((2, 2 * n), np.int64)
-        length = 0
-        while True:
-            runs = runs * _BASE + hashes.take(alive + length, mode="clip")
-            length += 1
-            is_prefix = self._prefixes[runs & self._slot_mask]
-            alive, runs = alive[is_prefix], runs[is_prefix]
-            if not len(alive):
-                break
-            places, exist = self._lookup(runs)
-            exist &= self.wanted[places]
-            at = alive[exist]
-            names[at], lengths[at] = places[exist], length
-        is_exact = lengths[n:] >= lengths[:n]
-        names, lengths = (np.where(is_exact, x[n:], x[:n]) for x in (names, lengths))
-        if self._synonyms and len(self._hashes):
-            stems = with_synonyms(stems_in(pieces), *self._synonyms)
-            sums = np.concatenate([np.zeros(1, np.uint64), stems.cumsum()])
-            for first, last in phrases(pieces, stems):
-                places, exist = self._lookup(sums[last + 1] - sums[first])
-                exist &= self.wanted[places] & (last - first >= lengths[first])
-                at = first[exist]
-                names[at], lengths[at] = places[exist], (last - first + 1)[exist]
+        """Return the longest name from each piece on, and its length in pieces; 0 for none: int64 [n].
+
+        Of names of the same length, a canonical one comes before a synonym, and one that is written as in the
+        KB before other forms.
+        """
+        names, lengths = np.zeros((2, len(pieces.words)), np.int64)
+        canonical = self._is_canonical
+
+        def add(first: np.ndarray, last: np.ndarray, found: np.ndarray) -> None:
+            growth = last - first + 1 - lengths[first]
+            is_better = growth > 0
+            is_better |= (growth == 0) & (canonical[found] >= canonical[names[first]])
+            first, last, found = first[is_better], last[is_better], found[is_better]
+            names[first], lengths[first] = found, last - first + 1
+
+        if self._forms is not None:
+            words = in_one_form(word_hashes(pieces), *self._forms)
+            places = np.flatnonzero(words)
+            for first, last, found in [*self._swapped(words[places]), *self._runs(words[places])]:
+                add(places[first], places[last], found)
+        for hashes in pieces.hashes(_folded), pieces.hashes(_exact):
+            for run in self._runs(hashes):
+                add(*run)
         return names, lengths
+
+    def _runs(self, hashes: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield the runs of hashes, uint64 [n], that are names, by length: first, last, name."""
+        first, runs = np.arange(len(hashes)), np.zeros(len(hashes), np.uint64)
+        length = 0
+        while len(first):
+            runs, first = self._longer(runs, first, hashes[first + length])
+            names, exist = self._lookup(runs)
+            exist &= self.wanted[names]
+            yield first[exist], first[exist] + length, names[exist]
+            length += 1
+            inside = first + length < len(hashes)
+            runs, first = runs[inside], first[inside]
+
+    def _longer(
+        self, runs: np.ndarray, places: np.ndarray, hashes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the runs, each with one more hash, that begin a name, and their places."""
+        runs = runs * _BASE + hashes
+        is_prefix = self._prefixes[runs & self._slot_mask]
+        return runs[is_prefix], places[is_prefix]
+
+    def _swapped(self, words: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield the runs of words, uint64 [n], such as "wall of the heart" for "heart wall"."""
+        links = np.flatnonzero(np.isin(words, LINKS))
+        runs = np.zeros(len(links), np.uint64)
+        for n_right in range(1, _MAX_SWAPPED + 1):
+            inside = links + n_right < len(words)
+            runs, links = self._longer(runs[inside], links[inside], words[links[inside] + n_right])
+            for n_left in range(1, _MAX_SWAPPED + 1):
+                whole, link = runs[links >= n_left], links[links >= n_left]
+                for step in range(n_left, 0, -1):
+                    whole, link = self._longer(whole, link, words[link - step])
+                names, exist = self._lookup(whole)
+                exist &= self.wanted[names]
+                link = link[exist]
+                yield link - n_left, link + n_right, names[exist]
 
     def _lookup(self, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the names with these hashes, and whether they exist."""
@@ -154,55 +202,62 @@ def _exact(piece: str) -> int:
 
 
 def name_table(
-    entities: Iterable[Entity], numbers: np.ndarray, in_any_order: bool = False
+    entities: Iterable[Entity], numbers: np.ndarray, word_forms: bool = False
 ) -> np.ndarray:
     """Compute the table of the names of entities, which have these numbers: an array of one record.
 
-    Its columns are those of ``NameFinder``; "hashes" ascend, and "lengths" are in characters. Names that are
-    also found by their words in any order have a second hash, the sum of their stems. "words" and "meant" are
-    stems and their synonyms. This takes 20 microseconds and a third of a kilobyte of memory per name.
+    Its columns are those of ``NameFinder``; "hashes" ascend, and "lengths" are in characters. With
+    ``word_forms``, names have further hashes of their words in one form; "forms" and "words" are the forms
+    of words and their words. This takes 20 microseconds and a third of a kilobyte of memory per name.
     """
-    kinds = (np.uint64, np.int32, bool, np.uint8)  # of the columns: hashes, owners, and so on
+    kinds = (np.uint64, np.int32, np.uint8, np.uint8)  # of the columns: hashes, owners, and so on
     columns = [[np.empty(0, kind) for kind in kinds]]
-    prefixes, stem_blocks = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
-    by_words = [np.empty((3, 0), np.int32)]
+    prefixes = [np.empty(0, np.uint64)]
+
+    def add(bounds: np.ndarray, hashes: np.ndarray, *values: np.ndarray) -> None:
+        name_hashes, prefix_hashes = _text_hashes(bounds, hashes)
+        columns.append([np.asarray(v, kind) for v, kind in zip((name_hashes, *values), kinds)])
+        prefixes.append(prefix_hashes)
+
     facts = (
-        (name, number, name == entity.canonical_name, is_case_sensitive(plain(name)))
+        (name, number, rank, is_case_sensitive(plain(name)))
         for entity, number in zip(entities, numbers.tolist())
-        for name in entity.names
+        for name, rank in ranked_names(entity, word_forms)
         if any(map(str.isalpha, name))
     )
+    phrases = []
     while block := list(islice(facts, _NAME_BATCH_SIZE)):
-        names, name_owners, is_preferred, exact_names = zip(*block)
-        pieces, is_exact_name = Pieces(names), np.array(exact_names)
+        names, *values = zip(*block)
+        owners, ranks, is_exact_name = map(np.array, values)
+        pieces = Pieces(names)
         hashes, is_exact = pieces.hashes(_folded), is_exact_name[pieces.texts]
         hashes[is_exact] = np.fromiter(map(_exact, compress(pieces.words, is_exact)), np.uint64)
         lengths = np.minimum(list(map(len, names)), _ANY_LENGTH)
         lengths[is_exact_name] = _ANY_LENGTH
-        name_hashes, prefix_hashes = _text_hashes(pieces, hashes)
-        values = name_hashes, name_owners, is_preferred, lengths
-        columns.append([np.asarray(value, kind) for value, kind in zip(values, kinds)])
-        prefixes.append(prefix_hashes)
-        if in_any_order:
-            stems = np.where(is_exact, np.uint64(0), stems_in(pieces))
-            sizes = np.bincount(pieces.texts[stems != 0], minlength=len(names))
-            is_phrase = sizes > 1
-            stem_blocks.append(stems[is_phrase[pieces.texts] & (stems != 0)])
-            by_words.append(np.array([name_owners, lengths, sizes], np.int32)[:, is_phrase])
-    synonyms = {}
-    if in_any_order:
-        stems = np.concatenate(stem_blocks)
-        owners, lengths, sizes = np.concatenate(by_words, axis=1).astype(np.int64)
-        words, meant = synonymous_words(stems, sizes, owners)
-        for start in range(0, len(stems), _WORD_BATCH_SIZE):
-            batch = slice(start, start + _WORD_BATCH_SIZE)
-            stems[batch] = with_synonyms(stems[batch], words, meant)
-        phrase_columns = stem_sums(stems, sizes), owners, owners < 0, lengths
-        columns.append([np.asarray(value, kind) for value, kind in zip(phrase_columns, kinds)])
-        synonyms = {"words": words, "meant": meant}
-    hashes, owners, preferred, lengths = map(np.concatenate, zip(*columns))
+        add(pieces.first, hashes, owners, ranks, lengths)
+        if word_forms:
+            plurals = [f"{name}s" for name in compress(names, is_exact_name)]
+            pieces = Pieces(plurals)
+            of_plurals = (column[is_exact_name] for column in (owners, ranks, lengths))
+            add(pieces.first, pieces.hashes(_exact), *of_plurals)
+            phrases += [fact for fact in block if not fact[-1]]
+    forms = {}
+    if word_forms and phrases:
+        names, *values = zip(*phrases)
+        forms["forms"], forms["words"] = form_table(names)
+        bounds, hashes, texts = name_words(names, forms["forms"], forms["words"])
+        lengths = np.minimum(list(map(len, names)), _ANY_LENGTH)
+        add(bounds, hashes, *(np.array(v)[texts] for v in (values[0], values[1], lengths)))
+    elif word_forms:
+        forms["forms"], forms["words"] = form_table([])
+    hashes, owners, ranks, lengths = map(np.concatenate, zip(*columns))
     order = np.lexsort((owners, hashes))
-    hashes, owners, preferred, lengths = (x[order] for x in (hashes, owners, preferred, lengths))
+    if word_forms and len(order):  # of the owners of a name, only those that it means first of all
+        starts = np.flatnonzero(np.diff(hashes[order], prepend=~hashes[order[:1]]))
+        best = np.maximum.reduceat(ranks[order], starts)
+        sizes = np.diff(np.append(starts, len(order)))
+        order = order[ranks[order] == best.repeat(sizes)]
+    hashes, owners, ranks, lengths = (x[order] for x in (hashes, owners, ranks, lengths))
     is_new = np.diff(hashes, prepend=~hashes[:1]) != 0
     firsts = np.flatnonzero(is_new)  # the first rows of names, and of pairs of a name and an owner
     pairs = np.flatnonzero(is_new | (np.diff(owners, prepend=-1) != 0))
@@ -213,10 +268,10 @@ def name_table(
         "hashes": hashes[firsts],
         "bounds": np.append(np.searchsorted(pairs, firsts), len(pairs)).astype(np.uint32),
         "owners": owners[pairs].astype(np.int32),
-        "preferred": np.maximum.reduceat(preferred, pairs).astype(bool),
+        "preferred": np.maximum.reduceat(ranks, pairs) == CANONICAL,
         "lengths": np.maximum.reduceat(lengths, firsts).astype(np.uint8),
         "beginnings": prefix_filter,
-        **synonyms,
+        **forms,
     }
     table = np.zeros(1, [(name, column.dtype, column.shape) for name, column in fields.items()])
     for name, column in fields.items():
@@ -224,13 +279,16 @@ def name_table(
     return table
 
 
-def _text_hashes(pieces: Pieces, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the hash of each text, uint64 [n], and the distinct hashes of all their prefixes."""
-    counts = np.diff(pieces.first) - 1
+def _text_hashes(bounds: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the hash of each text, uint64 [n], and the distinct hashes of all their prefixes.
+
+    ``bounds`` are those of the hashes of each text, of which the last is that of ``BREAK``: int64 [n + 1].
+    """
+    counts = np.diff(bounds) - 1
     runs = np.zeros(len(counts), np.uint64)
     prefixes = [runs[:0]]
     for length in range(counts.max(initial=0)):
         longer = np.flatnonzero(counts > length)
-        runs[longer] = runs[longer] * _BASE + hashes[pieces.first[longer] + length]
+        runs[longer] = runs[longer] * _BASE + hashes[bounds[longer] + length]
         prefixes.append(runs[longer])
     return runs, np.unique(np.concatenate(prefixes))

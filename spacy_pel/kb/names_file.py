@@ -20,7 +20,7 @@ _COLUMNS = {
     "lengths": "|u1",
     "beginnings": "|b1",
 }
-_ANY_ORDER_COLUMNS = {**_COLUMNS, "words": "<u8", "meant": "<u8"}
+_FORMS_COLUMNS = {**_COLUMNS, "forms": "<u8", "words": "<u8"}
 
 
 def names_files(folder: Path, stem: str) -> list[Path]:
@@ -28,7 +28,7 @@ def names_files(folder: Path, stem: str) -> list[Path]:
     return sorted(folder.glob(f"{glob.escape(stem)}-{'[0-9a-f]' * 16}.npy"))
 
 
-def stored_names(folder: Path, stem: str, count: int, in_any_order: bool) -> np.ndarray | None:
+def stored_names(folder: Path, stem: str, count: int, word_forms: bool) -> np.ndarray | None:
     """Return the table of names (``name_table``) in a KB's folder, mapped; None without an undamaged one.
 
     ``stem`` begins the name of the file. All entities have numbers below ``count``. The checksum of a large
@@ -42,7 +42,7 @@ def stored_names(folder: Path, stem: str, count: int, in_any_order: bool) -> np.
                 continue
         except (PelError, OSError):  # damaged or deleted
             continue
-        if _is_valid(table, count, _ANY_ORDER_COLUMNS if in_any_order else _COLUMNS):
+        if _is_valid(table, count, _FORMS_COLUMNS if word_forms else _COLUMNS):
             return table
     return None
 
@@ -71,13 +71,13 @@ def _is_valid(table: np.ndarray, count: int, columns: dict[str, str]) -> bool:
     return bool(
         size["lengths"] == size["hashes"] == size["bounds"] - 1
         and size["preferred"] == size["owners"]
-        and size.get("words") == size.get("meant")
+        and size.get("forms") == size.get("words")
         and size["beginnings"].bit_count() == 1  # a power of two
         and (bounds[0], bounds[-1]) == (0, len(owners))
         and (not len(owners) or 0 <= owners.min() <= owners.max() < count)
         and all(
             (column[name][1:] > column[name][:-1]).all()
-            for name in ("bounds", "hashes", "words")
+            for name in ("bounds", "hashes", "forms")
             if name in column
         )
     )

@@ -6,7 +6,8 @@ it opened the KB continues to see that state while others write.
 
 Columns that their names do not explain:
 
-- ``entity``: lists are JSON. ``crc`` is the CRC-32 of the ten texts, joined by U+001F.
+- ``entity``: lists are JSON. An alias with a scope is a list of the name and the scope. ``crc`` is the
+  CRC-32 of the ten texts, joined by U+001F.
 - ``name``: ``hash`` is the CRC-32 of a normalised name.
 - ``typed``, ``sourced``: int32 ``numbers`` of records, one row for each change.
 - ``vectors``: int32 ``owners`` of the rows of a file, ascending, as ranks by concept id; int32 ``numbers``
@@ -34,7 +35,7 @@ import numpy as np
 
 from ..errors import PelError, damaged, readable
 from ..io.whole_files import lock_for_reading
-from .records.entity import Entity
+from .records.entity import SCOPES, Entity
 
 T = TypeVar("T")
 Settings = dict[str, Any]  # the description of a KB: one row of JSON
@@ -88,7 +89,8 @@ CREATE VIRTUAL TABLE word USING fts5(
 );
 CREATE INDEX entity_id ON entity (concept_id);
 """
-FIELDS = ", ".join(Entity._fields)
+COLUMNS = Entity._fields[: -len(SCOPES)]  # scopes are kept with the aliases
+FIELDS = ", ".join(COLUMNS)
 POSTING = np.dtype("<i4")  # of the numbers in the tables typed and sourced, ascending
 _TIMEOUT = 60  # seconds that a reader waits for a writer's commit, or a writer for readers
 # What SQLite, JSON and numpy raise for a damaged file.
@@ -288,9 +290,11 @@ def record_crc(fields: Sequence[str | None]) -> int:
 
 def entity_row(entity: Entity) -> list[str | None]:
     """Return the values of FIELDS for an entity: lists as JSON, None for empty values."""
+    scopes = entity.scopes
+    aliases = tuple((name, scopes[name]) if name in scopes else name for name in entity.aliases)
     return [
         (_as_json(value) if value else None) if isinstance(value, tuple) else value or None
-        for value in entity
+        for value in (*entity[:2], aliases, *entity[3 : len(COLUMNS)])
     ]
 
 
@@ -298,7 +302,17 @@ def entity_of(fields: Sequence[str | None]) -> Entity:
     """Return the entity of the values of FIELDS; ValueError or TypeError if they are malformed."""
     id, name, aliases, types, definition, *ids = fields
     lists = (tuple(json.loads(text)) if text else () for text in (aliases, types, *ids))
-    return Entity(stored_text(id), stored_text(name), next(lists), next(lists), definition, *lists)
+    names, scoped = list[str](), {scope: list[str]() for scope in SCOPES}
+    for alias in next(lists):
+        if isinstance(alias, list):
+            alias, scope = map(stored_text, alias)
+            if scope not in scoped:
+                raise ValueError(f"{scope!r} where a scope belongs")
+            scoped[scope].append(alias)
+        names.append(alias)
+    id, name = stored_text(id), stored_text(name)
+    in_scopes = map(tuple, scoped.values())
+    return Entity(id, name, tuple(names), next(lists), definition, *lists, *in_scopes)
 
 
 def stored_entity(crc: int, *fields: str | None) -> Entity:

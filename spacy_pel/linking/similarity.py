@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from string import punctuation
 from typing import NamedTuple
 
 import numpy as np
+from Stemmer import Stemmer
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.names_by_words import stem, stemmed
+from ..kb.pieces import hash_of
 from ..kb.records.entity import Entity
+from ..kb.records.names import american
 from ..kb.records.plain_text import plain
 
 _WORD = re.compile(r"\w+")
+_STOP_WORDS = frozenset("a an at by for from in of on the to with".split())
+# Latin plurals, which the stemmer does not know: nevi, fistulae, metastases, stenoses.
+_SINGULAR = {"i": "us", "ae": "a", "stases": "stasis", "oses": "osis"}
+_PLURAL = re.compile(rf"(?<=[a-z]{{3}})({'|'.join(_SINGULAR)})$")
+_CACHE_SIZE = 50_000  # stems
 _N_TRIGRAMS = 4093  # the number of different hashes of trigrams
 _EDGE, _END = "\1", "\n"  # no name has them
 _MARKS = punctuation.encode()
@@ -168,9 +176,7 @@ def _sums(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def _stems(texts: Sequence[Sequence[str]], rarity: Callable[[str], float]) -> _Tokens:
     """Return the hashes of the stems of the words of texts, each once in a text, with their rarity."""
-    by_text = [
-        sorted({(stemmed(word), stem(word)) for word in words} - {("", 0)}) for words in texts
-    ]
+    by_text = [sorted(set(map(_stem, words)) - {("", 0)}) for words in texts]
     stems = list(chain.from_iterable(by_text))
     return _Tokens(
         np.array([code for _, code in stems], dtype=np.uint64),
@@ -200,3 +206,13 @@ def _trigrams(texts: Sequence[str]) -> _Tokens:
 def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return ranges of numbers, one after the other, from their starts and lengths."""
     return np.repeat(starts - lengths.cumsum() + lengths, lengths) + np.arange(lengths.sum())
+
+
+@lru_cache(_CACHE_SIZE)
+def _stem(piece: str) -> tuple[str, int]:
+    """Return the stem of a word, and its hash; "" and 0 for a stop word or punctuation."""
+    word = _PLURAL.sub(lambda match: _SINGULAR[match[0]], american(piece.casefold()))
+    if word in _STOP_WORDS or not any(map(str.isalnum, word)):
+        return "", 0
+    stem = str(Stemmer("english").stemWord(word))
+    return stem, hash_of(stem, b"stem")

@@ -4,9 +4,8 @@ import json
 import logging
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import spacy
@@ -53,7 +52,7 @@ def start(
     encoder: str | None = None,
     below: Sequence[str] = (),
     format: str | None = None,
-    columns: Mapping[str, str] = MappingProxyType({}),
+    options: ReadOptions = ReadOptions(),
     force: bool = False,
     reading: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
     encoding: Callable[..., Any] = NoBar,
@@ -72,7 +71,7 @@ def start(
             None: the pipeline ``RELEASED``, if it is installed.
         below: Ids of entities. Only these and their descendants are linked to.
         format: The format of the sources; None infers it from the files.
-        columns: The field of each column of a table, as for "kb build".
+        options: Options that only some formats use.
         force: Replace a pipeline in ``out``.
         reading: Wraps the entities of a source to show progress; it also gets the name of the file.
         encoding: Makes a progress bar, as for ``embed_kb``.
@@ -86,15 +85,15 @@ def start(
     config = _encoder_config(encoder)
     parts = out.with_name(f"{out.name}.parts")
     kb_path, state_path = parts / "kb", parts / "made-of.json"
-    state = _source_state(sources, below, format, columns)
+    state = _source_state(sources, below, format, options)
     if not (state_path.is_file() and state_path.read_text("utf8") == state):
         state_path.unlink(missing_ok=True)
         built = build_from_sources(
             sources,
             kb_path,
             format=format,
-            options=ReadOptions(columns=columns),
-            in_any_order=True,
+            options=options,
+            word_forms=True,
             progress=reading,
         )
         if below:
@@ -121,14 +120,15 @@ def _source_state(
     sources: Sequence[Path],
     below: Sequence[str],
     format: str | None,
-    columns: Mapping[str, str],
+    options: ReadOptions,
 ) -> str:
     """Return what determines the KB, as text. Files of sources count by their sizes and times."""
     files = sorted(file for source in sources for file in (source, *source.rglob("*")))
     file_states = [
         (str(f.absolute()), f.stat().st_size, f.stat().st_mtime_ns) for f in files if f.exists()
     ]
-    return json.dumps([__version__, file_states, list(below), format, dict(columns)])
+    chosen = [list(below), format, dict(options.columns), list(options.prefixes)]
+    return json.dumps([__version__, file_states, *chosen])
 
 
 def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:

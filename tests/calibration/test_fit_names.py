@@ -59,7 +59,7 @@ def test_a_small_kb_is_not_enough(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
-    entities = [Entity(f"E{i}", f"name {i}") for i in range(fit_names._FEWEST)]
+    entities = [Entity(f"E{i}", f"name {i}") for i in range(fit_names._MIN_ENTITIES)]
     nlp = linking_to(entities, tmp_path / "kb")
     monkeypatch.setattr(fit_names, "fit", lambda *arguments, **named: 1 / 0)
     with pytest.raises(ZeroDivisionError):

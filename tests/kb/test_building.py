@@ -1,3 +1,4 @@
+import json
 import os
 import random
 from pathlib import Path
@@ -6,6 +7,9 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
+from spacy_pel.kb.change import change_entities
+from spacy_pel.kb.describe import kb_info
+from spacy_pel.kb.knowledge_base import verify
 
 from ..conftest import contents, run_python
 from .living import ENTITIES, names_of
@@ -20,6 +24,31 @@ def test_order_of_the_input_changes_no_byte(tmp_path: Path) -> None:
     second = build_kb(iter(entities), tmp_path / "second")
     assert contents(first.path) == contents(second.path)
     assert list(second) == sorted(entities)
+
+
+def test_scopes_of_names_are_stored_and_counted(tmp_path: Path) -> None:
+    scoped = Entity(
+        *("CL:1", "cell", ("exact", "Zelle", "\"',[", "large", "like")),
+        exact_names=("exact", "\"',["),
+        broad_names=("large",),
+        related_names=("like",),
+    )
+    kb = build_kb([*ENTITIES, scoped], tmp_path / "kb", left_out=[{"GO": 2}, {"GO": 3, "BFO": 6}])
+    assert kb["CL:1"] == scoped and "broad_names" not in ENTITIES[0].scopes
+    info = kb_info(kb.path)
+    assert info["scopes"] == {"exact": 2, "narrow": 0, "broad": 1, "related": 1}
+    assert info["prefixes"] == {"CL": 1}
+    assert list(info["left_out"].items()) == [("BFO", 6), ("GO", 5)]
+    # Without scopes, a record is stored as older releases store it.
+    [aliases] = kb._store.read("SELECT aliases FROM entity WHERE concept_id = 'CL:1'")[0]
+    assert json.loads(aliases)[:2] == [["exact", "exact"], "Zelle"]
+
+    change_entities(kb.path, "merge", [Entity("CL:1", "cell", narrow_names=("small", "large"))])
+    assert kb_info(kb.path)["scopes"] == {"exact": 2, "narrow": 2, "broad": 0, "related": 1}
+    change_entities(kb.path, "update", [scoped._replace(related_names=())])
+    kb.refresh()
+    assert kb_info(kb.path)["scopes"]["related"] == 0 and kb["CL:1"].scopes.get("like") is None
+    assert not verify(kb.path)
 
 
 def test_of_those_that_claim_an_id_the_first_is_meant(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_missing_candidates_have_no_chance(whole_kb: KnowledgeBase) -> None:
 
 
 def test_a_ranker_learns_what_tells_and_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models.ranker, "_LEAST_STEPS", 600)  # as outside the tests
+    monkeypatch.setattr(models.ranker, "_MIN_STEPS", 600)  # as outside the tests
     rng, n = np.random.default_rng(0), 2000
     candidates = rng.normal(size=(n, 6, 3)).astype(np.float32)
     there = np.arange(6) < rng.integers(2, 7, n)[:, None]

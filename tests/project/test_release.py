@@ -102,18 +102,23 @@ def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(tmp_path:
     (tmp_path / "weak-labels.pubtator").write_text(
         "1|t|The MS\n1|a|\n1\t4\t6\tMS\tAcronym\tC01\n\n"
     )
+    (tmp_path / "acronyms.txt").write_text("kidney (KD)\n")
+    (tmp_path / "notes.pubtator").write_text("2|t|Hx of MS\n2|a|\n2\t6\t8\tMS\tDisease\tC01\n\n")
     text = "Disseminated sclerosis, or multiple sclerosis.\nMy kidney.\n"
     (tmp_path / "text.txt").write_text(text)
-    files = (tmp_path / name for name in ("kb", "weak-labels.pubtator", "text.txt", "made"))
-    release_texts.learn(*files, names=100)
+    given = ("kb", "weak-labels.pubtator", "acronyms.txt", "notes.pubtator", "text.txt", "made")
+    release_texts.learn(*map(tmp_path.joinpath, given), names=100)
     names, labelled = (
         list(open_corpus(tmp_path / "made" / f"{name}.pubtator").documents())
         for name in ("names", "weak-labels")
     )
     written = {d.text[m.start : m.end] for d in names for m in d.mentions}
     assert written == {name for entity in ENTITIES for name in entity.names}
-    assert [document.text for document in labelled] == ["The MS ", "MS, or MS."]
-    assert [m.ids for m in labelled[1].mentions] == [("C01",), ("C01",)]
+    texts = [document.text.strip() for document in labelled]
+    assert texts[:2] == ["The MS", "Hx of MS"]
+    assert sorted(texts[2:]) == ["MS, or MS.", "My KD."]
+    replaced = labelled[texts.index("MS, or MS.")]
+    assert [m.ids for m in replaced.mentions] == [("C01",), ("C01",)]
 
 
 def test_most_teachers_mark_texts_and_acronyms_are_what_their_sense_is(tmp_path: Path) -> None:
@@ -125,15 +130,15 @@ def test_most_teachers_mark_texts_and_acronyms_are_what_their_sense_is(tmp_path:
         "2|t|CD in a pain clinic\n2|a|\n2\t8\t19\tpain clinic\tX\tY\n2\t0\t5\tCD in\tX\tY\n\n"
         "3|t|A clinic\n3|a|\n3\t2\t8\tclinic\tX\tY\n\n"
     )
+    (tmp_path / "notes.pubtator").write_text("4|t|CD or AB\n4|a|\n4\t6\t8\tAB\tDisease\tD1\n\n")
     (tmp_path / "sentences.txt").write_text("Much-pain.\nNo CD.\n")
     for number, words in enumerate((["CD", "pain", "in"], ["pain", "No"], ["CD", "pain", "A"])):
         teacher = spacy.blank("en")
         patterns = [{"label": "Disease", "pattern": word} for word in words]
         teacher.add_pipe("entity_ruler").add_patterns(patterns)
         teacher.to_disk(tmp_path / str(number))
-    files = (
-        tmp_path / name for name in ("weak-labels.pubtator", "sentences.txt", "kinds.pubtator")
-    )
+    names = ("weak-labels.pubtator", "notes.pubtator", "sentences.txt", "kinds.pubtator")
+    files = map(tmp_path.joinpath, names)
     teachers = [tmp_path / str(number) for number in range(3)]
     release_texts.taught(tmp_path / "kb", *files, tmp_path / "out", teachers)
     found = [
@@ -143,6 +148,7 @@ def test_most_teachers_mark_texts_and_acronyms_are_what_their_sense_is(tmp_path:
     ]
     assert found == [
         [("AB", "Disease"), ("CD", "Chemical"), ("pain", "Disease")],
+        [("CD", "Disease"), ("AB", "Disease")],
         [("pain", "Disease"), ("CD", "Disease")],
         [("CD", "Disease"), ("pain", "Disease")],
         [("clinic", "Entity")],

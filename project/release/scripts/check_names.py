@@ -1,6 +1,7 @@
-"""Check the list of current names: each name means one entity of MeSH, and none is an ordinary word.
+"""Check the lists of current names and new entities: each name means one entity.
 
 ``current_names.tsv`` has a name a line: the id of MeSH, its heading, the name, and the kind of name.
+``new_entities.jsonl`` has the entities that MeSH lacks, each with its source. Their ids begin with "PEL:".
 """
 
 import csv
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import srsly
 import typer
 from wasabi import msg
 
@@ -17,7 +19,9 @@ from spacy_pel.kb import Entity, open_source
 from spacy_pel.kb.records.names import normalised
 
 KINDS = frozenset("brand generic class product clinic patient symbol".split())
-LIST = Path(__file__).parent.parent / "current_names.tsv"
+NAMES = Path(__file__).parent.parent / "current_names.tsv"
+NEW = NAMES.with_name("new_entities.jsonl")
+NEW_ID = "PEL:"
 _MIN_USES = 5  # of a brand in lower case, from which it is an ordinary word
 
 
@@ -37,13 +41,20 @@ class Faults(NamedTuple):
     other_meanings: list[str]  # names of other entities of MeSH
 
 
-def main(mesh: Path, names: Path = LIST, text: list[Path] = []) -> None:
-    """Check NAMES against MESH, a file of entities (JSONL).
+def main(mesh: Path, names: Path = NAMES, new: Path = NEW, text: list[Path] = []) -> None:
+    """Check NAMES and NEW against MESH, a file of entities (JSONL).
 
     With --text also against plain text: a brand that is common there in lower case is an ordinary word.
     """
     listed = list(read_names(names))
-    wrong, other_meanings = faults(listed, open_source(mesh).entities)
+    entities = list(open_source(new).entities)
+    wrong = [f"{e.concept_id} has no {NEW_ID}" for e in entities if e.concept_id[:4] != NEW_ID]
+    wrong += [
+        f"{e['concept_id']} has no source" for e in srsly.read_jsonl(new) if not e.get("source")
+    ]
+    of_new = [Name(e.concept_id, e.canonical_name, n, "new") for e in entities for n in e.names]
+    found, other_meanings = faults(listed + of_new, open_source(mesh).entities)
+    wrong += found
     lines = (line for path in text for _, line in numbered_lines(path))
     wrong += ordinary_words(listed, lines)
     counts = Counter(name.kind for name in listed)
@@ -80,7 +91,7 @@ def faults(listed: list[Name], entities: Iterable[Entity]) -> Faults:
     wrong, other_meanings = [], []
     for key, names in by_key.items():
         for name in names:
-            if headings.get(name.id) != name.heading:
+            if name.kind != "new" and headings.get(name.id) != name.heading:
                 wrong.append(f"{name.id} is {headings.get(name.id)}, and not {name.heading}")
         if len(names) > 1:
             means = " and ".join(name.heading for name in names)

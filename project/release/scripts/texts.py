@@ -76,11 +76,20 @@ def with_mentions(
 
 
 @app.command()
-def learn(kb: Path, weak_labels: Path, sentences: Path, out: Path, names: int = 18000) -> None:
+def learn(
+    kb: Path,
+    weak_labels: Path,
+    acronyms: Path,
+    of_notes: Path,
+    sentences: Path,
+    out: Path,
+    names: int = 18000,
+) -> None:
     """Write names.pubtator and weak-labels.pubtator to the folder OUT.
 
-    The first has names of KB, drawn at random, many in one text. The second has WEAK_LABELS, and
-    SENTENCES with the long form of an acronym of these replaced by the acronym, some for each of its senses.
+    The first has names of KB, drawn at random, many in one text. The second has WEAK_LABELS, the annotated
+    texts OF_NOTES, and SENTENCES with the long form of an acronym replaced by the acronym, some for each of
+    its senses. The acronyms are those of WEAK_LABELS and of ACRONYMS ("long form (SHORT)" in each line).
     """
     rng = random.Random(0)
     base = KnowledgeBase.open(kb)
@@ -91,7 +100,17 @@ def learn(kb: Path, weak_labels: Path, sentences: Path, out: Path, names: int = 
     given = list(open_corpus(weak_labels).documents())
     texts = [raw.document().text for raw in open_documents(sentences)]
     rng.shuffle(texts)
-    write(out, "weak-labels", [*given, *replaced(base, texts, given, rng)])
+    pairs = {(m.text, m.ids[0]) for document in given for m in document.mentions}
+    for long, short in long_and_short(acronyms):
+        pairs.update((short, id) for id, _ in base.labels(base.numbers_named(long)))
+    notes = open_corpus(of_notes).documents()
+    write(out, "weak-labels", [*given, *notes, *replaced(base, texts, sorted(pairs), rng)])
+
+
+def long_and_short(acronyms: Path) -> list[tuple[str, str]]:
+    """Return the long and short forms of a file with "long form (SHORT)" in each line."""
+    lines = (line.rstrip(")").rsplit(" (", 1) for line in acronyms.read_text("utf8").splitlines())
+    return [(long, short) for long, short in lines]
 
 
 def joined(id: str, names: list[tuple[str, str]]) -> Document:
@@ -101,10 +120,12 @@ def joined(id: str, names: list[tuple[str, str]]) -> Document:
 
 
 def replaced(
-    kb: KnowledgeBase, texts: list[str], labelled_texts: list[Document], rng: random.Random
+    kb: KnowledgeBase, texts: list[str], pairs: list[tuple[str, str]], rng: random.Random
 ) -> Iterator[Document]:
-    """Yield texts with the long names of one entity replaced by an acronym of weakly labelled texts."""
-    pairs = sorted({(m.text, m.ids[0]) for document in labelled_texts for m in document.mentions})
+    """Yield texts with the long names of one entity replaced by one of its acronyms.
+
+    ``pairs`` are acronyms and ids.
+    """
     senses = Counter(acronym for acronym, _ in pairs)
     acronyms = defaultdict(list)
     for acronym, id in pairs:
@@ -204,7 +225,7 @@ def notes(
     """
     rng = random.Random(0)
     base = KnowledgeBase.open(kb)
-    pairs = [line.rstrip(")").rsplit(" (", 1) for line in acronyms.read_text().splitlines()]
+    pairs = long_and_short(acronyms)
     meant = {long: base.entities(base.numbers_named(long)) for long, _ in pairs}
     mentions = [m for path in texts for d in open_corpus(path).documents() for m in d.mentions]
     names = {}
@@ -243,6 +264,7 @@ def notes(
 def taught(
     kb: Path,
     weak_labels: Path,
+    of_notes: Path,
     sentences: Path,
     kinds: Path,
     out: Path,
@@ -251,8 +273,9 @@ def taught(
     """Write texts, for a recogniser, to the folder OUT, with the mentions that most TEACHERS find.
 
     taught.pubtator has WEAK_LABELS, where an acronym is what KB says of its sense: a disease, a chemical, or
-    no mention. voted.pubtator has SENTENCES. kinds.pubtator has KINDS, a corpus with mentions of every kind:
-    those of its mentions that the teachers do not know have the label Entity.
+    no mention, and the annotated texts OF_NOTES. voted.pubtator has SENTENCES. kinds.pubtator has KINDS, a
+    corpus with mentions of every kind: those of its mentions that the teachers do not know have the label
+    Entity.
     """
     base = KnowledgeBase.open(kb)
     loaded = [spacy.load(path) for path in teachers]
@@ -260,6 +283,7 @@ def taught(
         nlp.tokenizer.infix_finditer = compile_infix_regex(SPLITS).finditer
     given = list(open_corpus(weak_labels).documents())
     given = random.Random(0).sample(given, min(TAUGHT, len(given)))
+    given += open_corpus(of_notes).documents()
     told = [[m for m in d.mentions if not UNSURE & set(base[m.ids[0]].types)] for d in given]
     known = (labelled(marked(d, own), base).mentions for d, own in zip(given, told))
     found = map(apart, voted(loaded, given), told)
@@ -297,8 +321,10 @@ def marked(document: Document, *mentions: Iterable[Mention]) -> Document:
 
 
 @app.command()
-def calibrate(data: Path, kb: Path, weak_labels: Path, notes: Path, out: Path) -> None:
-    """Write the dev splits of DATA, WEAK_LABELS and some NOTES, with the package's labels, to OUT.
+def calibrate(
+    data: Path, kb: Path, weak_labels: Path, of_notes: Path, notes: Path, out: Path
+) -> None:
+    """Write the dev splits of DATA, WEAK_LABELS, OF_NOTES and some NOTES, with the package's labels, to OUT.
 
     WEAK_LABELS must be of texts that KB did not learn acronyms from, or its counts would know the answers.
     """
@@ -306,7 +332,7 @@ def calibrate(data: Path, kb: Path, weak_labels: Path, notes: Path, out: Path) -
     files = {name: data / "corpora" / name / "dev.pubtator.txt.gz" for name in CORPORA}
     given = {
         name: open_corpus(path).documents()
-        for name, path in {**files, "acronyms": weak_labels}.items()
+        for name, path in {**files, "acronyms": weak_labels, "acronyms-of-notes": of_notes}.items()
     }
     # A word that stands in a frame has no id.
     given["notes"] = (

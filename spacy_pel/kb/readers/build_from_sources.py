@@ -27,7 +27,7 @@ def build_from_sources(
     types: Sequence[str] = (),
     without_types: Sequence[str] = (),
     options: ReadOptions = ReadOptions(),
-    in_any_order: bool = False,
+    word_forms: bool = False,
     progress: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
 ) -> KnowledgeBase:
     """Build a KB from one or several sources, and replace an existing one.
@@ -44,7 +44,7 @@ def build_from_sources(
         types: The types of entities to keep; see ``of_types``. Empty: all.
         without_types: The types of entities to leave out.
         options: Options that only some formats use.
-        in_any_order: As in ``build_kb``.
+        word_forms: As in ``build_kb``.
         progress: Wraps the entities of a source, with its file name.
 
     Raises:
@@ -68,7 +68,15 @@ def build_from_sources(
         entities = of_types(united(entities), defined, types, without_types)
     names = [source_name(path, source.version) for path, source in opened.items()]
     names += map(str, (*mappings, *retired))
-    return build_kb(entities, out, types=defined, sources=names, in_any_order=in_any_order)
+    left_out = [source.left_out for source in opened.values()]
+    return build_kb(
+        entities,
+        out,
+        types=defined,
+        sources=names,
+        left_out=left_out,
+        word_forms=word_forms,
+    )
 
 
 def source_name(path: Path, version: str | None) -> str:

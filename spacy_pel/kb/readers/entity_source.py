@@ -1,6 +1,6 @@
 """The interface of readers: their options, the source that they return, and their format."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,6 +15,7 @@ class ReadOptions(NamedTuple):
 
     umls: UmlsRecipe | None = None
     columns: Mapping[str, str] = MappingProxyType({})  # of tables: {column: field of Entity}
+    prefixes: Sequence[str] = ()  # of ids of ontologies: see ``own_entities``
 
 
 class Source(NamedTuple):
@@ -26,6 +27,7 @@ class Source(NamedTuple):
     entities: Iterator[Entity]
     types: tuple[SemanticType, ...] = ()  # defined by the source, sorted by code
     version: str | None = None  # for example "2017AA"
+    left_out: Mapping[str, int] = MappingProxyType({})  # classes by prefix, once all are read
 
 
 class SourceFormat(NamedTuple):

@@ -42,7 +42,7 @@ def _read(path: Path, options: ReadOptions) -> Source:
     All terms of a record are names. The types are the top branches of the tree numbers, and the
     ``PARTS`` of branches. Mental disorders are also diseases, as in MEDIC. The parents are the descriptors
     one step above. The parents of a supplementary record are the descriptors that it is mapped to, whose
-    types it has if their file is read together with its own.
+    types it has if their file is read together with its own. Numbers of CAS and UNII are cross-references.
     """
     files = _xml_files(path) if path.is_dir() else [path]
     if not files:
@@ -84,16 +84,37 @@ def _entities(files: list[Path]) -> Iterator[Entity]:
             ),
             definition=next(iter(_texts(record, _SCOPE_NOTE) + _texts(record, "Note")), None),
             parents=(*filter(None, above), *mapped),
+            xrefs=tuple(_codes(record, name)),
             sources=(VOCABULARY,),
         )
         yield cleaned_at(place, entity)
+
+
+def _codes(record: ElementTree.Element, name: str) -> Iterator[str]:
+    """Yield the numbers of CAS and UNII of the preferred concept.
+
+    Related numbers belong to other forms, such as salts, unless the name after them is the record's.
+    """
+    numbers = _texts(record, f"{_PREFERRED}//RegistryNumber")
+    for text in _texts(record, f"{_PREFERRED}//RelatedRegistryNumber"):
+        number, _, form = text.partition(" ")
+        if form.strip("()").lower() == name.lower():
+            numbers.append(number)
+    for number in dict.fromkeys(numbers):
+        if vocabulary := next((v for v, pattern in _NUMBERS.items() if pattern(number)), None):
+            yield f"{vocabulary}:{number}"
 
 
 _XML_NAMES = [
     f"{kind}{end}" for kind in ("desc", "supp") for end in ("*.xml", "*.xml.gz", "????.gz")
 ]
 _MAPPED = "HeadingMappedToList/HeadingMappedTo/DescriptorReferredTo/DescriptorUI"
-_SCOPE_NOTE = "ConceptList/Concept[@PreferredConceptYN='Y']/ScopeNote"
+_PREFERRED = "ConceptList/Concept[@PreferredConceptYN='Y']"
+_SCOPE_NOTE = f"{_PREFERRED}/ScopeNote"
+_NUMBERS = {
+    "CAS": re.compile(r"\d{2,7}-\d\d-\d").fullmatch,
+    "UNII": re.compile(r"[A-Z\d]{10}").fullmatch,
+}
 _KINDS = {"DescriptorRecord": "Descriptor", "SupplementalRecord": "SupplementalRecord"}
 
 

@@ -13,33 +13,89 @@ from pathlib import Path
 from ...errors import PelError
 from ...io.lines import MAX_LINE_BYTES, numbered_lines, opened_bytes, record_too_long
 from ...io.xml_elements import file_elements
-from ..records.entity import Entity, cleaned_at, ends_of
+from ..records.entity import SCOPES, Entity, cleaned_at, ends_of
 from .entity_source import ReadOptions, Source, SourceFormat
+from .imported_classes import id_prefix, own_entities
 
 logger = logging.getLogger(__name__)
 
 Facts = dict[str, list[str]]  # the values of a class by tags of OBO
 Class = tuple[str, str, Facts]  # its place, id and facts
+_SCOPED = [f"{scope}_names" for scope in SCOPES]  # facts that are synonyms, too
+
+# The tags of OBO for properties, by their names (``curie``). A name or definition is taken from the
+# property that is listed first. P108, P97, P90 and P106 are codes of NCIt. The scope of synonyms of SKOS,
+# EFO, ORDO and NCIt is not known.
+_TAGS = {
+    **dict.fromkeys(("label", "prefLabel", "P108"), "name"),
+    **dict.fromkeys(("IAO:0000115", "definition", "P97"), "def"),
+    "hasExactSynonym": "exact_names",
+    "hasRelatedSynonym": "related_names",
+    "hasNarrowSynonym": "narrow_names",
+    "hasBroadSynonym": "broad_names",
+    **dict.fromkeys(("hasSynonym", "IAO:0000118", "altLabel", "hiddenLabel"), "synonym"),
+    **dict.fromkeys(("alternative:term", "P90"), "synonym"),  # of EFO and ORDO; of NCIt
+    **dict.fromkeys(("IAO:0100001", "replacedBy"), "replaced_by"),
+    "hasDbXref": "xref",
+    "hasOBONamespace": "namespace",
+    "P106": "namespace",
+    "hasAlternativeId": "alt_id",
+    "deprecated": "is_obsolete",
+    "subClassOf": "is_a",
+}
 
 
-def _class_entities(
-    path: Path, classes: Iterable[Class], namespace: str | None = None
-) -> Iterator[Entity]:
-    """Yield the entities of classes that have a name and are not obsolete.
+def _add(facts: Facts, tag: str, value: str) -> None:
+    for name in ("synonym", tag) if tag in _SCOPED else (tag,):
+        facts.setdefault(name, []).append(value)
+
+
+def _source(
+    path: Path,
+    classes: Iterable[Class],
+    ontology: str,
+    version: str | None,
+    options: ReadOptions,
+    namespace: str | None = None,
+) -> Source:
+    """Return the entities of classes that have a name and are not obsolete.
 
     Synonyms of every scope are aliases. The type is the namespace of the class, or else the given one.
     The source is the prefix of the id. An obsolete id that exactly one class replaces becomes a retired
-    id of that class.
+    id of that class. Classes of other ontologies are left out: see ``own_entities``.
     """
-    known: dict[str, Entity] = {}
-    replaced_by: dict[str, str] = {}
+    left_out = Counter[str]()
+
+    def entities() -> Iterator[Entity]:
+        replaced_by: dict[str, str] = {}
+        known: dict[str, Entity] = {}
+        current = _current(path, classes, namespace, replaced_by)
+        for entity in own_entities(current, ontology, options.prefixes, left_out):
+            id, name = entity[:2]
+            known.setdefault(id, Entity(id, name, sources=entity.sources))
+            yield entity
+        ends = ends_of(replaced_by)
+        for retired in sorted(replaced_by):
+            if replacing := known.get(ends[retired]):  # joined with the record above
+                yield replacing._replace(retired_ids=(retired,))
+        if left_out:
+            prefixes = ", ".join(f"{prefix} ({n:,})" for prefix, n in left_out.most_common())
+            message = "%s: left out %s classes of other ontologies; --prefix keeps them: %s"
+            logger.warning(message, path, f"{left_out.total():,}", prefixes)
+
+    return Source(entities(), version=version, left_out=left_out)
+
+
+def _current(
+    path: Path, classes: Iterable[Class], namespace: str | None, replaced_by: dict[str, str]
+) -> Iterator[Entity]:
+    """Yield the entities of classes. ``replaced_by`` receives what replaces those that are obsolete."""
     nameless = 0
     for place, id, facts in classes:
         if facts.get("is_obsolete"):
             if len(facts.get("replaced_by", ())) == 1:
                 [replaced_by[id]] = facts["replaced_by"]
         elif facts.get("name"):
-            prefix, colon, _ = id.partition(":")
             entity = Entity(
                 concept_id=id,
                 canonical_name=facts["name"][0],
@@ -49,17 +105,12 @@ def _class_entities(
                 alt_ids=tuple(facts.get("alt_id", ())),
                 parents=tuple(facts.get("is_a", ())),
                 xrefs=tuple(facts.get("xref", ())),
-                sources=(prefix,) if colon and "/" not in id else (),
+                sources=tuple(filter(None, [id_prefix(id)])),
+                **{names: tuple(facts.get(names, ())) for names in _SCOPED},
             )
-            entity = cleaned_at(place, entity)
-            known.setdefault(id, Entity(id, entity.canonical_name, sources=entity.sources))
-            yield entity
+            yield cleaned_at(place, entity)
         else:
             nameless += 1
-    ends = ends_of(replaced_by)
-    for retired in sorted(replaced_by):
-        if current := known.get(ends[retired]):  # joined with the record above
-            yield current._replace(retired_ids=(retired,))
     if nameless:
         logger.warning("%s: skipped %d classes without a name", path, nameless)
 
@@ -79,6 +130,8 @@ _QUOTED_END = re.compile(
 )
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _MAX_MENDED = 2_000  # characters of a line: the time of mending quotes grows with its square
+_SCOPE = re.compile(r'"\s*(EXACT|BROAD|NARROW|RELATED)\b')
+_ANNOTATION = re.compile(r'\s*(\S+)\s+(?=")')
 _IDENTIFIER = re.compile(r"((?:[^\s\\]|\\.)+)(?=\s|\Z)")
 _ID = re.compile(rf"{_IDENTIFIER.pattern}\s*(?:[!{{].*)?\Z")
 _ESCAPED = re.compile(r"\\(.)")
@@ -114,12 +167,12 @@ _CLAUSES: dict[str, Callable[[str], str | None]] = {
     "id": _first(_ID),
     **dict.fromkeys(("alt_id", "xref", "is_a", "is_obsolete", "replaced_by"), _first(_IDENTIFIER)),
     **dict.fromkeys(("name", "namespace"), _unquoted),
-    **dict.fromkeys(("def", "synonym"), _quoted),
+    **dict.fromkeys(("def", "synonym", *_SCOPED), _quoted),
 }
 
 
 def read_obo(path: Path, options: ReadOptions) -> Source:
-    """Read the terms of an ``.obo`` file; see ``_class_entities``.
+    """Read the terms of an ``.obo`` file; see ``_source``.
 
     Frames with the same id are joined, as the format requires, so that files may be concatenated. A
     clause that cannot be read is left out and counted; it raises PelError if it is an id or a name.
@@ -130,8 +183,16 @@ def read_obo(path: Path, options: ReadOptions) -> Source:
             break
         tag, _, value = line.partition(":")
         header.setdefault(tag, value.strip())
-    entities = _class_entities(path, _obo_terms(path), header.get("default-namespace"))
-    return Source(entities, version=header.get("data-version"))
+    names = (header.get(tag) for tag in ("ontology", "data-version", "default-namespace"))
+    ontology, version, namespace = names
+    return _source(path, _obo_terms(path), ontology or "", version, options, namespace)
+
+
+def _annotation_tag(property: str) -> str:
+    """Return the tag of a text that annotates a class, such as skos:altLabel; "" if it is ignored."""
+    name = curie(property)
+    tag = _TAGS.get(name) or _TAGS.get(name.rpartition(":")[2], "")
+    return tag if tag in ("def", "synonym", *_SCOPED) else ""
 
 
 def _obo_terms(path: Path) -> Iterator[Class]:
@@ -144,14 +205,20 @@ def _obo_terms(path: Path) -> Iterator[Class]:
             if facts:
                 yield f"{path}, term {facts['id'][0]}", facts["id"][0], facts
             is_term, facts, size = line.startswith("[Term]"), {}, 0
-        elif is_term and tag in _CLAUSES:
+            continue
+        if is_term and tag == "property_value" and (annotation := _ANNOTATION.match(text)):
+            tag, text = _annotation_tag(annotation[1]), text[annotation.end() :]
+        if is_term and tag in _CLAUSES:
             if size > MAX_LINE_BYTES:
                 raise record_too_long(path, number)
-            escaped = _CLAUSES[tag](text.lstrip())
+            text = text.lstrip()
+            escaped = _CLAUSES[tag](text)
+            if tag == "synonym" and (scope := _SCOPE.match(text, len(escaped or "") + 1)):
+                tag = f"{scope[1].lower()}_names"
             if escaped and ("id" in facts) == (tag != "id"):
                 value = _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), escaped)
                 if (tag, value) != ("is_obsolete", "false"):
-                    facts.setdefault(tag, []).append(value)
+                    _add(facts, tag, value)
             elif tag in ("id", "name") or "id" not in facts:
                 problem = f"{place}: cannot be parsed as OBO: {line[:80]!r}"
                 raise PelError(problem, "correct the line")
@@ -165,22 +232,6 @@ def _obo_terms(path: Path) -> Iterator[Class]:
 # OWL
 
 _THING = "http://www.w3.org/2002/07/owl#Thing"  # above all classes: no parent in a KB
-# The tags of OBO for properties, by their names (``curie``). A name or definition is taken from the
-# property that is listed first. P108, P97, P90 and P106 are codes of NCIt.
-_TAGS = {
-    **dict.fromkeys(("label", "prefLabel", "P108"), "name"),
-    **dict.fromkeys(("IAO:0000115", "definition", "P97"), "def"),
-    **dict.fromkeys(("hasExactSynonym", "hasRelatedSynonym", "hasNarrowSynonym"), "synonym"),
-    **dict.fromkeys(("hasBroadSynonym", "IAO:0000118", "altLabel"), "synonym"),
-    **dict.fromkeys(("alternative:term", "P90"), "synonym"),  # of EFO and ORDO; of NCIt
-    **dict.fromkeys(("IAO:0100001", "replacedBy"), "replaced_by"),
-    "hasDbXref": "xref",
-    "hasOBONamespace": "namespace",
-    "P106": "namespace",
-    "hasAlternativeId": "alt_id",
-    "deprecated": "is_obsolete",
-    "subClassOf": "is_a",
-}
 _RANKS = {property: rank for rank, property in enumerate(_TAGS)}
 _IDENTIFIERS = ("xref", "alt_id", "replaced_by", "is_a")
 
@@ -210,8 +261,8 @@ def _facts(values: Iterable[tuple[str, str, str]]) -> Facts:
             ranked.append((is_foreign, _RANKS[name], _TAGS[name], value))
     facts: Facts = {}
     for is_foreign, _, tag, value in sorted(ranked, key=lambda fact: fact[:2]):
-        if not (is_foreign and tag in facts):
-            facts.setdefault(tag, []).append(curie(value) if tag in _IDENTIFIERS else value)
+        if not (is_foreign and ("synonym" if tag in _SCOPED else tag) in facts):
+            _add(facts, tag, curie(value) if tag in _IDENTIFIERS else value)
     names = facts.get("name", [])
     return {
         **facts,
@@ -228,21 +279,22 @@ _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def read_owl(path: Path, options: ReadOptions) -> Source:
-    """Read the named classes of an ``.owl`` file; see ``_class_entities`` and, for ids, ``curie``."""
+    """Read the named classes of an ``.owl`` file; see ``_source`` and, for ids, ``curie``."""
     with opened_bytes(path) as file:
         head = file.read(1 << 16)
     if b"rdf:RDF" not in head:
         remedy = f"convert it: robot convert --input {path.name} --output {path.name}.obo"
         raise PelError(f"{path}: not OWL in RDF/XML", remedy)
-    version = None
+    ontology, version = "", None
     for element in file_elements(path, longest_entity=_MAX_ENTITY):
         if element.tag == f"{_OWL}Ontology":
             iri = element.find(f"{_OWL}versionIRI")
             info = element.findtext(f"{_OWL}versionInfo")
+            ontology = element.get(f"{_RDF}about", "")
             version = info if iri is None else iri.get(f"{_RDF}resource")
         if element.tag in (f"{_OWL}Ontology", f"{_OWL}Class"):
             break
-    return Source(_class_entities(path, _owl_classes(path)), version=version)
+    return _source(path, _owl_classes(path), ontology, version, options)
 
 
 def _owl_classes(path: Path) -> Iterator[Class]:

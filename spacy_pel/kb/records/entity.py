@@ -11,6 +11,8 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 RESERVED_ID = "NIL"  # spans.NIL: the id of a mention without an entity
 MAX_ID_LENGTH = 1_000
 MAX_TEXT_LENGTH = 1_000_000
+# How closely a synonym means the entity, as OBO says it. Best first: a name in two scopes has the first.
+SCOPES = ("exact", "narrow", "broad", "related")
 _PREFIXED = re.compile(r"(?:UMLS(?:_CUI)?:(C\d{7})|(?:MESH|MSH):([CD]\d+))", re.IGNORECASE)
 
 
@@ -29,6 +31,8 @@ class Entity(NamedTuple):
         xrefs: Identifiers in other vocabularies ("MSH:D009103"). Entities may share them. Look-ups ignore
             them.
         sources: The vocabularies or files of the record.
+        exact_names, narrow_names, broad_names, related_names: The aliases whose scope the source states
+            (``SCOPES``).
     """
 
     concept_id: str
@@ -41,11 +45,22 @@ class Entity(NamedTuple):
     retired_ids: tuple[str, ...] = ()
     xrefs: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    exact_names: tuple[str, ...] = ()
+    narrow_names: tuple[str, ...] = ()
+    broad_names: tuple[str, ...] = ()
+    related_names: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """The distinct names, the canonical one first."""
         return tuple(dict.fromkeys((self.canonical_name, *self.aliases)))
+
+    @property
+    def scopes(self) -> dict[str, str]:
+        """The scope of each alias that has one: "exact", "narrow", "broad" or "related"."""
+        return {
+            name: scope for scope in reversed(SCOPES) for name in getattr(self, f"{scope}_names")
+        }
 
     def codes(self, vocabulary: str) -> tuple[str, ...]:
         """Return the codes in a vocabulary, without its name: ("G35",) for "ICD10CM".
@@ -76,14 +91,30 @@ def cleaned(entity: Entity) -> Entity:
     if RESERVED_ID in (concept_id, *alt_ids, *retired_ids):
         problem = f"the entity {name!r} has the id {RESERVED_ID!r}, which marks mentions without an entity"
         raise PelError(problem, "give it another id")
-    aliases, types, xrefs, sources = (
-        tuple(dict.fromkeys(filter(None, (_printable(text, concept_id) for text in texts))))
-        for texts in (entity.aliases, entity.types, entity.xrefs, entity.sources)
+    types, xrefs, sources, aliases, *scoped = (
+        dict.fromkeys(filter(None, (_printable(text, concept_id) for text in texts)))
+        for texts in (entity.types, entity.xrefs, entity.sources, entity.aliases, *entity[-4:])
     )
+    seen = {name: None}
+    for names in scoped:
+        for known in names.keys() & seen.keys():
+            del names[known]
+        seen |= names
+        aliases |= names
     definition = _printable(entity.definition or "", concept_id) or None
     parents = _identifiers(entity.parents, entity, {concept_id})
     return Entity(
-        concept_id, name, aliases, types, definition, alt_ids, parents, retired_ids, xrefs, sources
+        concept_id,
+        name,
+        tuple(aliases),
+        tuple(types),
+        definition,
+        alt_ids,
+        parents,
+        retired_ids,
+        tuple(xrefs),
+        tuple(sources),
+        *map(tuple, scoped),
     )
 
 

@@ -84,3 +84,22 @@ def test_reads_a_folder_of_xml(tmp_path: Path, end: str) -> None:
     assert detected_format(tmp_path / f"supp2024.{end}") == "mesh-xml"
     [alone] = open_source(tmp_path / f"supp2024.{end}").entities
     assert alone == rare._replace(types=())
+
+
+@pytest.mark.parametrize("listed", ["{}", "<RegistryNumberList>{}</RegistryNumberList>"])  # by year
+def test_registry_numbers_are_cross_references(tmp_path: Path, listed: str) -> None:
+    numbers = "".join(
+        f"<RegistryNumber>{n}</RegistryNumber>" for n in ("R16CO5Y76E", "EC 1.1", "0")
+    )
+    related = "".join(
+        f"<RelatedRegistryNumber>{n}</RelatedRegistryNumber>"
+        for n in ("50-78-2 (Aspirin)", "493-53-8 (Na salt)", "69-72-7")
+    )
+    own = listed.format(numbers)
+    own += f"<RelatedRegistryNumberList>{related}</RelatedRegistryNumberList>"
+    kind, other = (concept(["Aspirin"], preferred=preferred) for preferred in "YN")
+    kind = kind.replace("<TermList>", f"{own}<TermList>")
+    other = other.replace("<TermList>", "<RegistryNumber>1-11-1</RegistryNumber><TermList>")
+    path = write(tmp_path / "desc.xml", descriptor("D5", "Aspirin", ["D02"], other, kind))
+    [entity] = open_source(path).entities
+    assert entity.xrefs == ("UNII:R16CO5Y76E", "CAS:50-78-2")

@@ -2,13 +2,15 @@
 
 import logging
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity
 from spacy_pel.kb.build import united
-from spacy_pel.kb.readers import detected_format, open_source
+from spacy_pel.kb.readers import ReadOptions, detected_format, open_source
 from spacy_pel.kb.readers.ontologies import curie
 
 from ...conftest import write_text
@@ -27,6 +29,8 @@ ENTITIES = [
         retired_ids=("X:3",),
         xrefs=("ICD10CM:G35", "UMLS:C0026769"),
         sources=("X",),
+        exact_names=("MS",),
+        related_names=("disseminated sclerosis",),
     ),
 ]
 OBO = "http://purl.obolibrary.org/obo/"
@@ -112,6 +116,8 @@ FLU = Entity(
     *("D:2", "flu", ("influenza", "grippe"), ("infections",), 'A "viral" disease, of the lung.'),
     *(("D:20", "D:21"), ("D:1", "D:3"), ("D:5", "D:6")),
     *(("UMLS_CUI:C0021400", "Wikipedia:Flu_(disease)"), ("D",)),
+    exact_names=("influenza",),
+    related_names=("grippe",),
 )
 
 
@@ -210,7 +216,7 @@ PROPERTIES = """
 
 def test_the_properties_of_ordo_and_of_ncit(tmp_path: Path, caplog) -> None:
     path = write_text(tmp_path / "x.owl", f"{HEAD}{PROPERTIES}</rdf:RDF>")
-    assert list(open_source(path).entities) == [
+    assert sorted(open_source(path).entities, reverse=True) == [
         Entity(
             *("Orphanet:558", "Marfan syndrome", ("MFS",), (), "A disease of fibrillin."),
             xrefs=("ICD-10:Q87.4",),
@@ -232,6 +238,70 @@ def test_annotations_that_are_ignored_are_named_if_no_class_has_a_synonym(
     assert [entity.aliases for entity in open_source(path).entities] == [(), ()]
     expected = "no class has a synonym; annotations that were ignored: P1 (3), other_name (2), "
     assert expected in caplog.text
+
+
+def test_synonyms_keep_their_scope(tmp_path: Path) -> None:
+    scopes = ("exact", "narrow", "broad", "related")
+    clauses = [f'synonym: "{scope} \\"x\\"" {scope.upper()} [X:1]' for scope in scopes]
+    clauses += ['synonym: "EXACT" []', 'property_value: alternative:term "a" xsd:string']
+    clauses += [
+        f'property_value: {property} "{property[-10:]}" xsd:string'
+        for property in (f"{OBO_IN_OWL}hasNarrowSynonym", "skos:altLabel", "http://x.org/other")
+    ]
+    of_obo = write_text(tmp_path / "x.obo", "\n".join(["[Term]\nid: X:1\nname: x", *clauses]))
+    [entity] = open_source(of_obo).entities
+    of_obo_format = {f'{scope} "x"': scope for scope in scopes}
+    assert entity.scopes == {**of_obo_format, "rowSynonym": "narrow"}
+    assert entity.aliases == (*of_obo_format, "EXACT", "a", "rowSynonym", "s:altLabel")
+
+    elements = [
+        f"<oboInOwl:has{s.title()}Synonym>{s}</oboInOwl:has{s.title()}Synonym>" for s in scopes
+    ]
+    elements += ["<skos:altLabel>alt</skos:altLabel><skos:hiddenLabel>hidden</skos:hiddenLabel>"]
+    named = f'<owl:Class rdf:about="#1"><rdfs:label>x</rdfs:label>{"".join(elements)}</owl:Class>'
+    [entity] = open_source(write_text(tmp_path / "x.owl", f"{HEAD}{named}</rdf:RDF>")).entities
+    assert entity.scopes == dict(zip(scopes, scopes))
+    assert {*entity.aliases} == {*scopes, "alt", "hidden"}
+
+
+@pytest.mark.parametrize(
+    "ontology, prefixes, kept",
+    [
+        ("cl/cl-basic", (), "CL:1 CL:2 CL:3 CL:4"),
+        (f"{OBO}cl.owl", (), "CL:1 CL:2 CL:3 CL:4"),
+        ("cl", ("chebi", "GO"), "CHEBI:1 CHEBI:2 GO:1 GO:2"),
+        ("cl", ("all",), "CHEBI:1 CHEBI:2 CL:1 CL:2 CL:3 CL:4 GO:1 GO:2"),
+        # Mostly imports: those below its own classes stay.
+        ("http://www.ebi.ac.uk/go/go.owl", (), "CHEBI:2 GO:1 GO:2"),
+        # No id has this prefix, and none is in most ids.
+        ("http://x.org/ontology/X_en_3.1.owl", (), "CHEBI:1 CHEBI:2 CL:1 CL:2 CL:3 CL:4 GO:1 GO:2"),
+    ],
+)
+def test_classes_of_other_ontologies_are_left_out(
+    tmp_path: Path, caplog, ontology: str, prefixes: tuple[str, ...], kept: str
+) -> None:
+    ids = "CL:1 CL:2 CHEBI:1 GO:1 CHEBI:2 CL:3 CL:4 GO:2".split()
+    above = {"CHEBI:2": "GO:2", "CL:1": "CHEBI:1"}
+    terms = [f"[Term]\nid: {id}\nname: {id}\nis_a: {above.get(id, 'X:1')}\n" for id in ids]
+    # An obsolete class is no class, and its id is one of what replaces it, if that stays.
+    terms += ["[Term]\nid: GO:9\nname: old\nis_obsolete: true\nreplaced_by: GO:1\n"] * 3
+    path = write_text(tmp_path / "x.obo", f"ontology: {ontology}\n\n" + "\n".join(terms))
+    source = open_source(path, options=ReadOptions(prefixes=prefixes))
+    found = list(united(source.entities))
+    assert [entity.concept_id for entity in found] == kept.split()
+    assert ("GO:9" in found[-1].retired_ids + found[-2].retired_ids) == ("GO:1" in kept)
+    out = set(ids) - set(kept.split())
+    assert source.left_out == Counter(id.partition(":")[0] for id in out)
+    assert (f"left out {len(out)} classes of other ontologies" in caplog.text) == bool(out)
+
+
+def test_the_prefix_of_most_classes_is_that_of_the_ontology(tmp_path: Path) -> None:
+    terms = [f"[Term]\nid: {id}\nname: x\n" for id in ("Orphanet:1", "HGNC:1", "Orphanet:2")]
+    path = write_text(tmp_path / "x.obo", "ontology: ordo\n\n" + "\n".join(terms))
+    ids = [entity.concept_id for entity in open_source(path).entities]
+    assert ids == ["Orphanet:1", "Orphanet:2"]
+    with pytest.raises(PelError, match="no class has the prefix MONDO; choose from Orphanet, HGNC"):
+        list(open_source(path, options=ReadOptions(prefixes=["MONDO"])).entities)
 
 
 @pytest.mark.parametrize(
@@ -273,8 +343,9 @@ def test_owl_is_a_stream(tmp_path: Path) -> None:
     """Three times the classes, of files larger than a block, take no more memory: that of a block."""
     peaks = []
     for times in (2000, 6000):
-        more = "".join(CLASSES.replace("X_", f"Y{n}_") for n in range(times))
-        entities = open_source(write_text(tmp_path / "x.owl", f"{HEAD}{more}</rdf:RDF>")).entities
+        more = "".join(CLASSES.replace("X_", f"X_{n}0") for n in range(times))
+        text = f"{HEAD}{ONTOLOGY}{more}</rdf:RDF>"
+        entities = open_source(write_text(tmp_path / "x.owl", text)).entities
         tracemalloc.start()
         assert sum(1 for _ in entities) == 3 * times  # one says what id has retired
         peaks.append(tracemalloc.get_traced_memory()[1])

@@ -34,6 +34,16 @@ def test_joined_takes_the_first_and_unites_the_rest() -> None:
     assert merged(FULL, FULL) == FULL
 
 
+def test_a_name_has_its_closest_scope() -> None:
+    one = Entity("A", "a", ("b", "c", "d"), exact_names=("a", "b"), related_names=("c", "d", "e"))
+    assert merged(one, Entity("A", "a", narrow_names=("c", "b"), broad_names=("c",))) == Entity(
+        *("A", "a", ("b", "c", "d", "e")),
+        exact_names=("b",),
+        narrow_names=("c",),
+        related_names=("d", "e"),
+    )
+
+
 def test_plain_ids() -> None:
     of_a_vocabulary = "UMLS:C0012634 UMLS_CUI:C0012634 umls:C0012634 MeSH:D009103 MSH:C535700"
     for id in of_a_vocabulary.split():

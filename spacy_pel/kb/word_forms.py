@@ -1,0 +1,170 @@
+"""Word forms: "neurons" and "neuronal" are forms of "neuron", if a knowledge base has that word.
+
+The words of the KB's names decide: for each of them all its forms are made and kept in a table. A text is
+compared by the table alone, and needs no stemmer. Forms that are no word of a name, such as the plural of
+"gen", do no harm: they lead to the same word as long as no other word has them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from .pieces import Pieces, hash_of
+from .records.entity import Entity
+from .records.names import american
+
+# From the ending of a word to the endings of its inflected forms.
+_INFLECTIONS = {
+    "": "s", "s": "ses", "x": "xes", "z": "zes", "ch": "ches", "sh": "shes", "y": "ies", "f": "ves",
+    "um": "a", "on": "a", "us": "i", "a": "ae", "is": "es ides", "ix": "ices", "ex": "ices",
+    "ma": "mata", "nx": "nges", "men": "mina", "foot": "feet", "tooth": "teeth", "corpus": "corpora",
+    "genus": "genera", "viscus": "viscera", "mouse": "mice",
+}  # fmt: skip
+# To those of adjectives.
+_ADJECTIVES = {
+    "": "al ic ular ous", "a": "al ar ary ic", "e": "al ial ic ar etic", "o": "onic", "y": "ic ical ial",
+    "um": "al ar", "us": "al ar ic eal", "ion": "ial", "ton": "tal", "is": "al ic", "sis": "tic",
+    "ex": "ical", "ix": "ical", "nx": "ngeal", "ma": "matic matous", "le": "ular", "ule": "ular",
+    "er": "ral rous", "kidney": "renal", "liver": "hepatic", "lung": "pulmonary", "heart": "cardiac",
+    "eye": "ocular", "tooth": "dental", "mouth": "oral", "nose": "nasal", "skin": "cutaneous dermal",
+    "stomach": "gastric", "vein": "venous", "vessel": "vascular", "brain": "cerebral", "bone": "osseous",
+    "spleen": "splenic", "bladder": "vesical",
+}  # fmt: skip
+_MIN_LETTERS = 4  # of a word that has adjectives
+# An adjective of names is a form of a noun only if the noun is in this share of as many names: "dorsal", said
+# of many parts, is no form of "dorsum".
+_MIN_SHARE = 0.1
+_SKIPPED = frozenset("- ' the".split())  # they may stand or be missing in a name
+_LONGEST_ENDING = 7
+_BETWEEN = re.compile(r"[_,()\[\]]")  # what stands between the words of a name
+_PRIME = re.compile(r" prime\b")
+_NUMBERS = {
+    word: str(n)
+    for n, word in enumerate("one two three four five six seven eight nine ten".split(), 1)
+}
+OTHER, EXACT, CANONICAL = range(3)  # the ranks of names
+_WORDS = re.compile(r"[^\W_]+")
+_CACHE_SIZE = 50_000
+
+
+def forms_of(word: str, endings: dict[str, str]) -> Iterator[str]:
+    """Yield the forms that a word may have by a table of endings."""
+    if len(word) > 2 and word.isalpha():
+        for start in range(max(0, len(word) - _LONGEST_ENDING), len(word) + 1):
+            for new in endings.get(word[start:], "").split():
+                yield word[:start] + new
+
+
+@lru_cache(_CACHE_SIZE)
+def word_of(piece: str) -> str:
+    """Return a piece as words are compared; "" for one that is skipped."""
+    word = american(piece.casefold())
+    return "" if word in _SKIPPED else _NUMBERS.get(word, word)
+
+
+@lru_cache(_CACHE_SIZE)
+def word_hash(word: str) -> int:
+    """Return the hash of a word (``word_of``); 0 for a skipped one."""
+    return hash_of(word, b"form") if word else 0
+
+
+_END = hash_of("", b"form")  # of a text
+# The words around which "wall of the heart" is "heart wall".
+LINKS = np.array([word_hash("of")], np.uint64)
+
+
+@lru_cache(_CACHE_SIZE)
+def _piece_hash(piece: str) -> int:
+    return word_hash(word_of(piece)) if piece else _END
+
+
+def word_hashes(pieces: Pieces) -> np.ndarray:
+    """Return the hash of the word of each piece, uint64 [n]; 0 for those that are skipped."""
+    hashes, words = pieces.hashes(_piece_hash), pieces.words
+    if "'" in words:  # "Barr's body" is "Barr body"
+        for at in range(1, len(words)):
+            if words[at] == "s" and words[at - 1] == "'":
+                hashes[at] = 0
+    return hashes
+
+
+def form_table(names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the hashes of all forms of the words of names, ascending, and of the word each is a form of."""
+    counts = Counter(word_of(piece) for piece in Pieces([_spaced(n) for n in names]).words)
+    bases: dict[str, str] = {}
+    for word, count in counts.items():
+        if len(word) >= _MIN_LETTERS:
+            for form in forms_of(word, _ADJECTIVES):
+                if counts[form] * _MIN_SHARE <= count:
+                    bases.setdefault(form, word)
+                    bases.setdefault(form + ("ly" if form.endswith("l") else "ally"), word)
+    for word in counts:
+        if word not in bases:
+            bases |= dict.fromkeys(forms_of(word, _INFLECTIONS), word)
+    table = {}
+    for form, base in bases.items():
+        seen = {form}
+        while base in bases and base not in seen:
+            seen.add(base)
+            base = bases[base]
+        table[word_hash(form)] = word_hash(base)
+    forms = np.array(sorted(table), np.uint64)
+    return forms, np.array([table[form] for form in forms.tolist()], np.uint64)
+
+
+def in_one_form(hashes: np.ndarray, forms: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Return the hashes of words, uint64 [n], where all forms of a word have the same."""
+    if not len(forms):
+        return hashes
+    places = np.minimum(forms.searchsorted(hashes), len(forms) - 1)
+    return np.where(forms[places] == hashes, words[places], hashes)
+
+
+def name_words(
+    names: Sequence[str], forms: np.ndarray, words: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the words of names in one form, "wall of the heart" also as "heart wall".
+
+    Returns:
+        The bounds of each wording, int64 [n + 1], the hashes of its words and of its end, uint64, and the
+        name that it is of, int64 [n].
+    """
+    pieces = Pieces([_spaced(name) for name in names])
+    hashes = in_one_form(word_hashes(pieces), forms, words)
+    links = set(LINKS.tolist())
+    ends, flat, texts = [0], list[int](), list[int]()
+    for text, (start, stop) in enumerate(pairwise(pieces.first.tolist())):
+        own = [hash for hash in hashes[start : stop - 1].tolist() if hash]
+        wordings = [own]
+        at = [n for n, hash in enumerate(own) if hash in links]
+        if len(at) == 1 and 0 < at[0] < len(own) - 1:
+            wordings.append([*own[at[0] + 1 :], *own[: at[0]]])
+        for wording in filter(None, wordings):
+            flat += *wording, 0
+            ends.append(len(flat))
+            texts.append(text)
+    return np.array(ends), np.array(flat, np.uint64), np.array(texts, np.int64)
+
+
+def _spaced(name: str) -> str:
+    """Return a name with blanks between its words: "5' UTR" for "five_prime_UTR"."""
+    return _PRIME.sub("'", _BETWEEN.sub(" ", name))
+
+
+def ranked_names(entity: Entity, word_forms: bool) -> Iterator[tuple[str, int]]:
+    """Yield the names of an entity that are found in texts, and their ranks.
+
+    With ``word_forms`` a synonym of one word that is narrower, broader or only related is not found.
+    """
+    scopes = entity.scopes
+    for name in entity.names:
+        is_exact = scopes.get(name, "exact") == "exact"
+        rank = CANONICAL if name == entity.canonical_name else EXACT if is_exact else OTHER
+        if not word_forms:
+            yield name, rank
+        elif rank or len(_WORDS.findall(name)) > 1:
+            yield name.removeprefix("the "), rank
