@@ -48,7 +48,7 @@ ALLOWED = {
     "linking": LINKS,
     "coreference": {"kb.vectors"},
     "training": TRAINS,
-    "corpora.formats": {*BASE, "kb.readers", "spans", "corpora"},
+    "corpora.formats": {*BASE, "kb.readers", "kb.records", "spans", "corpora"},
     "corpora": {*BASE, "kb", "kb.records", "spans", "corpora.formats"},
     "pipeline": PIPELINE,
     "curation": CURATION,

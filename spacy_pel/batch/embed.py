@@ -223,13 +223,7 @@ def _worker(
             vectors, owners = entity_texts.entity_rows(entities, index_unit, encode)
             n_reused = 0
         else:
-            old_vectors, old_owners = reused_rows(older, entities)
-            others = np.setdiff1d(np.arange(len(entities)), old_owners)
-            changed = [entities[position] for position in others]
-            new_vectors, new_owners = entity_texts.entity_rows(changed, index_unit, encode)
-            vectors = np.concatenate([old_vectors, new_vectors])
-            owners = np.concatenate([old_owners, others[new_owners]])
-            n_reused = len(entities) - len(others)
+            vectors, owners, n_reused = rows_with_reuse(older, entities, encode)
         order = np.argsort(owners, kind="stable")
         with path.open("wb") as file:
             np.savez(file, vectors=vectors[order], entities=numbers[owners[order]])
@@ -252,6 +246,22 @@ def check_reusable(kb: KnowledgeBase, encoder: KBEncoder) -> None:
     if (kb.fingerprint, kb.index_unit) != (encoder.fingerprint, encoder.index_unit):
         problem = f"{kb.path}: its vectors are those of another encoder or index unit"
         raise PelError(problem, "give the pipeline that made them, or embed without it")
+
+
+def rows_with_reuse(
+    kb: KnowledgeBase, entities: Sequence[Entity], encode: entity_texts.EncodeEntities
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return the rows of entities, a KB's where their texts are the same; see ``KBEncoder.rows``.
+
+    The number of entities whose rows are those of the KB is returned, too.
+    """
+    old_vectors, old_owners = reused_rows(kb, entities)
+    others = np.setdiff1d(np.arange(len(entities)), old_owners)
+    changed = [entities[position] for position in others]
+    new_vectors, new_owners = entity_texts.entity_rows(changed, kb.index_unit, encode)
+    vectors = np.concatenate([old_vectors, new_vectors])
+    owners = np.concatenate([old_owners, others[new_owners]])
+    return vectors, owners, len(entities) - len(others)
 
 
 def reused_rows(kb: KnowledgeBase, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ from ..pipeline.pipelines import linker_of
 from ..spans import NIL
 from .calibrate import fit
 
-_MAX_ENTITIES, _MIN_ENTITIES = 2500, 100
+_MAX_ENTITIES, _MIN_ENTITIES = 1000, 100
 # The shares of the entities that are removed from the KB, and that lose the name. The others keep it.
 _REMOVED, _RENAMED = 0.2, 0.4
 

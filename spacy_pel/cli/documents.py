@@ -76,13 +76,14 @@ def link_cli(
     mentions, the pipeline finds them.
 
     \b
-    text       one document per line; in a folder, one document per file
+    text       one document per line; in a folder, or with --from whole-text, one document per file
     jsonl      "text"; optional: "id" and "mentions": [{"start", "end", "label"}]
     csv, tsv   column "text", optional "id"; writes one row per mention
     parquet    the keys of jsonl as columns; writes one row per mention
     json       a document, a list of them, a response of "pel serve", BioC or Label Studio
     pubtator   title, abstract, mentions
     bioc       passages, annotations; or a PubMed file (pubmed25n0001.xml.gz); also bioc-json
+    jats       whole articles of PubMed Central (.nxml, .xml), with sections, input only
     docbin     docs with their annotations
     prodigy    tasks with "text" and "spans" (.prodigy.jsonl)
     label-studio  exported tasks; writes tasks with predictions (.label-studio.json)
@@ -103,6 +104,7 @@ def link_cli(
     \b
     Examples:
       python -m spacy pel link training/model-best notes.txt --output linked.jsonl
+      python -m spacy pel link training/model-best article.txt --from whole-text
       python -m spacy pel link training/model-best pubmed.xml.gz -o pubmed.parquet --n-process 4
       python -m spacy pel link training/model-best notes/ -o coded.csv --xref ICD10CM --on-error skip
       python -m spacy pel link training/model-best notes/ -o review.label-studio.json --jointly

@@ -625,6 +625,65 @@ def diff_cli(
         msg.text(f"To encode only what changed: {embed}")
 
 
+@command(kb, "upgrade")
+def upgrade_cli(
+    folder: KB,
+    sources: Annotated[list[Path], Argument(metavar="SOURCE...", help="Files of the release")],
+    compare: Annotated[bool, Option("--compare", help="Only compare: change nothing")] = False,
+    output: Annotated[File, Option(help="JSONL file, with one line per entity")] = None,
+    pipeline: Encoder = None,
+    component: Component = "proxy_linker",
+) -> None:
+    """Bring a KB up to a new release of its source, such as MeSH of the next year.
+
+    Use it to keep a pipeline current without training. It prints how many entities are new, renamed and
+    retired, and encodes only new names. The KB keeps learned names, abbreviations, mentions, corrections and
+    former ids. SOURCE is in any format of "kb build".
+
+    The entities change all at once or, after an error, not at all. Copy an installed package first, with "pel
+    copy"; --compare works without a copy.
+
+    \b
+    Examples:
+      python -m spacy pel kb upgrade en_pel_mesh_sm mesh2027 --compare --output changes.jsonl
+      python -m spacy pel kb upgrade my_pipeline mesh2027
+    """
+    from ..batch.upgrade import upgrade_kb
+    from ..io.whole_files import pointed_to, whole_file
+    from ..kb.location import kb_folder
+
+    if compare:
+        path, nlp = kb_folder(folder), None
+    else:
+        path, nlp = _kb_and_pipeline(folder, pipeline)
+    changes = upgrade_kb(
+        path,
+        sources,
+        nlp=nlp,
+        component=component,
+        compare_only=compare,
+        reading=reading,
+        encoding=encoding,
+    )
+    records: dict[str, list[dict[str, Any]]] = {
+        "new": [{"id": e.concept_id, "name": e.canonical_name} for e in changes.added],
+        "renamed": [renamed._asdict() for renamed in changes.renamed],
+        "retired": [retired._asdict() for retired in changes.retired],
+    }
+    for kind, items in records.items():
+        msg.text(f"{kind:<8} {len(items):>9,}{':' if items else ''}")
+        for id, name, *now in (item.values() for item in items[:_MAX_IDS]):
+            say(f"    {id}  {' → '.join(filter(None, (name, *now)))}")
+    if output:
+        with whole_file(pointed_to(output)) as file:
+            for kind, items in records.items():
+                for item in items:
+                    file.write(json.dumps({"kind": kind, **item}, ensure_ascii=False) + "\n")
+        msg.good(f"Wrote {output}")
+    if not compare:
+        msg.good(f"Upgraded {folder}: {len(changes.records):,} records are new or have changed")
+
+
 @command(kb, "verify")
 def verify_cli(folder: KB) -> None:
     """Check that a KB is undamaged.

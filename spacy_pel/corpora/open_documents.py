@@ -279,7 +279,7 @@ def open_documents(
                 continue
             if not any(part.startswith(".") for part in name.split("/")):
                 if format.name == "text":
-                    format = format._replace(input=WHOLE_TEXT)
+                    format = WHOLE_TEXT
                 yield DocumentFile(name, url, size, format)
                 is_empty = False
         if is_empty:

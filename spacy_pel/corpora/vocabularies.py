@@ -1,8 +1,6 @@
-"""The vocabulary of an identifier, told by its form, and the URIs of vocabularies in FHIR."""
+"""The URIs of vocabularies in FHIR."""
 
 from __future__ import annotations
-
-import re
 
 # The canonical URIs of code systems in FHIR, and the names of the vocabularies in the UMLS, in OBO and in
 # other sources, in capitals.
@@ -27,18 +25,8 @@ _SYSTEMS = {
     "http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl": "NCIT NCI",
 }
 _SYSTEM_OF = {name: uri for uri, names in _SYSTEMS.items() for name in names.split()}
-# Ids without the name of their vocabulary. A CUI has seven digits, a MeSH record six or nine.
-_BARE = (("UMLS", re.compile(r"C\d{7}")), ("MESH", re.compile(r"[CD]\d{6}(\d{3})?")))
-_PREFIXED = re.compile(r"([A-Za-z][\w.-]*):(\S+)")
 # Ontologies whose codes include their name, "MONDO:0005148".
 _WITH_NAME = ("DOID", "MONDO", "HP", "CHEBI")
-
-
-def vocabulary_of(id: str) -> tuple[str | None, str]:
-    """Return the vocabulary of an id and its code there; None for a bare id of unknown form."""
-    if match := _PREFIXED.fullmatch(id):
-        return match[1], match[2]
-    return next((name for name, form in _BARE if form.fullmatch(id)), None), id
 
 
 def coding(vocabulary: str | None, code: str) -> dict[str, str]:

@@ -22,9 +22,9 @@ from ..io.whole_files import pointed_to, whole_file
 from ..kb.change import ChangeCounts, change_entities
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
-from ..kb.records.names import normalised
+from ..kb.records.names import american, normalised
 from ..pipeline.pipelines import linker_of
-from ..text.abbreviations import defined_abbreviations, hidden_definitions
+from ..text.abbreviations import defined_abbreviations, hidden_definitions, is_long_form
 from ..text.mention_inputs import GoldMention
 from .kb_encoder import KBEncoder
 
@@ -51,8 +51,8 @@ def learn_names(
 ) -> LearntNames:
     """Add the words of gold mentions to a KB as names of their entities.
 
-    An ambiguous name goes to the entity of most of its mentions. If a document defines an abbreviation, the
-    long form is added too. After an error the KB is unchanged.
+    ``new_names`` says which names are added. If a document defines an abbreviation, the long form is added
+    too. After an error the KB is unchanged.
 
     Args:
         folder: The folder of the KB.
@@ -93,23 +93,49 @@ def new_names(mentions: Iterable[GoldMention], kb: KnowledgeBase) -> dict[int, l
     """Return the words of mentions that their entities lack as names, by entity number.
 
     Names that differ only in case, blanks and punctuation are one name, in its first spelling. A name goes to
-    the entity of most of its mentions; ties go to the entity that comes first in the KB. A name is ignored if
-    a mention of it means several entities ("breast and ovarian cancer").
+    the entity that it means in most documents, then in most mentions; ties go to the entity that comes first
+    in the KB. These names are ignored, because corpora have errors:
+
+    - a mention of it means several entities ("breast and ovarian cancer");
+    - another entity has this name, and some mention means that entity;
+    - a single document uses the name, and another entity has it, or it resembles no name of its entity: it
+      shares no three characters with one, and is no abbreviation of one.
     """
     counts_of_names: dict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)
+    documents: dict[tuple[str, tuple[int, ...]], set[str]] = defaultdict(set)
     spellings: dict[str, str] = {}
     for mention in mentions:
         if key := normalised(mention.surface):
-            counts_of_names[key][tuple(mention.golds)] += 1
+            golds = tuple(mention.golds)
+            counts_of_names[key][golds] += 1
+            documents[key, golds].add(mention.written_in)
             spellings.setdefault(key, mention.surface)
     new: dict[int, list[str]] = defaultdict(list)
     for key, counts in counts_of_names.items():
         if any(len(golds) > 1 for golds in counts):
             continue
-        [number] = min(counts, key=lambda golds: (-counts[golds], golds))
-        if key not in map(normalised, kb.entities([number])[0].names):
+        golds = min(counts, key=lambda g: (-len(documents[key, g]), -counts[g], g))
+        [number] = golds
+        names = kb.entities([number])[0].names
+        if key in map(normalised, names):
+            continue
+        others = {(other,) for other in kb.numbers_named(key).tolist()} - {golds}
+        is_told_twice = len(documents[key, golds]) > 1
+        is_told = is_told_twice or not others and _resembles(spellings[key], names)
+        if is_told and others.isdisjoint(counts):
             new[number].append(spellings[key])
     return new
+
+
+def _resembles(surface: str, names: Iterable[str]) -> bool:
+    """Return whether words share a trigram of characters with one of the names, or abbreviate it."""
+    trigrams = _trigrams(surface)
+    return any(trigrams & _trigrams(n) or is_long_form(surface, n) for n in names)
+
+
+def _trigrams(name: str) -> set[str]:
+    text = f" {american(normalised(name))} "
+    return {text[i : i + 3] for i in range(len(text) - 2)}
 
 
 def learn_acronyms(

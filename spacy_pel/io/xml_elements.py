@@ -68,7 +68,7 @@ def xml_elements(
 
 
 def file_elements(path: Path, *, longest_entity: int = 0) -> Iterator[ElementTree.Element]:
-    """Yield the ``xml_elements`` of a file, plain or ``.gz``. Errors name the file."""
+    """Yield the ``xml_elements`` of a file, plain or packed. Errors name the file."""
     with opened_bytes(path) as file:
         try:
             yield from xml_elements(file, longest_entity=longest_entity)

@@ -44,12 +44,13 @@ def change_entities(
     entities: Iterable[Entity],
     encoder: Encoder | None = None,
     *,
+    remove: Iterable[str] = (),
     types: Iterable[SemanticType] = (),
     sources: Sequence[str] = (),
     mapping: Mapping[str, str] = MappingProxyType({}),
     acronyms: Mapping[str, Sequence[tuple[str, str, int]]] = MappingProxyType({}),
 ) -> ChangeCounts:
-    """Add, update, merge or remove entities of a KB.
+    """Add, replace, merge and remove entities of a KB.
 
     An error or an interruption leaves the KB as it was. Open readers see the change after ``refresh``.
     Entities with the same concept id are ``merged``.
@@ -57,9 +58,11 @@ def change_entities(
     Args:
         path: The folder of the KB.
         kind: "add": the KB must not have the ids. "update": the KB must have the ids; records that differ are
-            replaced. "merge": entities are ``merged`` with the records of the KB, or added. "remove".
-        entities: The records. "remove" needs only their concept ids.
+            replaced. "put": records that differ are replaced, others are added. "merge": entities are
+            ``merged`` with the records of the KB, or added.
+        entities: The records.
         encoder: The encoder of the KB. A KB without vectors needs none.
+        remove: Concept ids of entities to remove.
         types: Types to add to those of the KB.
         sources: Sources to add to those of the KB.
         mapping: From concept ids of the entities to the ids that replace them (``renamed``).
@@ -71,34 +74,33 @@ def change_entities(
             encoder is missing or not that of the KB, another process is writing, or the disk is full.
     """
     with writing(path) as change, KnowledgeBase.open(change.folder) as kb:
-        if kind != "remove":
-            entities = united(renamed(entities, mapping) if mapping else entities)
-            if kb.has_vectors:
-                encoder = _checked(kb, encoder, "new entities")
-                if encoder.index_unit != kb.index_unit:
-                    kinds = f"each {kb.index_unit}, not {encoder.index_unit}"
-                    remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
-                    raise PelError(f"{kb.path}: has one vector for {kinds}", remedy)
-        given = list(entities)
+        given = list(united(renamed(entities, mapping) if mapping else entities))
+        if given and kb.has_vectors:
+            encoder = _checked(kb, encoder, "new entities")
+            if encoder.index_unit != kb.index_unit:
+                kinds = f"each {kb.index_unit}, not {encoder.index_unit}"
+                remedy = f"embed it again: python -m spacy pel kb embed {kb.path} PIPELINE"
+                raise PelError(f"{kb.path}: has one vector for {kinds}", remedy)
         new: list[Entity] = []
-        removed: list[int] = []  # including the numbers of replaced records
+        replaced: list[int] = []
         for entity, number in zip(given, kb.numbers_of([e.concept_id for e in given]).tolist()):
-            id = entity.concept_id
             present = kb.entities([number])[0] if number >= 0 else None
-            if present is None and kind in ("update", "remove"):
-                remedy = "check the id, or use kb change add or kb change merge to add it"
-                if id in kb:
-                    remedy = f"it is an alternative id of {kb[id].concept_id!r}: use that"
-                raise PelError(f"{id!r} is not in {kb.path}", remedy)
+            if present is None and kind == "update":
+                raise _missing(kb, entity.concept_id)
             if present and kind == "add":
                 remedy = "kb change update to replace its record, or kb change merge to add to it"
-                raise PelError(f"{id!r} is in {kb.path} already", f"use {remedy}")
+                raise PelError(f"{entity.concept_id!r} is in {kb.path} already", f"use {remedy}")
             if present and kind == "merge":
                 entity = merged(present, entity)
-            if present and present != entity:
-                removed.append(number)
-            if present != entity and kind != "remove":
+            if present != entity:
                 new.append(entity)
+                if present:
+                    replaced.append(number)
+        gone = list(dict.fromkeys(map(str.strip, remove)))
+        numbers = kb.numbers_of(gone).tolist()
+        if -1 in numbers:
+            raise _missing(kb, gone[numbers.index(-1)])
+        removed = sorted({*replaced, *numbers})
         if not new and not removed and not acronyms:
             return ChangeCounts()
         if len(kb) + len(new) == len(removed):
@@ -109,13 +111,13 @@ def change_entities(
         if kb.has_vectors:
             n_rows_removed, projection = len(kb.rows(removed)[1]), kb.vectors.base.projection
             for start in range(0, len(new), _BATCH_SIZE):
-                assert encoder is not None  # only "remove" needs none, and adds nothing
+                assert encoder is not None  # checked above
                 vectors, places = encoder.rows(new[start : start + _BATCH_SIZE])
                 batches.append((vectors, places + first + start))
         with change.transaction() as number:
             digest = write_records(change.database, first, map(entity_row, new), types)
             executemany = change.database.executemany
-            executemany("INSERT INTO removed VALUES (?, ?)", [(n, number) for n in sorted(removed)])
+            executemany("INSERT INTO removed VALUES (?, ?)", [(n, number) for n in removed])
             counts: Counter[str] = Counter(old["counts"])
             counts.update(count_records(change.database, "number >= ?", first))
             is_removed = "number IN (SELECT number FROM removed WHERE change = ?)"
@@ -124,19 +126,16 @@ def change_entities(
             executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", counted)
             known = list(dict.fromkeys([*old["sources"], *sources]))
             about = {"counts": counts, "next_number": first + len(new), "sources": known}
-            change.note(digest, sorted(removed), *counted, **about)
+            change.note(digest, removed, *counted, **about)
             if kb.has_vectors:
                 total = old["vectors"]["rows"] + insert_rows(change, batches, projection)
                 change.settings["vectors"] = {**old["vectors"], "rows": total - n_rows_removed}
-        if kind == "remove":
-            return ChangeCounts(removed=len(removed))
-        return ChangeCounts(len(new) - len(removed), len(removed))
+        return ChangeCounts(len(new) - len(replaced), len(replaced), len(numbers))
 
 
 def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
     """Remove the entities with these concept ids, and their vectors; see ``change_entities``."""
-    entities = [Entity(id, "") for id in dict.fromkeys(map(str.strip, ids))]
-    return change_entities(path, "remove", entities)
+    return change_entities(path, "update", (), remove=ids)
 
 
 def learn_mentions(
@@ -210,6 +209,13 @@ def _note_mentions(change: Writing, *parts: object, **about: object) -> dict[str
     new = {**old, **about, "counts": counts} if counts else None
     change.note(new, *parts, mentions=new)
     return counts
+
+
+def _missing(kb: KnowledgeBase, id: str) -> PelError:
+    remedy = "check the id, or use kb change add or kb change merge to add it"
+    if id in kb:
+        remedy = f"it is an alternative id of {kb[id].concept_id!r}: use that"
+    return PelError(f"{id!r} is not in {kb.path}", remedy)
 
 
 def _checked(kb: KnowledgeBase, encoder: Encoder | None, of: str) -> Encoder:

@@ -6,9 +6,6 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from heapq import merge
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +18,7 @@ from .records.semantic_types import SemanticType
 from .row_sum import row_sum, store_sum
 from .store import KB_FILE, connected, vector_files
 from .transaction import NAMES_PREFIX, write_checksums
+from .upgrade import by_id
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
 _FACTS = ("rows", "index_unit", "dim", "stored_dim", "dtype")
@@ -84,17 +82,16 @@ def compare_kbs(
     kinds, changed, first_ids = Counter[str](), Counter[str](), defaultdict[str, list[str]](list)
     with KnowledgeBase.open(old) as before, KnowledgeBase.open(new) as after, ExitStack() as stack:
         file = stack.enter_context(whole_file(pointed_to(output))) if output else None
-        removed = ((entity.concept_id, "removed", entity) for entity in before.by_id())
-        added = ((entity.concept_id, "added", entity) for entity in after.by_id())
-        records = merge(removed, added, key=itemgetter(0))
-        for id, group in groupby(records, key=itemgetter(0)):
-            (_, kind, first), *others = group
-            fields = []
-            if others:
-                kind, triples = "changed", zip(Entity._fields, first, others[0][2])
-                fields = [name for name, one, other in triples if one != other]
+        for first, other in by_id(before, after):
+            kind, fields = "added" if first is None else "removed", list[str]()
+            if first and other:
+                kind, triples = "changed", zip(Entity._fields, first, other)
+                fields = [name for name, one, two in triples if one != two]
                 if not fields:
                     continue
+            record = first or other
+            assert record is not None  # an id has at least one record
+            id = record.concept_id
             if file:
                 change = {"id": id, "kind": kind, "fields": fields}
                 file.write(json.dumps(change, ensure_ascii=False) + "\n")

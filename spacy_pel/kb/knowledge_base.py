@@ -23,7 +23,7 @@ from .faults import COPY_OR_BUILD, copied, table_fault
 from .mentions import KnownMentions
 from .name_finder import NameFinder, name_table
 from .names_file import names_files, store_names, stored_names
-from .records.entity import Entity
+from .records.entity import CURIE, Entity
 from .records.names import american, name_hash, name_similarity, normalised, words
 from .records.semantic_types import SemanticType, types_meant
 from .row_sum import row_sum, stored_sum
@@ -515,7 +515,7 @@ class KnowledgeBase:
             "OR instr(lower('\"' || concept_id), lower(?1)) = 1 LIMIT 1"
         )
         for name in vocabularies:
-            if not self._store.read(query, f'"{name}:'):
+            if name != CURIE and not self._store.read(query, f'"{name}:'):
                 sample = islice(self, _MAX_MATCHES)
                 ids = (id for e in sample for id in (e.concept_id, *e.alt_ids, *e.xrefs))
                 known = ", ".join(sorted({id.partition(":")[0] for id in ids if ":" in id}))

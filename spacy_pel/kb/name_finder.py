@@ -13,7 +13,8 @@ from .records.names import american
 from .records.plain_text import plain
 from .word_forms import (
     CANONICAL,
-    LINKS,
+    OF,
+    OTHER,
     form_table,
     in_one_form,
     name_words,
@@ -74,6 +75,7 @@ class NameFinder:
         self._hashes, self._prefixes = columns["hashes"], columns["beginnings"]
         # Forms and their words; None if words are compared as they are.
         self._forms = (columns["forms"], columns["words"]) if "forms" in columns else None
+        self._remembered: dict[str, np.ndarray] = {}  # of ``owners_by_forms``
         self._slot_mask = np.uint64(len(self._prefixes) - 1)
         self._is_canonical = np.zeros(len(self._hashes), bool)  # of an entity
         if self._forms and len(self._hashes):
@@ -99,10 +101,15 @@ class NameFinder:
 
     def owners_by_forms(self, name: str) -> np.ndarray:
         """Return the numbers of the entities that have a name with these words in any form: int32."""
-        pieces = Pieces([name])
-        names, lengths = self._longest(pieces)
-        is_whole = len(lengths) > 1 and lengths[0] == len(lengths) - 1
-        return self.owners_of(names[0]) if is_whole else self.owners[:0]
+        owners = self._remembered.get(name)
+        if owners is None:
+            names, lengths = self._longest(Pieces([name]))
+            is_whole = len(lengths) > 1 and lengths[0] == len(lengths) - 1
+            owners = self.owners_of(names[0]) if is_whole else self.owners[:0]
+            if len(self._remembered) >= _CACHE_SIZE:
+                self._remembered.clear()
+            self._remembered[name] = owners
+        return owners
 
     def owners_of(self, name: int) -> np.ndarray:
         """Return the numbers of the entities that have a name: int32."""
@@ -111,6 +118,9 @@ class NameFinder:
     def find_in(self, pieces: Pieces, nested: bool = False) -> NameMatches:
         """Return the names in texts; with ``nested`` also those that begin inside another."""
         names, lengths = self._longest(pieces)
+        at = np.flatnonzero(lengths)
+        goes_on = pieces.paragraphs[at] != pieces.paragraphs[at + lengths[at] - 1]
+        lengths[at[goes_on]] = 0
         starts, end = list[int](), 0
         for start in np.flatnonzero(lengths).tolist():
             if nested or start >= end:
@@ -168,11 +178,13 @@ class NameFinder:
 
     def _swapped(self, words: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield the runs of words, uint64 [n], such as "wall of the heart" for "heart wall"."""
-        links = np.flatnonzero(np.isin(words, LINKS))
+        links = np.flatnonzero(words == OF)
         runs = np.zeros(len(links), np.uint64)
         for n_right in range(1, _MAX_SWAPPED + 1):
             inside = links + n_right < len(words)
             runs, links = self._longer(runs[inside], links[inside], words[links[inside] + n_right])
+            if not len(links):
+                break
             for n_left in range(1, _MAX_SWAPPED + 1):
                 whole, link = runs[links >= n_left], links[links >= n_left]
                 for step in range(n_left, 0, -1):
@@ -256,7 +268,10 @@ def name_table(
         starts = np.flatnonzero(np.diff(hashes[order], prepend=~hashes[order[:1]]))
         best = np.maximum.reduceat(ranks[order], starts)
         sizes = np.diff(np.append(starts, len(order)))
-        order = order[ranks[order] == best.repeat(sizes)]
+        # A name that is close to several entities, and exact for none, says too little.
+        least, most = (f.reduceat(owners[order], starts) for f in (np.minimum, np.maximum))
+        is_clear = (best > OTHER) | (least == most)
+        order = order[(ranks[order] == best.repeat(sizes)) & is_clear.repeat(sizes)]
     hashes, owners, ranks, lengths = (x[order] for x in (hashes, owners, ranks, lengths))
     is_new = np.diff(hashes, prepend=~hashes[:1]) != 0
     firsts = np.flatnonzero(is_new)  # the first rows of names, and of pairs of a name and an owner

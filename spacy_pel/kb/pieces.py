@@ -11,6 +11,7 @@ from .records.plain_text import PlainText
 
 # A piece is a word or one other character that is not white space.
 _PIECE = re.compile(r"(\w+|[^\w\s])")
+_BLANK_LINES = re.compile(r"\n\s*\n")
 BREAK = ""  # the piece after each text; no name contains it
 _MAX_LETTERS = 5  # of a name that is case-sensitive
 
@@ -22,6 +23,7 @@ class Pieces:
         words: The pieces of the plain texts (``PlainText``).
         texts: The index of the text of each piece: int64 [n].
         starts, ends: The characters of each piece in its original text: int64 [n].
+        paragraphs: The number of the paragraph of each piece in its text: int64 [n].
         first: The first piece of each text: int64 [len(texts) + 1].
     """
 
@@ -41,7 +43,11 @@ class Pieces:
         bounds = np.fromiter(accumulate(map(len, parts)), np.int64, len(parts)).reshape(-1, 2)
         bounds -= np.repeat(np.array(offsets[:-1], dtype=np.int64), counts)[:, None]
         self.starts, self.ends = bounds.T
+        self.paragraphs = np.zeros(len(self.words), dtype=np.int64)
         for index, text in enumerate(texts):
+            if ends := paragraph_ends(plain_texts[index].text):
+                rows = slice(self.first[index], self.first[index + 1])
+                self.paragraphs[rows] = np.searchsorted(ends, self.starts[rows], side="right")
             if not text.isascii():
                 rows = slice(self.first[index], self.first[index + 1])
                 spans = plain_texts[index].given(self.starts[rows], self.ends[rows])
@@ -57,6 +63,11 @@ class Pieces:
     def hashes(self, hashed: Callable[[str], int]) -> np.ndarray:
         """Return the hash of each piece: uint64 [n]."""
         return np.fromiter(map(hashed, self.words), np.uint64, len(self.words))
+
+
+def paragraph_ends(text: str) -> list[int]:
+    """Return where the blank lines between the paragraphs of a text end."""
+    return [match.end() for match in _BLANK_LINES.finditer(text)]
 
 
 def hash_of(text: str, kind: bytes) -> int:

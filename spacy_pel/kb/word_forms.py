@@ -39,8 +39,13 @@ _MIN_LETTERS = 4  # of a word that has adjectives
 # of many parts, is no form of "dorsum".
 _MIN_SHARE = 0.1
 _SKIPPED = frozenset("- ' the".split())  # they may stand or be missing in a name
+# Prefixes with an optional hyphen.
+_PREFIXES = frozenset(
+    "anti dys epi extra hyper hypo infra inter intra macro micro mid non oligo para peri poly post pre"
+    " pseudo retro semi sub supra".split()
+)
 _LONGEST_ENDING = 7
-_BETWEEN = re.compile(r"[_,()\[\]]")  # what stands between the words of a name
+_BETWEEN = re.compile(r"[_()\[\]]")  # what stands between the words of a name
 _PRIME = re.compile(r" prime\b")
 _NUMBERS = {
     word: str(n)
@@ -73,8 +78,7 @@ def word_hash(word: str) -> int:
 
 
 _END = hash_of("", b"form")  # of a text
-# The words around which "wall of the heart" is "heart wall".
-LINKS = np.array([word_hash("of")], np.uint64)
+OF, _COMMA, _TYPE = (np.uint64(word_hash(word)) for word in ("of", ",", "type"))
 
 
 @lru_cache(_CACHE_SIZE)
@@ -85,10 +89,12 @@ def _piece_hash(piece: str) -> int:
 def word_hashes(pieces: Pieces) -> np.ndarray:
     """Return the hash of the word of each piece, uint64 [n]; 0 for those that are skipped."""
     hashes, words = pieces.hashes(_piece_hash), pieces.words
-    if "'" in words:  # "Barr's body" is "Barr body"
-        for at in range(1, len(words)):
-            if words[at] == "s" and words[at - 1] == "'":
-                hashes[at] = 0
+    for at, mark in enumerate(words):
+        if mark == "'" and words[at + 1] == "s":  # "Barr's body" is "Barr body"
+            hashes[at + 1] = 0
+        elif mark == "-" and words[at + 1].isalpha() and words[at - 1].casefold() in _PREFIXES:
+            # "pre-auricular" is "preauricular"
+            hashes[at - 1 : at + 2] = _piece_hash(words[at - 1] + words[at + 1]), 0, 0
     return hashes
 
 
@@ -127,7 +133,7 @@ def in_one_form(hashes: np.ndarray, forms: np.ndarray, words: np.ndarray) -> np.
 def name_words(
     names: Sequence[str], forms: np.ndarray, words: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the words of names in one form, "wall of the heart" also as "heart wall".
+    """Return the words of names in one form, in all orders that mean the same (``_reordered``).
 
     Returns:
         The bounds of each wording, int64 [n + 1], the hashes of its words and of its end, uint64, and the
@@ -135,19 +141,27 @@ def name_words(
     """
     pieces = Pieces([_spaced(name) for name in names])
     hashes = in_one_form(word_hashes(pieces), forms, words)
-    links = set(LINKS.tolist())
     ends, flat, texts = [0], list[int](), list[int]()
     for text, (start, stop) in enumerate(pairwise(pieces.first.tolist())):
         own = [hash for hash in hashes[start : stop - 1].tolist() if hash]
-        wordings = [own]
-        at = [n for n, hash in enumerate(own) if hash in links]
-        if len(at) == 1 and 0 < at[0] < len(own) - 1:
-            wordings.append([*own[at[0] + 1 :], *own[: at[0]]])
-        for wording in filter(None, wordings):
-            flat += *wording, 0
-            ends.append(len(flat))
-            texts.append(text)
+        for wording in (own, *_reordered(own)):
+            kept = [hash for hash in wording if hash != _COMMA]
+            if kept:
+                flat += *kept, 0
+                ends.append(len(flat))
+                texts.append(text)
     return np.array(ends), np.array(flat, np.uint64), np.array(texts, np.int64)
+
+
+def _reordered(words: list[int]) -> Iterator[list[int]]:
+    """Yield other orders of the hashes of a name's words."""
+    for mark in (OF, _COMMA):  # "wall of heart" and "anemia, severe"
+        if words.count(mark) == 1 and 0 < (at := words.index(mark)) < len(words) - 1:
+            yield [*words[at + 1 :], *words[:at]]
+    if len(words) > 2 and words[0] == _TYPE:  # "type C brachydactyly"
+        yield [*words[2:], *words[:2]]
+    elif len(words) > 2 and words[-2] == _TYPE:
+        yield [*words[-2:], *words[:-2]]
 
 
 def _spaced(name: str) -> str:

@@ -105,7 +105,7 @@ views = null
 # Whether an id that a mention already has is replaced.
 overwrite = true
 # The vocabularies whose codes are written as span._.kb_xrefs, such as ["SNOMEDCT_US", "ICD10CM"].
-# They are prefixes of the KB's cross-references. null: none.
+# They are prefixes of the KB's cross-references. "CURIE" is the id itself, as in "MESH:D001172". null: none.
 xrefs = null
 # Whether the vector of each mention is written as span._.kb_vector. Joint linking sets this itself.
 vectors = false

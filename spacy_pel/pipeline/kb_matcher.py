@@ -1,6 +1,8 @@
 """The pipeline component ``kb_matcher``: marks the names of a knowledge base as mentions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from spacy.language import Language
@@ -16,6 +18,7 @@ from ..kb.records.entity import Entity
 from ..kb.records.plain_text import PlainText
 from ..linking.ordering import unambiguous_owner
 from ..spans import add_ents
+from ..text.abbreviations import WithLongForms
 from .doc_mentions import NameTest, span_of, with_parts
 from .kb_component import KBComponent
 
@@ -140,15 +143,25 @@ class KBMatcher(KBComponent, Pipe):
     def _found(self, docs: Sequence[Doc], kb: KnowledgeBase) -> list[list[Span]]:
         """The names in each doc."""
         texts = [PlainText(doc.text) for doc in docs]
-        pieces = Pieces([text.text for text in texts])
+        read = [WithLongForms(text.text, partial(_is_name_of_kb, kb)) for text in texts]
+        pieces = Pieces([text.text for text in read])
         finder, names, owners = self.read_names(kb=kb)
         first, last, _ = finder.find_in(pieces, self.nested)
-        places = pieces.texts[first], pieces.starts[first], pieces.ends[last]
+        bounds = pieces.texts[first].searchsorted(np.arange(len(docs) + 1))
         found: list[list[Span]] = [[] for _ in docs]
-        for text, start, end in zip(*(column.tolist() for column in places)):
-            span = span_of(docs[text], texts[text], start, end, whole=True)
-            if span is not None:
-                found[text].append(span)
+        for text, (begin, stop) in enumerate(pairwise(bounds.tolist())):
+            starts, ends = pieces.starts[first[begin:stop]], pieces.ends[last[begin:stop]]
+            places = (*read[text].given(starts, ends), starts, ends)
+            for start, end, is_whole, is_short, *long in zip(*(x.tolist() for x in places)):
+                span = (
+                    span_of(docs[text], texts[text], start, end, whole=True) if is_whole else None
+                )
+                if span is not None:
+                    if span.text in read[text].kept:
+                        span._.read_as = span.text
+                    if is_short:
+                        span._.read_as = read[text].text[slice(*long)]
+                    found[text].append(span)
         for number, (doc, text) in enumerate(zip(docs, texts)):
             spans = found[number] if self.nested else filter_spans(found[number])
             spans = with_parts(doc, text, spans, names)
@@ -169,6 +182,19 @@ class KBMatcher(KBComponent, Pipe):
         label = self.label or (owner.types[0] if owner and owner.types else ANY)
         id = owner.concept_id if owner else ""
         return Span(span.doc, span.start, span.end, label=label, kb_id=id)
+
+
+def _is_name_of_kb(kb: KnowledgeBase, short: str, long: str) -> bool:
+    """Whether an abbreviation is a name of the KB, and its long form another wording of this name.
+
+    The KB has siRNA as "small interfering RNA", and the text as "short interfering RNA".
+    """
+    numbers = kb.numbers_named(short)
+    if not len(numbers) or len(kb.numbers_named(long)):
+        return False
+    last = long.casefold().split()[-1]
+    names = (name for entity in kb.entities(numbers) for name in entity.names)
+    return any(name.casefold().split()[-1] == last for name in names)
 
 
 def _without_others(spans: Sequence[Span], kb: KnowledgeBase) -> Iterator[Span]:

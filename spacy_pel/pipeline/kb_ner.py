@@ -20,7 +20,7 @@ from thinc.api import Config, Model, Optimizer
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import NameFinder, NameMatches
-from ..kb.pieces import Pieces
+from ..kb.pieces import Pieces, paragraph_ends
 from ..kb.records.plain_text import PlainText
 from ..kb.records.semantic_types import types_meant
 from ..linking.ordering import is_acronym
@@ -167,7 +167,12 @@ class KBRecogniser(KBComponent, Tok2Vec):
         marked = np.array([self.only is None or label in self.only for label in self.labels])
         if not marked.all():
             scores = without_labels(scores, ~marked)
-        found = tagged_mentions(words, scores)
+        paragraphs = [  # of words: no mention goes beyond one
+            np.split(own, own[:, 0].searchsorted(paragraph_ends(text.text)))
+            for text, own in zip(texts, words)
+        ]
+        tagged = iter(tagged_mentions([part for own in paragraphs for part in own], scores))
+        found = [[mention for _ in own for mention in next(tagged)] for own in paragraphs]
         for own, names in zip(found, sure if self.add_names else ()):
             own += [
                 name

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import lru_cache
 from itertools import accumulate
 
+import numpy as np
 from abbreviation_extractor import extract_abbreviation_definition_pairs
 from ahocorasick_rs import AhoCorasick
 
@@ -79,6 +80,51 @@ def hidden_definitions(text: str, long_forms: Mapping[str, str]) -> tuple[str, l
 def places_of(text: str, abbreviations: Collection[str]) -> list[Offsets]:
     """Return the offsets of abbreviations that are whole words; see ``_whole_words``."""
     return list(_whole_words(text, _finder(abbreviations)(text))) if abbreviations else []
+
+
+class WithLongForms:
+    """A text in which the long form stands wherever the text has an abbreviation that it defines.
+
+    Plurals count, too: "stem cells (SCs)" also defines "SC", and "SC" also "SCs". An abbreviation for
+    which, and its long form, ``stays`` is true stays as it is.
+
+    Attributes:
+        text: The new text.
+        kept: The abbreviations that stay.
+    """
+
+    def __init__(self, given: str, stays: Callable[[str, str], bool]) -> None:
+        defined = defined_abbreviations(given)
+        self.kept = {short for short, long in defined.items() if stays(short, long)}
+        defined = {short: long for short, long in defined.items() if short not in self.kept}
+        of_one = {f"{short}s": long for short, long in defined.items()}
+        of_many = {
+            short[:-1]: long
+            for short, long in defined.items()
+            if short.endswith("s") and short[:-1].isupper()
+        }
+        long_forms = {**of_one, **of_many, **defined}
+        places = places_of(given, long_forms)
+        longs = [long_forms[given[start:end]] for start, end in places]
+        self.text, moved = _replaced(given, places, longs)
+        self._given = np.array(places, np.int64).reshape(-1, 2)
+        new = [(moved(start, 0), moved(end, 1)) for start, end in places]
+        self._new = np.array(new, np.int64).reshape(-1, 2)
+
+    def given(
+        self, starts: np.ndarray, ends: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Convert spans of the new text to spans of the given one.
+
+        Returns:
+            Their starts and ends, int64 [n]; whether they have whole abbreviations alone, and whether they
+            have any: bool [n].
+        """
+        shifts = np.append(0, self._given[:, 1] - self._new[:, 1])
+        before, within = (self._new[:, 1].searchsorted(x, side="right") for x in (starts, ends))
+        next_start = np.append(self._new[:, 0], len(self.text))
+        is_whole = (next_start[before] >= starts) & (next_start[within] >= ends)
+        return starts + shifts[before], ends + shifts[within], is_whole, within > before
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase
 
-from ..conftest import ENTITIES, contents
+from ..conftest import ENTITIES, contents, records
 from .conftest import write_entities
 
 NEW = [Entity("C08", "gout", ("podagra",), ("Disease",)), Entity("C09", "rest")]
@@ -85,11 +85,15 @@ def test_names_and_acronyms_are_learnt(
     run, bare_kb: KnowledgeBase, tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:
     folder = bare_kb.path
+    # Names that resemble no name of their entities are learnt from several documents alone.
+    lines = corpus.read_text("utf8").replace("treated", "cured").splitlines(keepends=True)
+    with corpus.open("a", encoding="utf8") as file:
+        file.writelines("2" + line[1:] if line.strip() else line for line in lines)
     assert "kb build" in run("kb", "learn", tmp_path / "none", corpus, code=1)
     run("kb", "embed", folder, tiny_folder)
     assert "--pipeline PIPELINE" in run("kb", "learn", folder, corpus, code=1)
     output = run("kb", "learn", folder, corpus, "--pipeline", tiny_folder)
-    assert "4 new names from 4 mentions" in output and "2 updated" in output
+    assert "4 new names from 8 mentions" in output and "2 updated" in output
     kb = KnowledgeBase.open(folder)
     assert kb["C07"].aliases == ("Renal",) and len(kb.rows([kb.number("C06")])[0]) == 6
     texts = tmp_path / "texts.txt"
@@ -122,3 +126,18 @@ def test_mentions_are_learnt_shown_and_forgotten(
     assert "has learnt no mentions from" in run("kb", "forget", folder, "--source", "x", code=1)
     assert "4 mentions" in run("kb", "forget", folder, "--source", source)
     assert KnowledgeBase.open(folder).settings["mentions"] is None
+
+
+def test_a_new_release(run, bare_kb: KnowledgeBase, jsonl, tmp_path: Path) -> None:
+    release = jsonl(ENTITIES[0]._replace(canonical_name="Eye"), *ENTITIES[1:], NEW[0])
+    listed, before = tmp_path / "changes.jsonl", contents(bare_kb.path)
+    upgrade = ("kb", "upgrade", bare_kb.path, release)
+    output = run(*upgrade, "--compare", "--output", listed)
+    assert "C08 gout" in output and f"{ENTITIES[0].canonical_name} → Eye" in output
+    assert [line["kind"] for line in records(listed)] == ["new", "renamed"]
+    assert contents(bare_kb.path) == before
+    assert "2 records are new or have changed" in run(*upgrade)
+    assert KnowledgeBase.open(bare_kb.path)["C01"].canonical_name == "Eye"
+    assert "7 of 8 entities are not in the new release" in run(
+        "kb", "upgrade", bare_kb.path, jsonl(NEW[0]), code=1
+    )

@@ -15,41 +15,58 @@ from spacy_pel.text.mention_inputs import GoldMention, MentionInContext
 
 from ..kb.living import execute
 
-ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
+ARTHRITIS, ATRIUM, HEADACHE, KIDNEY = 2, 3, 5, 6
 
 
 @pytest.mark.parametrize(
     "said, expected",
     [
-        (  # the entity that most mean
-            [("Renal", KIDNEY), ("it", ARTHRITIS), ("it", KIDNEY), ("it", ARTHRITIS)],
-            {KIDNEY: ["Renal"], ARTHRITIS: ["it"]},
+        (  # the entity that it means in most documents, then in most mentions
+            [("1", "joints", ATRIUM), ("1", "joints", ATRIUM), ("1", "joints", ARTHRITIS)]
+            + [("2", "joints", ARTHRITIS), ("2", "renal", KIDNEY), ("3", "renal", KIDNEY)]
+            + [("4", "atria", ATRIUM), ("4", "atria", ARTHRITIS), ("4", "atria", ATRIUM)],
+            {ARTHRITIS: ["joints"], KIDNEY: ["renal"], ATRIUM: ["atria"]},
         ),
-        ([("x", KIDNEY), ("x", ATRIUM)], {ATRIUM: ["x"]}),  # of several the first
+        # of several the first
+        (
+            [("1", "x", KIDNEY), ("2", "x", KIDNEY), ("1", "x", ATRIUM), ("2", "x", ATRIUM)],
+            {ATRIUM: ["x"]},
+        ),
         (  # case, blanks and punctuation do not count
-            [("Kidney", KIDNEY), ("rheumatoid-ARTHRITIS", ARTHRITIS), ("Ren-al", KIDNEY)]
-            + [("ren al", KIDNEY)],
-            {KIDNEY: ["Ren-al"]},
+            [("1", "Kidney", KIDNEY), ("1", "rheumatoid-ARTHRITIS", ARTHRITIS)]
+            + [("1", "kid-ney", KIDNEY), ("1", "kid ney", KIDNEY)],
+            {KIDNEY: ["kid-ney"]},
         ),
-        ([("both", ARTHRITIS, ATRIUM), ("both", ATRIUM), (" ", KIDNEY)], {}),
+        ([("1", "both", ARTHRITIS, ATRIUM), ("2", "both", ATRIUM), ("1", " ", KIDNEY)], {}),
+        # a single document says it: the name has to resemble one of the entity
+        (
+            [("1", "joints", ARTHRITIS), ("1", "joints", ARTHRITIS), ("1", "RhA", ARTHRITIS)],
+            {ARTHRITIS: ["RhA"]},
+        ),
+        # another entity has the name: one document is an error, two are none
+        ([("1", "head pain", KIDNEY), ("1", "kidneys", KIDNEY)], {KIDNEY: ["kidneys"]}),
+        ([("1", "head pain", KIDNEY), ("2", "head pain", KIDNEY)], {KIDNEY: ["head pain"]}),
+        # some mention agrees with the KB
+        ([(d, "head pain", KIDNEY) for d in "123"] + [("1", "head pain", HEADACHE)], {}),
         ([], {}),
     ],
 )
 def test_new_names(bare_kb: KnowledgeBase, said: list, expected: dict[int, list[str]]) -> None:
     mentions = [
-        GoldMention(MentionInContext(f"the {name}.", 4, 4 + len(name)), tuple(golds))
-        for name, *golds in said
+        GoldMention(MentionInContext(f"the {name}.", 4, 4 + len(name)), tuple(golds), document)
+        for document, name, *golds in said
     ]
     assert new_names(mentions, bare_kb) == expected
 
 
 def test_a_kb_learns_the_names_of_a_corpus(bare_kb: KnowledgeBase, tmp_path: Path) -> None:
     path = tmp_path / "train.pubtator"
-    text = "1|t|Renal cephalea.\n1\t0\t5\tRenal\tT\tC07\n1\t6\t14\tcephalea\tT\tC06\n"
+    text = "1|t|Renal cephalea.\n1\t0\t5\tRenal\tT\tC07\n1\t6\t14\tcephalea\tT\tC06\n\n"
+    text += "2|t|Renal.\n2\t0\t5\tRenal\tT\tC07\n"
     path.write_text(text, "utf8")
     read: list[None] = []
     learnt = learn_names(bare_kb.path, [path], progress=lambda: read.append(None))
-    assert (learnt.names, learnt.mentions, learnt.changes.updated, len(read)) == (2, 2, 2, 1)
+    assert (learnt.names, learnt.mentions, learnt.changes.updated, len(read)) == (2, 3, 2, 2)
     kb = KnowledgeBase.open(bare_kb.path)
     assert kb["C07"].aliases == ("Renal",) and kb["C06"].aliases[-1] == "cephalea"
     assert learn_names(bare_kb.path, [path]).names == 0

@@ -34,20 +34,21 @@ def test_types_and_codes_are_those_of_the_entity_that_is_named(tmp_path: Path) -
     codes = ("ICD10CM:G35", "icd10cm:G36")
     entities = [
         Entity("C1", "multiple sclerosis", types=("Disease", "T047"), xrefs=codes),
-        Entity("C2", "headache", alt_ids=("ICD10CM:R51",), xrefs=("SNOMED:2506", "ICD10:R51")),
+        Entity("D006261", "headache", alt_ids=("ICD10CM:R51",), xrefs=("SNOMED:2506", "ICD10:R51")),
     ]
     kb = build_kb(entities, tmp_path / "kb")
     numbers = np.array([[0, 1], [1, 0], [0, 1], [-1, -1], [0, 1]])
     nil = np.array([False, False, True, False, False])
     links = Links(numbers, np.where(numbers < 0, -np.inf, 0.5), nil, None, None)
-    given = list(predictions(links, kb, asked(xrefs=["ICD10CM", "SNOMED"])))
+    kb.check_vocabularies(vocabularies := ["ICD10CM", "SNOMED", "CURIE"])
+    given = list(predictions(links, kb, asked(xrefs=vocabularies)))
     given[-1]["kb_types"].clear()  # no two predictions share a list
     said = [(a["kb_id"], a["kb_types"], *a["kb_xrefs"].values()) for a in given[:4]]
     assert said == [
-        ("C1", ["Disease", "T047"], ["G35", "G36"], []),
-        ("C2", [], ["R51"], ["2506"]),
-        ("NIL", [], [], []),
-        ("", [], [], []),
+        ("C1", ["Disease", "T047"], ["G35", "G36"], [], ["C1"]),  # an id of unknown form
+        ("D006261", [], ["R51"], ["2506"], ["MESH:D006261"]),
+        ("NIL", [], [], [], []),
+        ("", [], [], [], []),
     ]
 
 

@@ -38,6 +38,12 @@ def test_it_marks_names_and_a_name_of_one_entity_gets_its_id(tiny_kb: Path) -> N
     assert labels == ["Chemical", "Disease", "ENTITY", "Anatomy"]
 
 
+def test_a_name_does_not_go_beyond_a_blank_line(tiny_kb: Path) -> None:
+    nlp = matcher_in(tiny_kb)
+    assert found(nlp, "multiple\nsclerosis") == ["multiple\nsclerosis"]
+    assert not found(nlp, "multiple\n\nsclerosis") + found(nlp, "multiple \n \n\n sclerosis")
+
+
 def test_it_leaves_the_entities_that_are_there_and_marks_whole_tokens(tiny_kb: Path) -> None:
     nlp = matcher_in(tiny_kb)
     doc = nlp.make_doc("The kidney and aspirin@kidney aspirin")
@@ -50,6 +56,26 @@ def test_names_in_other_forms_of_their_words(tmp_path: Path) -> None:
     build_kb(ENTITIES, tmp_path / "kb", word_forms=True)
     doc = matcher_in(tmp_path / "kb")("Headaches of the renal kind")
     assert [(ent.text, ent.kb_id_) for ent in doc.ents] == [("Headaches", "C06"), ("renal", "C07")]
+
+
+def test_an_acronym_that_the_text_defines_is_read_as_its_long_form(tmp_path: Path) -> None:
+    names = ["stem cell", "embryonic stem cell", "stem", "ES", "T"]
+    entities = [Entity(str(n), name) for n, name in enumerate(names)]
+    entities.append(Entity("5", "small interfering RNA", ("siRNA",)))
+    build_kb(entities, tmp_path / "kb", word_forms=True)
+    doc = matcher_in(tmp_path / "kb")(
+        "Embryonic stem (ES) cells; ES cells. We saw stem cells (SCs) and SC-like, two SCs, a SCx."
+    )
+    assert [(ent.text, ent.kb_id_, ent._.read_as) for ent in doc.ents] == [
+        ("stem", "2", None),
+        ("ES cells", "1", "Embryonic stem cells"),
+        ("stem cells", "0", None),
+        ("SCs", "0", "stem cells"),
+        ("SC", "0", "stem cells"),
+        ("SCs", "0", "stem cells"),
+    ]
+    doc = matcher_in(tmp_path / "kb")("A short interfering RNA (siRNA), any siRNA.")
+    assert [(ent.text, ent._.read_as) for ent in doc.ents] == [("siRNA", "siRNA")] * 2
 
 
 def test_names_that_share_words(tiny_kb: Path) -> None:

@@ -72,6 +72,14 @@ def test_it_learns_what_it_is_shown(nlp: Language) -> None:
     assert scores["ents_f"] == 1.0
 
 
+def test_a_mention_does_not_go_beyond_a_blank_line(nlp: Language) -> None:
+    text = "\n\nHead pain and multiple{}sclerosis.\n \n"
+    assert "multiple\nsclerosis" in found(nlp, text.format("\n"))
+    for gap in ("\n\n", "\n \t\n"):
+        assert not any("\n" in mention for mention in found(nlp, text.format(gap)))
+    assert found(nlp, "\n\n") == {}
+
+
 def test_it_finds_names_that_no_training_text_has_also_when_loaded(
     nlp: Language, tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ is_a: MONDO:7
 [Term]
 id: MONDO:9
 name: rare fever
+synonym: "headache" BROAD []
 xref: Orphanet:7
 """
 DOID = """

@@ -123,8 +123,10 @@ def read_ontology(path: Path) -> Ontology:
         for reference in references:
             if match := _OF_MESH(reference):
                 of_mesh[match[1]].append(id)
-        for key in map(key_of, entity.names):
-            named[key].add(id)
+        scopes = entity.scopes
+        for alias in entity.names:
+            if scopes.get(alias, "exact") == "exact":
+                named[key_of(alias)].add(id)
     ontology = Ontology(name, terms, of_mesh, named)
     for code, ids in owners.items():
         top = ontology.broadest(ids)

@@ -1,4 +1,4 @@
-"""BioC in XML and in JSON, and citations of PubMed in XML. All are read by way of BioC JSON.
+"""BioC in XML and in JSON, and citations of PubMed in XML, read by way of BioC JSON.
 
 The package "bioc" does not check offsets, fails at the first faulty document, and has five dependencies.
 """
@@ -6,8 +6,9 @@ The package "bioc" does not check offsets, fails at the first faulty document, a
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape, quoteattr
@@ -16,6 +17,7 @@ from ...errors import PelError
 from ...io.xml_elements import xml_elements
 from ..doc_conversion import linked_mentions, passages_of, plain_text
 from ..document import Document, Mention, Passage, checked_mentions, curated_ids, mention_at
+from . import jats
 from .base import MAX_DOCUMENT_BYTES, BoundedFile, Format, Input, TextOutput, document_id
 
 if TYPE_CHECKING:
@@ -34,12 +36,25 @@ _NO_XML = dict.fromkeys(
 
 def _split(file: BoundedFile) -> Iterator[tuple[str, dict[str, Any]]]:
     readers, number = {"document": _object, "PubmedArticle": _citation}, 0
-    for element in xml_elements(file, longest=MAX_DOCUMENT_BYTES):
+    elements = xml_elements(file, longest=MAX_DOCUMENT_BYTES)
+    for element in elements:
         if element.tag in readers:
+            found: Iterable[dict[str, Any]] = [readers[element.tag](element)]
+        elif jats.tag_of(element) in jats.PARTS:  # the file is one article
+            found = [jats.article(chain([element], elements))]
+        else:
+            articles = (child for child in element.iter() if jats.tag_of(child) == "article")
+            found = map(jats.article, articles)
+        for data in found:
             number += 1
-            yield f"document {number}", readers[element.tag](element)
+            yield f"document {number}", data
     if not number:
-        raise PelError("no document in it", "give a BioC collection, or a file of PubMed")
+        remedy = "give a BioC collection, a file of PubMed, or articles of PubMed Central (JATS)"
+        raise PelError("no document in it", remedy)
+
+
+def _document(data: dict[str, Any]) -> Document:
+    return jats.document_of_article(data) if "ids" in data else document_of_bioc(data)
 
 
 def _object(element: Element) -> dict[str, Any]:
@@ -170,9 +185,8 @@ def _escaped(text: str) -> str:
     return escape(text.translate(_NO_XML), {"\r": "&#13;"})
 
 
-FORMAT = Format(
-    "bioc",
-    (".xml",),
-    Input(_split, document_of_bioc, has_ids=True),
-    TextOutput(_text, _HEAD, _TAIL),
+_INPUT = Input(_split, _document, has_ids=True)
+FORMATS = (
+    Format("bioc", (".xml",), _INPUT, TextOutput(_text, _HEAD, _TAIL)),
+    Format("jats", (".nxml",), _INPUT._replace(has_ids=False)),
 )

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from ...errors import PelError
+from ...kb.records.entity import vocabulary_of
 from ...spans import ids_in
 from ..doc_conversion import linked_mentions, plain_text
 from ..document import MAX_SHOWN, OFFSETS, Document, Mention, curated_ids, mention_at
-from ..vocabularies import vocabulary_of
 from .base import (
     MAX_DOCUMENT_BYTES,
     BoundedFile,

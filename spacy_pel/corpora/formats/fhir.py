@@ -7,9 +7,10 @@ import re
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
+from ...kb.records.entity import CURIE, vocabulary_of
 from ...spans import NIL
 from ..doc_conversion import linked_mentions
-from ..vocabularies import coding, vocabulary_of
+from ..vocabularies import coding
 from .base import Format, TextOutput, document_id
 from .omop import is_negated
 
@@ -90,7 +91,8 @@ def _codings(mention: dict[str, Any]) -> list[dict[str, str]]:
         display = {"display": name} if name else {}
         codings.append(coding(*vocabulary_of(mention["id"])) | display)
     for vocabulary, codes in mention.get("xrefs", {}).items():
-        codings += [coding(vocabulary, code) for code in codes]
+        if vocabulary != CURIE:  # the id itself
+            codings += [coding(vocabulary, code) for code in codes]
     distinct = {(code.get("system"), code["code"]): code for code in reversed(codings)}
     return [*reversed(distinct.values())]
 

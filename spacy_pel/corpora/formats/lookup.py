@@ -32,16 +32,17 @@ def _whole_document(data: list[str]) -> Document:
     return Document(checked_text(text), id)
 
 
-# Each line is a document. In a folder each file is one, with the name of the file as its id.
-TEXT = Format("text", (".txt",), Input(filled_lines, _line_document, has_ids=False))
-WHOLE_TEXT = Input(_whole, _whole_document, has_ids=False)
+# Each line is a document; or each file is one, as in a folder, with the name of the file as its id.
+_LINES = Format("text", (".txt",), Input(filled_lines, _line_document, has_ids=False))
+WHOLE_TEXT = Format("whole-text", (), Input(_whole, _whole_document, has_ids=False))
 
 FORMATS = (
-    TEXT,
+    _LINES,
+    WHOLE_TEXT,
     *json_formats.FORMATS,
     *tables.FORMATS,
     pubtator.FORMAT,
-    bioc.FORMAT,
+    *bioc.FORMATS,
     docbin.FORMAT,
     brat.FORMAT,
     omop.FORMAT,

@@ -14,6 +14,10 @@ MAX_TEXT_LENGTH = 1_000_000
 # How closely a synonym means the entity, as OBO says it. Best first: a name in two scopes has the first.
 SCOPES = ("exact", "narrow", "broad", "related")
 _PREFIXED = re.compile(r"(?:UMLS(?:_CUI)?:(C\d{7})|(?:MESH|MSH):([CD]\d+))", re.IGNORECASE)
+CURIE = "CURIE"  # the name that asks for ``Entity.curie`` among names of vocabularies
+# Ids without the name of their vocabulary. A CUI has seven digits, a MeSH record six or nine.
+_BARE = (("UMLS", re.compile(r"C\d{7}")), ("MESH", re.compile(r"[CD]\d{6}(\d{3})?")))
+_CURIE = re.compile(r"([A-Za-z][\w.-]*):(\S+)")
 
 
 class Entity(NamedTuple):
@@ -56,6 +60,12 @@ class Entity(NamedTuple):
         return tuple(dict.fromkeys((self.canonical_name, *self.aliases)))
 
     @property
+    def curie(self) -> str:
+        """The id with the name of its vocabulary: "MESH:D001172". Ids of unknown form stay as they are."""
+        vocabulary, code = vocabulary_of(self.concept_id)
+        return f"{vocabulary}:{code}" if vocabulary else code
+
+    @property
     def scopes(self) -> dict[str, str]:
         """The scope of each alias that has one: "exact", "narrow", "broad" or "related"."""
         return {
@@ -65,8 +75,10 @@ class Entity(NamedTuple):
     def codes(self, vocabulary: str) -> tuple[str, ...]:
         """Return the codes in a vocabulary, without its name: ("G35",) for "ICD10CM".
 
-        All identifiers but the retired ones are considered. Case is ignored.
+        All identifiers but the retired ones are considered. Case is ignored. "CURIE" gives ``curie``.
         """
+        if vocabulary == CURIE:
+            return (self.curie,)
         prefix = f"{vocabulary}:".lower()
         ids = (self.concept_id, *self.alt_ids, *self.xrefs)
         codes = (id[len(prefix) :] for id in ids if id.lower().startswith(prefix))
@@ -149,6 +161,13 @@ def _printable(text: str, concept_id: str) -> str:
         remedy = f"shorten it to {MAX_TEXT_LENGTH:,} characters"
         raise PelError(f"{problem} ({text[:40]!r}...)", remedy)
     return (text if text.isprintable() else _UNPRINTABLE.sub(" ", text)).strip()
+
+
+def vocabulary_of(id: str) -> tuple[str | None, str]:
+    """Return the vocabulary of an id and its code there; None for a bare id of unknown form."""
+    if match := _CURIE.fullmatch(id):
+        return match[1], match[2]
+    return next((name for name, form in _BARE if form.fullmatch(id)), None), id
 
 
 def plain_id(id: str) -> str:

@@ -13,8 +13,9 @@ from spacy.tokens import Doc, Span
 from spacy_pel.corpora.doc_conversion import write_attributes
 from spacy_pel.corpora.formats.fhir import kind_of
 from spacy_pel.corpora.formats.omop import COLUMNS
-from spacy_pel.corpora.vocabularies import coding, vocabulary_of
+from spacy_pel.corpora.vocabularies import coding
 from spacy_pel.errors import PelError
+from spacy_pel.kb.records.entity import vocabulary_of
 
 from .examples import KEY, QUICK, docs, linked, read, written
 
