@@ -14,9 +14,11 @@ import numpy as np
 from spacy.language import Language
 from spacy.training import Example
 
+from ..corpora.open_documents import open_documents
 from ..errors import PelError
 from ..evaluation.evaluate import Bars, check_ids, gold_examples, read_batches
 from ..io.whole_files import pointed_to, whole_file
+from ..linking.contexts import Contexts, learnt_contexts
 from ..linking.nil import NilPolicy, is_nil
 from ..linking.ordering import unambiguous_owners
 from ..linking.ranking import (
@@ -119,6 +121,7 @@ def calibrate(
     component: str = "proxy_linker",
     limit: int = 0,
     jointly: bool | None = None,
+    texts: Sequence[str | Path] = (),
     progress: Bars | None = None,
 ) -> CalibrationReport:
     """Fit the ranking of a linker (``linking.ranking``) and its NIL threshold to gold mentions.
@@ -130,6 +133,8 @@ def calibrate(
         nlp: The pipeline; the arguments not named here are those of ``evaluate``.
         jointly: Fit joint linking (``fit_joint``); without it the linker cannot link jointly. None: only
             if it was fitted before.
+        texts: Files of plain texts, to learn the words around the senses of abbreviations. Without
+            any, what was learnt before is kept.
 
     Raises:
         PelError: There is no linker or no mention, all mentions are NIL, the KB has none of the gold ids,
@@ -142,9 +147,13 @@ def calibrate(
         files = ", ".join(map(str, corpus))
         raise PelError(f"{files}: all mentions are NIL", "give a corpus with entities as well")
     before = linker.fitted
+    contexts = before.ranking.contexts if before.ranking else Contexts()
+    if texts:
+        lines = (raw.document().text for raw in open_documents(texts))
+        contexts = learnt_contexts(linker.kb, lines)
     linker.fitted = Fitted(configured_nil_threshold=before.configured_nil_threshold)
     try:
-        report = fit(nlp, linker, examples, progress)
+        report = fit(nlp, linker, examples, progress, contexts=contexts)
         joint = fit_joint(nlp, linker, examples, progress) if jointly else None
         return report._replace(joint=joint)
     except BaseException:
@@ -158,6 +167,7 @@ def fit(
     examples: Sequence[Example],
     progress: Bars | None = None,
     kb_types: Mapping[tuple[str, ...], int] | None = None,
+    contexts: Contexts = Contexts(),
 ) -> CalibrationReport:
     """Fit the ranking and the NIL threshold of a linker to the mentions of ``gold_examples``.
 
@@ -167,11 +177,12 @@ def fit(
         examples: The documents.
         progress: Makes progress bars, as for ``evaluate``.
         kb_types: The number of entities with each combination of types; None: those of the linker's KB.
+        contexts: The words around the senses of abbreviations.
 
     Raises:
         PelError: No candidate is correct.
     """
-    gold = _gold_features(nlp, linker, examples, progress)
+    gold = _gold_features(nlp, linker, examples, contexts, progress)
     if not gold.correct.any():
         problem = "no candidate is correct, so no ranking can be fitted"
         raise PelError(problem, "give a larger corpus, or a pipeline that is better trained")
@@ -180,7 +191,9 @@ def fit(
     probabilities = np.empty((len(gold.correct), gold.correct.shape[1] + 1), np.float32)
     whole = {"desc": "Fitting", "total": 1 + _FOLDS, "unit": " rankings"}
     with progress(**whole) if progress else nullcontext() as bar:
-        linker.ranking = _fitted_ranking(gold, kb_types, linker.reranked)
+        linker.ranking = _fitted_ranking(gold, kb_types, linker.reranked)._replace(
+            contexts=contexts
+        )
         for fold in range(_FOLDS):
             if bar:
                 bar.update()
@@ -248,7 +261,11 @@ class _Gold(NamedTuple):
 
 
 def _gold_features(
-    nlp: Language, linker: ProxyLinker, examples: Sequence[Example], progress: Bars | None
+    nlp: Language,
+    linker: ProxyLinker,
+    examples: Sequence[Example],
+    contexts: Contexts,
+    progress: Bars | None,
 ) -> _Gold:
     """Search the candidates of gold mentions, and compare them."""
     features, numbers, unambiguous = [], [], []
@@ -257,7 +274,7 @@ def _gold_features(
         if given is None:
             continue
         labels = [span.label_ for doc in batch for span in mention_spans(doc, linker.spans_key)]
-        features.append(features_of(labels, compare(linker.kb, given)))
+        features.append(features_of(labels, compare(linker.kb, given, contexts)))
         numbers.append(given.candidates.numbers)
         top = given.candidates.numbers[:, :TOP]
         unambiguous.append(unambiguous_owners(linker.kb, given.mentions, top))

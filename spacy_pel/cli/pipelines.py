@@ -441,6 +441,9 @@ def calibrate_cli(
     spans_key: SpansKey = None,
     component: Component = "proxy_linker",
     jointly: Annotated[bool | None, Option(help="Fit joint linking [default: as before]")] = None,
+    texts: Annotated[
+        list[Path], Option(help="Plain texts, for the senses of abbreviations; repeatable")
+    ] = [],
 ) -> None:
     """Fit the ranking, the probabilities and the NIL threshold of a pipeline.
 
@@ -454,6 +457,8 @@ def calibrate_cli(
                      is correct is below it. Without gold NIL mentions there is no threshold.
     joint linking    With --jointly, for pel link --jointly and pel discover: when two mentions get
                      the same entity. --no-jointly removes it.
+    senses           With --texts, the words that these texts have beside the long names of
+                     abbreviations with several senses. Without it, those of before.
 
     The printed figures come from five-fold cross-validation: each document is scored by a ranking that was
     fitted without it.
@@ -473,6 +478,7 @@ def calibrate_cli(
         spans_key=spans_key,
         limit=limit,
         jointly=jointly,
+        texts=texts,
         progress=_bars,
     )
     if report.nil_threshold is None:

@@ -16,6 +16,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.records.names import american, normalised
 from ..text.mention_inputs import MentionInContext
+from .contexts import Contexts
 from .ordering import Evidence, Ordered, RankingInput, group_means, is_acronym
 from .similarity import trigram_similarity, word_similarity
 
@@ -39,21 +40,21 @@ class Ranking(NamedTuple):
         labels: The number of mentions of each label that it was fitted on.
         reranked: The number of candidates that were reranked when it was fitted. It applies only while
             the linker reranks this number.
-        by_words: Compare names by words. False for a ranking that an older version fitted.
+        contexts: The words around the senses of abbreviations.
     """
 
     ranker: Ranker
     priors: LabelPriors
     labels: Mapping[str, int]
     reranked: int = 0
-    by_words: bool = True
+    contexts: Contexts = Contexts()
 
     def ordered(self, kb: KnowledgeBase, labels: Sequence[str], given: RankingInput) -> Ordered:
         """Order the best candidates of mentions with these labels by their probabilities.
 
         Equally probable candidates, and those that the ranking does not read, keep their order.
         """
-        comparison = compare(kb, given, self.by_words)
+        comparison = compare(kb, given, self.contexts)
         p_correct = self.probabilities(features_of(labels, comparison))
         if given.groups is not None:
             p_correct = group_means(p_correct, given.groups)
@@ -67,7 +68,13 @@ class Ranking(NamedTuple):
 
     def probabilities(self, features: Features) -> np.ndarray:
         """Return the probability of each candidate and, last, of none: float32 [n, k + 1]."""
-        return self.ranker.probabilities(*features.with_priors(self.priors))
+        # An older version fitted fewer features. Those that were added since are the last.
+        n_candidate, n_mention = len(self.ranker.candidate_mean), len(self.ranker.mention_mean)
+        known = features._replace(
+            candidates=features.candidates[..., : n_candidate - 1],
+            mentions=features.mentions[:, : n_mention - 1],
+        )
+        return self.ranker.probabilities(*known.with_priors(self.priors))
 
     @property
     def fitted_on(self) -> str:
@@ -84,7 +91,7 @@ class Ranking(NamedTuple):
             "priors": self.priors._asdict(),
             "labels": dict(self.labels),
             "reranked": self.reranked,
-            "by_words": self.by_words,
+            "contexts": self.contexts.as_data(),
         }
 
     @classmethod
@@ -93,8 +100,8 @@ class Ranking(NamedTuple):
         from ..models.ranker import Ranker  # here: torch takes seconds
 
         ranker, priors = Ranker.of(data["ranker"]), LabelPriors(**data["priors"])
-        by_words = data.get("by_words", False)
-        return cls(ranker, priors, data["labels"], data["reranked"], by_words)
+        contexts = Contexts.of(data["contexts"]) if "contexts" in data else Contexts()
+        return cls(ranker, priors, data["labels"], data["reranked"], contexts)
 
 
 class Features(NamedTuple):
@@ -214,7 +221,7 @@ class Comparison:
     similarity: np.ndarray  # of the most similar name (``similarity.trigram_similarity``)
     first_similarity: np.ndarray  # of the first name
     nearest_names: np.ndarray  # int, the place of the most similar name
-    # Four arrays of ``similarity.word_similarity``; none if words do not count.
+    # Four arrays of ``similarity.word_similarity``.
     word_similarities: list[np.ndarray]
     elsewhere: np.ndarray  # see ``_meant_elsewhere``
     definitions: np.ndarray  # int, the number of texts that define the mention as the candidate
@@ -225,6 +232,7 @@ class Comparison:
     # float32, the scores by canonical names alone. The senses of an acronym share the vector of the
     # acronym, but not this one.
     canonical_scores: np.ndarray
+    context_scores: np.ndarray  # float, of ``contexts``; 0 where the mention has no other sense
 
     def of_entities(self, value: Callable[[Entity], float]) -> np.ndarray:
         """Return a value of each candidate's entity, float64 [n, k]."""
@@ -263,7 +271,7 @@ CANDIDATE_FEATURES: dict[str, Callable[[Comparison], np.ndarray]] = {
     "score by the canonical name": lambda c: c.canonical_scores,
     "the same, behind the best": lambda c: _behind_best(c.canonical_scores),
 }
-# The arrays of ``word_similarity`` follow, then each of these behind the best.
+# The arrays of ``word_similarity`` follow, then each of these behind the best, then the context score.
 
 # The features of a mention, [n] each. The maximum of each array of ``word_similarity`` follows.
 MENTION_FEATURES: dict[str, Callable[[Comparison], np.ndarray | list[float]]] = {
@@ -279,7 +287,7 @@ MENTION_FEATURES: dict[str, Callable[[Comparison], np.ndarray | list[float]]] = 
 }
 
 
-def compare(kb: KnowledgeBase, given: RankingInput, by_words: bool = True) -> Comparison:
+def compare(kb: KnowledgeBase, given: RankingInput, contexts: Contexts = Contexts()) -> Comparison:
     """Compare mentions with their TOP best candidates; at least two columns of candidates are given.
 
     All mentions of a document have to be compared in one call.
@@ -299,7 +307,7 @@ def compare(kb: KnowledgeBase, given: RankingInput, by_words: bool = True) -> Co
     exact = np.array(is_owner, dtype=bool).reshape(numbers.shape) & present
     spelled = list(map(american, names))
     similarity, first_similarity, nearest = trigram_similarity(kb, spelled, numbers, entities)
-    words = word_similarity(kb, spelled, numbers, entities) if by_words else []
+    words = word_similarity(kb, spelled, numbers, entities)
     rerank_scores = np.full(numbers.shape, np.nan)
     if given.rerank_scores is not None:
         rerank_scores = given.rerank_scores[:, :TOP]
@@ -322,6 +330,7 @@ def compare(kb: KnowledgeBase, given: RankingInput, by_words: bool = True) -> Co
         *_definitions(kb, surfaces, numbers, n_owners),
         rerank_scores,
         _canonical_scores(kb, given, numbers),
+        _context_scores(contexts, given.mentions, np.where(exact, numbers, -1), entities),
     )
 
 
@@ -330,6 +339,7 @@ def features_of(labels: Sequence[str], comparison: Comparison) -> Features:
     words, numbers = comparison.word_similarities, comparison.numbers
     candidates = [feature(comparison) for feature in CANDIDATE_FEATURES.values()]
     candidates += [*words, *map(_behind_best, words)]
+    candidates.append(comparison.context_scores)
     mentions = [feature(comparison) for feature in MENTION_FEATURES.values()]
     mentions += [values.max(axis=1) for values in words]
     entities = comparison.entities
@@ -394,6 +404,31 @@ def _canonical_scores(kb: KnowledgeBase, given: RankingInput, numbers: np.ndarra
         lines, _ = np.nonzero(present)
         by_name = kb.vectors.name_scores(given.vectors, lines, numbers[present], first=True)
         scores[present] = np.where(np.isfinite(by_name), by_name, 0.0)
+    return scores
+
+
+def _context_scores(
+    contexts: Contexts,
+    mentions: Sequence[MentionInContext],
+    owners: np.ndarray,
+    entities: Mapping[int, Entity],
+) -> np.ndarray:
+    """Return how well the words around mentions fit candidates, float [n, k].
+
+    ``owners`` are the numbers of the candidates that have the mention as a name, and -1 for the others.
+    Only where several have it, the scores are not 0. The best of a mention is 0.
+    """
+    scores = np.zeros(owners.shape)
+    if not contexts.entities:
+        return scores
+    for mention, row, of_mention in zip(mentions, owners.tolist(), scores):
+        senses = [place for place, number in enumerate(row) if number >= 0]
+        if len(senses) > 1:
+            around = contexts.stems_around(mention.text, mention.start, mention.end)
+            for place in senses:
+                own = contexts.entities.get(entities[row[place]].concept_id)
+                of_mention[place] = own.score(around) if own else 0.0
+            of_mention[senses] -= of_mention[senses].max()
     return scores
 
 

@@ -157,15 +157,23 @@ def test_a_label_says_which_types_fit_and_how_often_the_kb_lacks_it() -> None:
 def test_a_ranking_is_plain_data(whole_kb: KnowledgeBase) -> None:
     ranking = ranking_by_score(labels={"A": 3})
     again = Ranking.of(ranking.as_data())
-    assert again.as_data() == ranking.as_data() and again.by_words
-    older = {key: own for key, own in ranking.as_data().items() if key != "by_words"}
-    assert not Ranking.of(older).by_words
-    found_by = RankingInput(mentions_in(None), found())
-    widths = [
-        features_of(LABELS, compare(whole_kb, found_by, w)).candidates.shape[2]
-        for w in (False, True)
-    ]
-    assert widths == [N_CANDIDATE - 9, N_CANDIDATE - 1]
+    assert again.as_data() == ranking.as_data()
+    # An older version fitted fewer features.
+    older = ranking.as_data()
+    del older["contexts"]
+    for network, n_less in (("candidate", 1 + 8), ("mention", 4)):
+        for name in (f"{network}_mean", f"{network}_spread"):
+            older["ranker"][name] = older["ranker"][name][:-n_less]
+    widths = {"candidate": 9 + 4, "none": 2 * 9 + 4}
+    for network, n_less in widths.items():
+        name = f"{network}.0.weight"
+        older["ranker"][name] = [row[:-n_less] for row in older["ranker"][name]]
+    given = RankingInput(mentions_in(None), found())
+    ordered, before = (
+        each.ordered(whole_kb, LABELS, given) for each in (ranking, Ranking.of(older))
+    )
+    np.testing.assert_array_equal(ordered.order, before.order)
+    np.testing.assert_allclose(ordered.probabilities, before.probabilities)
 
 
 def test_what_a_decision_rests_on_is_what_the_ranking_compares(whole_kb: KnowledgeBase) -> None:

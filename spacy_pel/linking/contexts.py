@@ -1,0 +1,118 @@
+"""The words around mentions of entities, which tell the senses of abbreviations apart."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.records.names import normalised
+from .ordering import is_acronym
+
+_WORD = re.compile(r"[a-z0-9]+")
+_STEM = 6  # characters of a word that count
+_WINDOW = 200  # characters on either side of a mention
+_COMMON = 0.03  # the share of texts with a word beyond which it tells nothing
+_PRIOR = 10  # the weight, in texts, of the words of all texts
+_OF_NAMES, _OF_DEFINITION = 3, 2  # the weights, in texts, of an entity's names and its definition
+_KEPT = 96  # words of an entity
+_MOST = 12.0  # the largest score
+
+
+class Context(NamedTuple):
+    """The words around an entity.
+
+    Attributes:
+        words: By stem, the log-ratio of its share of the entity's texts to its share of all texts.
+        other: The same for a stem that none of the entity's texts has.
+    """
+
+    words: Mapping[str, float]
+    other: float
+
+    def score(self, stems: Iterable[str]) -> float:
+        """Return the log-ratio of the probabilities of these stems beside the entity and anywhere."""
+        total = sum(self.words.get(stem, self.other) for stem in stems)
+        return min(max(total, -_MOST), _MOST)
+
+
+class Contexts(NamedTuple):
+    """The words around the entities that share an abbreviation with others: a naive Bayes classifier.
+
+    Attributes:
+        common: Stems that are too common to tell anything.
+        entities: By id.
+    """
+
+    common: frozenset[str] = frozenset()
+    entities: Mapping[str, Context] = {}
+
+    def stems_around(self, text: str, start: int, end: int) -> set[str]:
+        """Return the stems near a mention that may tell what it means."""
+        around = f"{text[max(0, start - _WINDOW) : start]} {text[end : end + _WINDOW]}"
+        return stems(around) - self.common
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as plain data, for JSON."""
+        entities = {id: [dict(own.words), own.other] for id, own in self.entities.items()}
+        return {"common": sorted(self.common), "entities": entities}
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Contexts:
+        """Make it from ``as_data``."""
+        entities = {id: Context(*own) for id, own in data["entities"].items()}
+        return cls(frozenset(data["common"]), entities)
+
+
+def stems(text: str) -> set[str]:
+    """Return the first letters of each word of a text, in lower case."""
+    return {word[:_STEM] for word in _WORD.findall(text.lower())}
+
+
+def learnt_contexts(kb: KnowledgeBase, texts: Iterable[str]) -> Contexts:
+    """Learn the words that texts have beside the long names of entities with an ambiguous abbreviation."""
+    senses: dict[str, set[int]] = {}
+    for entity in kb:
+        for name in filter(is_acronym, entity.names):
+            if name not in senses:
+                senses[name] = set(kb.numbers_named(name).tolist())
+    numbers = np.array(sorted(set().union(*(own for own in senses.values() if len(own) > 1))))
+    finder = kb.name_finder(entities=numbers.astype(np.int64))
+    in_texts, counts, sizes = Counter[str](), dict[int, Counter[str]](), Counter[int]()
+    n_texts = 0
+    for text in texts:
+        words = stems(text)
+        in_texts.update(words)
+        n_texts += 1
+        found = {
+            int(owners[0])
+            for start, end, owners in finder.find(text)
+            if len(owners) == 1 and not is_acronym(text[start:end])
+        }
+        for number in found:
+            counts.setdefault(number, Counter()).update(words)
+            sizes[number] += 1
+    share = {stem: (count + 0.5) / (n_texts + 1) for stem, count in in_texts.items()}
+    common = frozenset(stem for stem, own in share.items() if own > _COMMON)
+    unseen = 0.5 / (n_texts + 1)
+    contexts = {}
+    for number, entity in zip(numbers.tolist(), kb.entities(numbers)):
+        own, size = counts.get(number, Counter()), sizes[number]
+        names = " ".join(name for name in entity.names if not is_acronym(name))
+        for said, weight in ((names, _OF_NAMES), (entity.definition or "", _OF_DEFINITION)):
+            if said:
+                own.update(dict.fromkeys(stems(normalised(said)), weight))
+                size += weight
+        ratios = {}
+        for stem in own.keys() - common:
+            of_all = share.get(stem, unseen)
+            ratios[stem] = round(log((own[stem] / of_all + _PRIOR) / (size + _PRIOR)), 2)
+        telling = sorted(ratios, key=lambda stem: (-own[stem] * abs(ratios[stem]), stem))[:_KEPT]
+        other = round(log(_PRIOR / (size + _PRIOR)), 2)
+        contexts[entity.concept_id] = Context({stem: ratios[stem] for stem in telling}, other)
+    return Contexts(common, contexts)
