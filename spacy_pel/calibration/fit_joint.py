@@ -28,21 +28,15 @@ _MIN_PROBABILITIES = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
 
 
 class JointReport(NamedTuple):
-    """The fitted settings, with figures on the mentions that they were fitted to.
-
-    Attributes:
-        settings: The settings.
-        accuracy_alone: The accuracy of mentions linked one by one (``linked_correctly``).
-        accuracy: The same, linked jointly.
-        agreement: The adjusted Rand index of clusters of mentions, without entities, and gold entities.
-        by_direction: The neighbourhood with the best accuracy, directed (True) and undirected; without
-            neighbours if these gain nothing.
-    """
+    """The fitted settings, with figures on the mentions that they were fitted to."""
 
     settings: JointSettings
-    accuracy_alone: float
-    accuracy: float
+    accuracy_alone: float  # the accuracy of mentions linked one by one (``linked_correctly``)
+    accuracy: float  # the same, linked jointly
+    # The adjusted Rand index of clusters of mentions, without entities, and gold entities.
     agreement: float
+    # The neighbourhood with the best accuracy, directed (True) and undirected; without neighbours if these
+    # gain nothing.
     by_direction: dict[bool, Neighbourhood]
 
 

@@ -48,7 +48,7 @@ class DecidedMention(NamedTuple):
     words: tuple[str, ...]  # its words in the text, and its long form if it is read as another text
     label: str
     start: int  # its first character in the text
-    text: Callable[[], str]  # returns the text, which spaCy joins at each call
+    text: str  # of the document
     given: str = ""  # the id from a rule, such as a pattern of an "entity_ruler"; "" for none
 
 
@@ -95,7 +95,7 @@ def _most_specific(
                 continue
             rank = _LABEL
         elif decision.scope == TEXT:
-            text = mention.text()
+            text = mention.text
             if decision.digest == text_digest(text):
                 rank = _SAME_PLACE if decision.start == mention.start else _SAME_TEXT
             elif (rank := _text_similarity(words_of, text, decision)) < MIN_SIMILARITY:

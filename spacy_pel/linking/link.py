@@ -61,26 +61,22 @@ class Links(NamedTuple):
 
 @dataclass(frozen=True)
 class LinkOptions:
-    """The options of ``link`` beside the search.
+    """The options of ``link`` beside the search."""
 
-    Attributes:
-        nil_threshold: A mention with a lower ``Links.nil_score`` is NIL. None: no mention is NIL.
-        nil_policy: Keeps mentions from being NIL; None: none.
-        reranking: Orders the best ``top`` candidates again, even if fewer are asked for. They come first,
-            and the others stay in their order.
-        ordering: Orders at least SEARCH_DEPTH candidates after that. None: the order stays.
-        filters: The filter of each mention's search, or None for no filter.
-        groups: int [n], the group of each mention. The mentions of a group, which must have the same
-            surface and filter, get the same candidates with the means of their scores.
-        known: The learnt mentions of the KB, of which the nearest are returned.
-    """
-
+    # A mention with a lower ``Links.nil_score`` is NIL. None: no mention is NIL.
     nil_threshold: float | None = None
-    nil_policy: NilPolicy | None = None
+    nil_policy: NilPolicy | None = None  # keeps mentions from being NIL; None: none
+    # Orders the best ``top`` candidates again, even if fewer are asked for. They come first, and the others
+    # stay in their order.
     reranking: Reranking | None = None
+    # Orders at least SEARCH_DEPTH candidates after that. None: the order stays.
     ordering: Ordering | None = None
+    # The filter of each mention's search, or None for no filter.
     filters: Sequence[SearchFilter | None] | None = None
+    # Int [n], the group of each mention. The mentions of a group, which must have the same surface and
+    # filter, get the same candidates with the means of their scores.
     groups: np.ndarray | None = None
+    # The learnt mentions of the KB, of which the nearest are returned.
     known: KnownMentions | None = None
 
 

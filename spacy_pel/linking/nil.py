@@ -18,14 +18,10 @@ class NilPolicy(NamedTuple):
     """Keeps mentions with a sure first candidate from being NIL.
 
     So NIL never contradicts the probability that is shown.
-
-    Attributes:
-        kb: The KB in which names are looked up.
-        sure_probability: The probability from which a first candidate is sure. None: the threshold alone
-            decides.
     """
 
-    kb: KnowledgeBase
+    kb: KnowledgeBase  # the KB in which names are looked up
+    # The probability from which a first candidate is sure. None: the threshold alone decides.
     sure_probability: float | None
 
     def is_sure(self, unambiguous: np.ndarray, probabilities: np.ndarray | None) -> np.ndarray:

@@ -32,22 +32,15 @@ _MAX_LABELS = 10  # in a message
 
 
 class Ranking(NamedTuple):
-    """Computes the probability of each of the best candidates, and that none is correct.
+    """Computes the probability of each of the best candidates, and that none is correct."""
 
-    Attributes:
-        ranker: The network.
-        priors: The facts about the labels of mentions.
-        labels: The number of mentions of each label that it was fitted on.
-        reranked: The number of candidates that were reranked when it was fitted. It applies only while
-            the linker reranks this number.
-        contexts: The words around the senses of abbreviations.
-    """
-
-    ranker: Ranker
-    priors: LabelPriors
-    labels: Mapping[str, int]
+    ranker: Ranker  # the network
+    priors: LabelPriors  # the facts about the labels of mentions
+    labels: Mapping[str, int]  # the number of mentions of each label that it was fitted on
+    # The number of candidates that were reranked when it was fitted. It applies only while the linker
+    # reranks this number.
     reranked: int = 0
-    contexts: Contexts = Contexts()
+    contexts: Contexts = Contexts()  # the words around the senses of abbreviations
 
     def ordered(self, kb: KnowledgeBase, labels: Sequence[str], given: RankingInput) -> Ordered:
         """Order the best candidates of mentions with these labels by their probabilities.
@@ -140,17 +133,13 @@ class Features(NamedTuple):
 
 
 class LabelPriors(NamedTuple):
-    """The facts about the entities of mentions with a label, in lower case, learnt from gold mentions.
+    """The facts about the entities of mentions with a label, in lower case, learnt from gold mentions."""
 
-    Attributes:
-        types: By label and type, the log-ratio of the share of gold entities with the type to the share of
-            all entities of the KB. The type "" stands for entities without a type.
-        others: By label, the same for a type that none of its gold entities has.
-        none: By label, the log-odds that the KB lacks the entity; "" for any other label.
-    """
-
+    # By label and type, the log-ratio of the share of gold entities with the type to the share of all
+    # entities of the KB. The type "" stands for entities without a type.
     types: Mapping[str, Mapping[str, float]]
-    others: Mapping[str, float]
+    others: Mapping[str, float]  # by label, the same for a type that none of its gold entities has
+    # By label, the log-odds that the KB lacks the entity; "" for any other label.
     none: Mapping[str, float]
 
     def fit(self, label: str, types: tuple[str, ...]) -> float:

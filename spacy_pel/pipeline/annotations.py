@@ -1,9 +1,9 @@
-"""What linking, and joint linking, write on a Doc: plain data, which can be saved and sent."""
+"""The attributes that linking and joint linking write on a Doc: plain data, which can be saved and sent."""
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress, repeat
-from math import isnan, nan
+from itertools import compress
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -16,28 +16,27 @@ from ..linking.ordering import Evidence
 from ..spans import NIL
 from .settings import OutputSettings
 
-_QUOTED = 60  # characters before and after a mention that is quoted
-# The attributes that are None before linking, or without the setting that asks for them.
+_N_QUOTED = 60  # characters before and after a quoted mention
+# The attributes that are None before linking or without their setting.
 _SINGLE = (
     *("read_as", "kb_id", "kb_score", "kb_probability", "kb_xrefs", "kb_vector", "kb_via"),
     "kb_attributes",
 )
-# What is written on a mention: the values of attributes of its span, by their names.
-Prediction = dict[str, Any]
+Prediction = dict[str, Any]  # the attributes of the span of a mention, by name
 
 
 def install_extensions() -> None:
-    """Add to spans ``kb_id``, ``kb_types`` and the other attributes that linking writes, and ``read_as``.
+    """Register the span attributes that linking writes, such as ``kb_id``, and ``read_as``.
 
     A span with ``read_as`` is linked as if these were its words.
 
-    Candidates are kept as ``kb_candidate_columns``. A dictionary for each candidate would take four
+    Candidates are stored as ``kb_candidate_columns``. A dictionary for each candidate would take four
     times the memory, and a tenth of the time of a fast linker.
 
-    An attribute that has been added before is left as it is. scispaCy's linker adds ``kb_ents`` in
-    the same way: if both linkers are in a pipeline, it holds what the last of them wrote.
+    An attribute that is already registered stays. scispaCy's linker also writes ``kb_ents``: in a pipeline
+    with both linkers, the later one determines it.
     """
-    containers = {"kb_candidate_columns": {}, "kb_ents": [], "kb_types": []}
+    containers: Prediction = {"kb_candidate_columns": {}, "kb_ents": [], "kb_types": []}
     for name, default in {**dict.fromkeys(_SINGLE), **containers}.items():
         if not Span.has_extension(name):
             Span.set_extension(name, default=default)
@@ -56,22 +55,24 @@ def _set_candidates(span: Span, candidates: list[dict[str, Any]]) -> None:
 
 
 def predictions(links: Links, kb: KnowledgeBase, settings: OutputSettings) -> Iterator[Prediction]:
-    """What is written on each of the mentions that were linked to a KB, in their order.
+    """Yield the attributes of each mention that was linked to a KB, in order.
 
-    ``kb_candidate_columns`` has the candidates, best first, even if the mention is NIL: a list of
-    values for "id", "name" and "score". A linker that reranks adds "rerank_score", which is None for
-    a candidate that was not read again. A linker with a ranking adds "probability", which is None
-    from the ninth candidate on. A KB with learnt mentions adds "as_in": the learnt mention nearest to
-    this one, in its text, with its source; None for a candidate that was not found by one. A linker with
-    a ranking also adds "matched_name" and "why" (``_reasons``), None from the ninth candidate on. If people
-    decided about mentions (``pel fix``), "correction" says what, for the first candidate.
+    ``kb_candidate_columns`` has a list of values for each fact about the candidates, best first, even
+    if the mention is NIL:
+
+    - "id", "name" and "score".
+    - "rerank_score", with a reranker; None for a candidate that was not reranked.
+    - "probability", "matched_name" and "why" (``_reasons``), with a ranking; None from the ninth
+      candidate on.
+    - "as_in", with a KB that has learnt mentions: the nearest learnt mention in its text, with its source;
+      None for a candidate without one.
+    - "correction", if people decided about mentions (``pel fix``): the decision, at the first candidate.
     """
     distinct, places = np.unique(links.numbers, return_inverse=True)
-    there = distinct >= 0
+    present = distinct >= 0
     labels = np.full((len(distinct), 2), "", dtype=object)
-    labels[there] = np.array(kb.labels(distinct[there]), dtype=object).reshape(-1, 2)
+    labels[present] = np.array(kb.labels(distinct[present]), dtype=object).reshape(-1, 2)
     ids, names = (labels[:, i][places].reshape(links.numbers.shape).tolist() for i in (0, 1))
-    # Of each fact about candidates a list of k values a mention.
     columns = {"id": ids, "name": names, "score": links.scores.tolist()}
     for name, values in (
         ("rerank_score", links.rerank_scores),
@@ -91,47 +92,42 @@ def predictions(links: Links, kb: KnowledgeBase, settings: OutputSettings) -> It
             ("matched_name", links.evidence.names),
             ("why", _reasons(links.evidence, columns["score"])),
         ):
-            columns[name] = [(list(own) + [None] * width)[:width] for own in facts]
+            columns[name] = [(list(row) + [None] * width)[:width] for row in facts]
     if links.decisions is not None:
         columns["correction"] = [
-            [said if place == 0 else None for place in range(links.numbers.shape[1])]
-            for said in (None if each is None else str(each) for each in links.decisions)
+            [decision and str(decision), *[None] * (links.numbers.shape[1] - 1)]
+            for decision in links.decisions
         ]
     best = np.where(links.nil, -1, links.numbers[:, 0] if links.numbers.shape[1] else -1)
     numbers, vocabularies = np.unique(best[best >= 0]).tolist(), settings.xrefs or ()
     entities = dict(zip(numbers, kb.entities(numbers)))
-    lines = zip(
-        (links.numbers >= 0).sum(axis=1).tolist(),  # the candidates come first of k places
-        links.nil.tolist(),
-        repeat(nan) if links.probabilities is None else links.probabilities[:, 0].tolist(),
-        offered(links, kb, settings),
-        zip(*columns.values()),
-        best.tolist(),
-        links.vectors if settings.vectors else repeat(None),
-    )
-    for n, nil, probability, chosen, values, number, vector in lines:
-        own = {name: value[:n] for name, value in zip(columns, values)}
-        own_ids, scores = own["id"] or [""], own["score"] or [None]
+    n_candidates = (links.numbers >= 0).sum(axis=1).tolist()  # they come before empty places
+    chosen = offered(links, kb, settings)
+    for row, (n, number) in enumerate(zip(n_candidates, best.tolist())):
+        of_mention = {name: values[row][:n] for name, values in columns.items()}
+        mention_ids, scores = of_mention["id"] or [""], of_mention["score"] or [None]
         entity = entities.get(number)
         prediction = {
-            "kb_id": NIL if nil else own_ids[0],
+            "kb_id": NIL if links.nil[row] else mention_ids[0],
             "kb_score": scores[0],
-            "kb_probability": None if not n or isnan(probability) else probability,
-            "kb_candidate_columns": own,
-            "kb_ents": list(compress(zip(own_ids, scores), chosen)),
+            "kb_probability": of_mention["probability"][0]
+            if n and "probability" in columns
+            else None,
+            "kb_candidate_columns": of_mention,
+            "kb_ents": list(compress(zip(mention_ids, scores), chosen[row])),
             "kb_types": list(entity.types) if entity else [],
         }
         if vocabularies:
             prediction["kb_xrefs"] = {
                 v: list(entity.codes(v)) if entity else [] for v in vocabularies
             }
-        if vector is not None:
-            prediction["kb_vector"] = vector
+        if settings.vectors:
+            prediction["kb_vector"] = links.vectors[row]
         yield prediction
 
 
 def _reasons(evidence: Evidence, scores: Sequence[Sequence[float]]) -> list[list[str]]:
-    """What the decision about each candidate rests on, in a line of facts that the ranking compares.
+    """Return the facts about each candidate that the ranking compares, in a line.
 
     For example: "name 86 % alike; score 0.71; defined so in 12 of 30 texts; meant by 2 other mentions".
     """
@@ -142,9 +138,15 @@ def _reasons(evidence: Evidence, scores: Sequence[Sequence[float]]) -> list[list
 
 
 def _reason(
-    score: float, like: float, exact: bool, owners: int, texts: int, all_texts: int, others: int
+    score: float,
+    similarity: float,
+    exact: bool,
+    owners: int,
+    texts: int,
+    all_texts: int,
+    others: int,
 ) -> str:
-    name = f"name {like:.0%} alike"
+    name = f"name {similarity:.0%} alike"
     if exact:
         name = "exact name" + (f", shared by {owners} entities" if owners > 1 else "")
     why = f"{name}; score {score:.2f}"
@@ -156,19 +158,19 @@ def _reason(
 
 
 def offered(links: Links, kb: KnowledgeBase, settings: OutputSettings) -> np.ndarray:
-    """Choose the candidates in ``kb_ents``, bool [n, k]. The settings are scispaCy's.
+    """Return which candidates are in ``kb_ents``, bool [n, k]. The settings are scispaCy's.
 
-    A mention that is NIL has none. They are the first ``max_entities_per_mention`` whose score, the
-    retriever's, is above the threshold. If candidates are filtered for definitions, an entity without
+    A mention that is NIL has none. The others have the first ``max_entities_per_mention`` whose score by
+    the retriever is above the threshold. If candidates are filtered for definitions, an entity without
     one is left out unless its score reaches ``no_definition_threshold``.
 
-    It warns if the threshold leaves most mentions without any that are not NIL. scispaCy's scores are
+    It warns if the threshold leaves most mentions that are not NIL without an entity. scispaCy's scores are
     close to 1 where a name fits. Those of an encoder are lower.
     """
-    scores, there = links.scores, links.numbers >= 0
-    chosen = there & ~links.nil[:, None]
+    scores, present = links.scores, links.numbers >= 0
+    chosen = present & ~links.nil[:, None]
     if settings.threshold is not None:
-        best = scores.max(axis=1, initial=-np.inf)[there.any(axis=1) & ~links.nil]
+        best = scores.max(axis=1, initial=-np.inf)[present.any(axis=1) & ~links.nil]
         if 2 * (best <= settings.threshold).sum() > len(best):
             warnings.warn(
                 f"threshold = {settings.threshold} is above the scores of most mentions: their "
@@ -182,16 +184,17 @@ def offered(links: Links, kb: KnowledgeBase, settings: OutputSettings) -> np.nda
         numbers = np.unique(links.numbers[doubtful])
         undefined = [n for n, e in zip(numbers, kb.entities(numbers)) if e.definition is None]
         chosen &= ~(doubtful & np.isin(links.numbers, undefined))
-    return chosen & (chosen.cumsum(axis=1) <= settings.max_entities_per_mention)
+    chosen &= chosen.cumsum(axis=1) <= settings.max_entities_per_mention
+    return chosen
 
 
 def _quote(mention: KnownMention) -> str:
     """For example: "… relapse of [MS] after a brain … (train.pubtator, 8701013)"."""
     source, document, text, start, stop = mention
-    before, after = text[max(0, start - _QUOTED) : start], text[stop : stop + _QUOTED]
-    if start > _QUOTED:  # a word that was cut is left out
+    before, after = text[max(0, start - _N_QUOTED) : start], text[stop : stop + _N_QUOTED]
+    if start > _N_QUOTED:  # without the word that was cut
         before = f"… {before.partition(' ')[2]}"
-    if stop + _QUOTED < len(text):
+    if stop + _N_QUOTED < len(text):
         after = f"{after.rpartition(' ')[0]} …"
     where = ", ".join(filter(None, (source, document)))
     return " ".join(f"{before}[{text[start:stop]}]{after} ({where})".split())
@@ -204,28 +207,27 @@ def write_predictions(
     spans_key: str | None,
     overwrite: bool,
 ) -> None:
-    """Write the predictions on the mentions of docs, in their order.
+    """Write the predictions on the mentions of docs, in order.
 
-    With ``spans_key`` the mentions are those of ``doc.spans[spans_key]``. Unless it is to ``overwrite``,
-    a mention that has an id keeps it, and gets nothing else either.
+    With ``spans_key`` the mentions are those of ``doc.spans[spans_key]``. Without ``overwrite`` a mention
+    that has an id keeps it, and gets no other attributes except its vector.
     """
-    for doc, own in zip(docs, spans):
+    for doc, mentions in zip(docs, spans):
         ids = []
-        for span in own:
+        for span in mentions:
             prediction = next(predictions)
             if span.kb_id_ and not overwrite:
-                kept = {name: value for name, value in prediction.items() if name == "kb_vector"}
-                prediction = {"kb_id": span.kb_id_, **kept}
+                vector = {"kb_vector": prediction["kb_vector"]} if "kb_vector" in prediction else {}
+                prediction = {"kb_id": span.kb_id_, **vector}
             for name, value in prediction.items():
                 setattr(span._, name, value)
             ids.append(prediction["kb_id"])
         if not spans_key:
-            # doc.ents makes new spans from the tokens at each call: an id set on such a span would
-            # be lost.
-            for span, id in zip(own, ids):
+            # doc.ents makes new spans at each call, so an id that is set on a span is lost.
+            for span, id in zip(mentions, ids):
                 for token in span:
                     token.ent_kb_id_ = id
-        elif own:  # a doc may lack the group
+        elif mentions:  # otherwise the doc may lack the group
             group = doc.spans[spans_key]
             linked = [
                 Span(doc, span.start, span.end, label=span.label, kb_id=id, span_id=span.id)

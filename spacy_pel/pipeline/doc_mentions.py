@@ -1,64 +1,62 @@
-"""The mentions of docs as encoders read them, and how their searches are confined and grouped."""
+"""The mentions of docs as encoders read them, and the filters of their searches."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import repeat
+from itertools import chain
+from typing import cast
 
 import numpy as np
 from spacy.attrs import IDX, LENGTH
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import filter_spans
-from thinc.api import Model
+from thinc.types import Floats2d
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.records.plain_text import PlainText, plain
+from ..models.architectures import AnyModel
 from ..spans import gold_ids, mention_spans
 from ..text.abbreviations import at_long_forms, defined_abbreviations, expanded
 from ..text.coordination import coordinated
 from ..text.lower_case import with_capitals
 from ..text.mention_inputs import DocumentContext, GoldMention, MentionInContext
 
-# What a blank mention finds: no name of an entity is blank.
-_NOTHING = SearchFilter(ids=("",))
-
-
-_REMEMBERED = 10_000  # words that are known to be a name or none
-# The attribute of a listener that has the recogniser it listens to.
-RECOGNISER = "recogniser"
+_NOTHING = SearchFilter(ids=("",))  # for blank mentions: no name of an entity is blank
+CACHE_SIZE = 10_000  # names
+RECOGNISER = "recogniser"  # the attribute of a listener that has the recogniser it listens to
 
 
 def read_documents(
-    retriever: Model, docs: Sequence[Doc], is_train: bool = False
+    retriever: AnyModel, docs: Sequence[Doc], is_train: bool = False
 ) -> tuple[list[DocumentContext], Callable[[], object]]:
-    """The contexts of docs, with the states of their tokens if the retriever listens.
+    """Return the contexts of docs, with the states of their tokens if the retriever listens.
 
-    A doc that a "kb_ner" should have read and has not, such as one of given mentions alone, is read by
-    it now, unless it is for training. Neither mentions nor ``doc.tensor`` change by that.
+    In inference, the "kb_ner" that the retriever listens to reads docs that it has not read yet. This does
+    not change their mentions or ``doc.tensor``.
 
     Returns:
-        The contexts, and for training a function to call once when the gradients of their states
-        are known. Call it even if there is no mention: the last component that listens is the one
-        that makes the shared component learn from all.
+        The contexts, and for training a function to call once their states have gradients. Call it even
+        if there is no mention: the last component that listens starts the backward pass of the shared
+        component.
 
     Raises:
-        PelError: The retriever listens to a component before it, and none has read a doc.
+        PelError: The retriever listens to a component that has not read a doc.
     """
     tok2vec = retriever.maybe_get_ref("tok2vec")
     if tok2vec is None:
         return [DocumentContext() for _ in docs], lambda: None
-    all_states, backprop = tok2vec(list(docs), is_train)
-    read = [
-        np.ascontiguousarray(tok2vec.ops.to_numpy(states), dtype=np.float32)
-        for states in all_states
+    arrays, backprop = tok2vec(list(docs), is_train)
+    all_states = [
+        np.ascontiguousarray(tok2vec.ops.to_numpy(states), dtype=np.float32) for states in arrays
     ]
     width = tok2vec.maybe_get_dim("nO")  # a tensor of another width is another component's
     unread = [
         place
-        for place, (doc, states) in enumerate(zip(docs, read))
+        for place, (doc, states) in enumerate(zip(docs, all_states))
+        # Blank docs have no states.
         if (not states.any() or width not in (None, states.shape[1])) and doc.text.strip()
     ]
-    if unread:  # blanks have no states
+    if unread:
         recogniser = tok2vec.attrs.get(RECOGNISER)
         if recogniser is None or is_train:
             raise PelError(
@@ -67,54 +65,53 @@ def read_documents(
                 'nlp.add_pipe("proxy_linker", config={"path": PIPELINE}); when training, freeze it '
                 "only as one of the annotating_components",
             )
-        now = recogniser.token_states([docs[place] for place in unread])
-        for place, states in zip(unread, now):
-            read[place] = states
-    contexts = []
-    for doc, values in zip(docs, read):
-        offsets = token_offsets(doc, PlainText(doc.text))
-        contexts.append(DocumentContext(values, offsets, np.zeros_like(values)))
+        new_states = recogniser.token_states([docs[place] for place in unread])
+        for place, states in zip(unread, new_states):
+            all_states[place] = states
+    gradients = [np.zeros_like(states) for states in all_states]
+    contexts = [
+        DocumentContext(states, token_offsets(doc, PlainText(doc.text)), gradient)
+        for doc, states, gradient in zip(docs, all_states, gradients)
+    ]
 
     def finish() -> object:
-        return backprop([tok2vec.ops.asarray(own.gradient) for own in contexts])
+        return backprop([tok2vec.ops.asarray(cast(Floats2d, gradient)) for gradient in gradients])
 
     return contexts, finish
 
 
 def text_of(doc: Doc, acronyms: Collection[str]) -> PlainText:
-    """The text of a doc as it is read: plain, with acronyms of a KB in capitals (``with_capitals``)."""
+    """Return the plain text of a doc, with acronyms of a KB in capitals (``with_capitals``)."""
     text = PlainText(doc.text)
     text.text = with_capitals(text.text, acronyms)
     return text
 
 
 def token_offsets(doc: Doc, text: PlainText) -> np.ndarray:
-    """The first character of each token in the plain text, and the one after its last: int64 [t, 2]."""
+    """Return the start and the end of each token in the plain text, int64 [t, 2]."""
     starts, lengths = doc.to_array([IDX, LENGTH]).astype(np.int64).reshape(-1, 2).T
     return text.places(np.stack([starts, starts + lengths], axis=1))
 
 
 def plain_offsets(spans: Iterable[Span], text: PlainText) -> list[tuple[int, int]]:
-    """The start and the end of each span of a doc in its plain text."""
+    """Return the start and the end of each span in the plain text."""
     offsets = [(span.start_char, span.end_char) for span in spans]
-    return list(map(tuple, text.places(np.array(offsets, np.int64).reshape(-1, 2)).tolist()))
+    places = text.places(np.array(offsets, np.int64).reshape(-1, 2))
+    return [(start, end) for start, end in places.tolist()]
 
 
-def span_of(
-    doc: Doc, text: PlainText, start: int, end: int, label: str = "", *, whole: bool = False
-) -> Span | None:
-    """The tokens of a doc that a mention in its plain text touches, in which it is read as it stands.
+def span_of(doc: Doc, text: PlainText, start: int, end: int, label: str | int = 0) -> Span:
+    """Return the tokens of a doc that a mention in its plain text touches.
 
-    None if they reach beyond the mention, and only ``whole`` tokens are wanted. They may if they are not
-    ASCII: spaCy parts words at "-", and at no other hyphen.
+    spaCy splits words at "-" but at no other hyphen. So tokens that are not ASCII may reach beyond the
+    mention. Then the span gets the mention's words as ``read_as``.
     """
     first, after = text.given(np.array([start]), np.array([end]))
     span = doc.char_span(int(first[0]), int(after[0]), label=label, alignment_mode="expand")
-    if plain_offsets([span], text) == [(start, end)]:
-        return span
-    if not span.text.isascii():
+    assert span is not None  # expanded to whole tokens
+    if not span.text.isascii() and plain_offsets([span], text) != [(start, end)]:
         span._.read_as = text.text[start:end]
-    return None if whole and span.text.isascii() else span
+    return span
 
 
 def mentions_in_context(
@@ -122,18 +119,25 @@ def mentions_in_context(
     spans: Sequence[Span],
     document: DocumentContext | None,
     resolve_abbreviations: bool,
-    known: Collection[str] = (),
+    acronyms: Collection[str] = (),
 ) -> list[MentionInContext]:
-    """The spans of a doc in its text (``text_of``), in which acronyms may be replaced by long forms.
+    """Return the spans of a doc in its text (``text_of``).
 
-    Nothing can be replaced in a text that another component has read: an acronym is read there where
-    its long form stands. ``document`` is the context of the doc; None is a new one, without states.
+    If abbreviations are resolved, long forms replace them (``expanded``). A text that another component
+    has encoded cannot change: there an abbreviation is read at its long form (``at_long_forms``).
+
+    Args:
+        doc: The doc.
+        spans: Its mentions.
+        document: The context of the doc; None: a new one, without states.
+        resolve_abbreviations: Read abbreviations as their long forms.
+        acronyms: The acronyms of the KB, in lower case.
     """
     document = document or DocumentContext()
-    text = text_of(doc, known)
-    acronyms = long_forms(doc, text.text) if resolve_abbreviations and spans else {}
+    text = text_of(doc, acronyms)
+    abbreviations = long_forms(doc, text.text) if resolve_abbreviations and spans else {}
     read = expanded if document.states is None else at_long_forms
-    mentions = read(text.text, plain_offsets(spans, text), acronyms, document)
+    mentions = read(text.text, plain_offsets(spans, text), abbreviations, document)
     for place, (span, mention) in enumerate(zip(spans, mentions)):
         if span.has_extension("read_as") and (words := span._.read_as):
             mention = mention._replace(read_as=words)
@@ -146,7 +150,7 @@ def mentions_in_context(
 
 
 class NameTest(dict[str, bool]):
-    """Whether words, or without a plural's "s", are a name of an entity that is wanted.
+    """A cache of whether words, with or without a final "s", are a name of a wanted entity.
 
     ``is_wanted`` is bool [entities] or [entities, labels], by the numbers of the KB's entities.
     """
@@ -156,32 +160,33 @@ class NameTest(dict[str, bool]):
         self.kb, self.is_wanted = kb, is_wanted
 
     def __missing__(self, words: str) -> bool:
-        if len(self) > _REMEMBERED:
+        if len(self) > CACHE_SIZE:
             self.clear()
-        found = (self.kb.numbers_named(form) for form in {words, words.removesuffix("s")})
-        # If the KB was refreshed meanwhile, it has entities that are not known here.
-        known = (numbers[numbers < len(self.is_wanted)] for numbers in found)
+        owners = (self.kb.numbers_named(form) for form in {words, words.removesuffix("s")})
+        # A KB that was refreshed meanwhile may have new entities.
+        known = (numbers[numbers < len(self.is_wanted)] for numbers in owners)
         self[words] = is_name = any(self.is_wanted[numbers].any() for numbers in known)
-        return is_name  # another thread may have cleared the words
+        return is_name  # not self[words]: another thread may have cleared the cache
 
 
 def with_parts(doc: Doc, text: PlainText, spans: Iterable[Span], names: NameTest) -> list[Span]:
-    """The spans of a doc, but those that share words (``coordinated``) in parts.
+    """Return the spans of a doc, in parts if they share words (``coordinated``).
 
-    Each part has ``read_as``: all its words.
+    Each part has all its words as ``read_as``.
     """
-    spans, parts = list(spans), []
+    spans = list(spans)
     places = plain_offsets(spans, text)
+    parts: list[Span] = []
     for number, (span, place) in enumerate(zip(spans, places)):
-        found = coordinated(text.text, *place, names.__getitem__)
-        # None takes words from another mention that has more.
+        parts_of_span = coordinated(text.text, *place, names.__getitem__)
+        # A part must not cut another mention.
         if any(
             start < other[1] and other[0] < end and not start <= other[0] < other[1] <= end
             for other in [*places[:number], *places[number + 1 :]]
-            for start, end, _ in found
+            for start, end, _ in parts_of_span
         ):
             continue
-        for start, end, words in found:
+        for start, end, words in parts_of_span:
             part = span_of(doc, text, start, end, span.label)
             if plain(part.text) != words:
                 part._.read_as = words
@@ -193,20 +198,21 @@ def with_parts(doc: Doc, text: PlainText, spans: Iterable[Span], names: NameTest
 
 
 def long_forms(doc: Doc, text: str) -> Mapping[str, str]:
-    """From the acronyms that a doc, whose plain text is given, defines to their long forms.
+    """Return the long form of each abbreviation that a doc with this plain text defines.
 
-    They are those that scispaCy's AbbreviationDetector has found, if it is in the pipeline and has
-    found any. Otherwise they are those of ``defined_abbreviations``.
+    The abbreviations are those of scispaCy's AbbreviationDetector, if it has found any, or else of
+    ``defined_abbreviations``.
     """
     if not Doc.has_extension("abbreviations") or not doc._.abbreviations:
         return defined_abbreviations(text)
-    found = {}
-    for each in reversed(doc._.abbreviations):  # of several, the first
-        if isinstance(each, dict):  # of make_serializable
-            found[plain(each["short_text"])] = plain(each["long_text"])
+    first: dict[str, str] = {}
+    for abbreviation in doc._.abbreviations:
+        if isinstance(abbreviation, dict):  # of make_serializable
+            short, long = abbreviation["short_text"], abbreviation["long_text"]
         else:
-            found[plain(each.text)] = plain(str(each._.long_form))
-    return found
+            short, long = abbreviation.text, str(abbreviation._.long_form)
+        first.setdefault(plain(short), plain(long))
+    return first
 
 
 def search_filters(
@@ -216,19 +222,22 @@ def search_filters(
     sources: Sequence[str] | None,
     label_types: Mapping[str, Sequence[str]] | None,
 ) -> list[SearchFilter | None] | None:
-    """What the search for each mention is confined to; None: nothing. None alone if no mention is."""
-    for_all = SearchFilter(tuple(types or ()), tuple(sources or ()))
-    of_label = {
-        label: for_all._replace(types=tuple(own)) for label, own in (label_types or {}).items()
+    """Return the filter of each mention's search, or None for no filter; None if no mention has one."""
+    default = SearchFilter(tuple(types or ()), tuple(sources or ()))
+    by_label = {
+        label: default._replace(types=tuple(own_types))
+        for label, own_types in (label_types or {}).items()
     }
-    found = [
-        of_label.get(label, for_all) if mention.surface.strip() else _NOTHING
+    filters = [
+        by_label.get(label, default) if mention.surface.strip() else _NOTHING
         for mention, label in zip(mentions, labels)
     ]
-    return [each if any(each) else None for each in found] if any(map(any, found)) else None
+    if not any(map(any, filters)):
+        return None
+    return [filter if any(filter) else None for filter in filters]
 
 
-# Gold mentions, which training learns from
+# Gold mentions for training
 
 
 def trainable_mentions(
@@ -238,29 +247,32 @@ def trainable_mentions(
     resolve_abbreviations: bool = False,
     documents: Iterable[DocumentContext] | None = None,
 ) -> list[GoldMention]:
-    """The gold mentions of examples that have an entity in the KB.
+    """Return the gold mentions of examples that have an entity in the KB.
 
     ``documents`` are the contexts of the predicted docs, if another component has read them.
     """
-    mentions = []
-    for example, document in zip(examples, documents or repeat(None)):
-        spans = mention_spans(example.reference, spans_key)
-        text = example.reference.text
-        how = document, resolve_abbreviations, kb.acronyms
-        contexts = mentions_in_context(example.reference, spans, *how)
-        for span, context in zip(spans, contexts):
-            if golds := _numbers(kb, span):
-                mentions.append(GoldMention(context, golds, text))
-    return mentions
+    examples = list(examples)
+    contexts = list(documents) if documents else [None] * len(examples)
+    spans = [mention_spans(example.reference, spans_key) for example in examples]
+    numbers = _numbers_of_ids(kb, chain.from_iterable(spans))
+    gold_mentions = []
+    for example, document, doc_spans in zip(examples, contexts, spans):
+        doc, text = example.reference, example.reference.text
+        mentions = mentions_in_context(doc, doc_spans, document, resolve_abbreviations, kb.acronyms)
+        for span, mention in zip(doc_spans, mentions):
+            golds = dict.fromkeys(numbers[id] for id in gold_ids(span) if id in numbers)
+            if golds:
+                gold_mentions.append(GoldMention(mention, tuple(golds), text))
+    return gold_mentions
 
 
 def gold_numbers(examples: Iterable[Example], kb: KnowledgeBase, spans_key: str | None) -> set[int]:
-    """The numbers of the gold entities of the examples that the KB has."""
+    """Return the numbers of the gold entities of the examples that the KB has."""
     spans = (span for e in examples for span in mention_spans(e.reference, spans_key))
-    return {number for span in spans for number in _numbers(kb, span)}
+    return set(_numbers_of_ids(kb, spans).values())
 
 
-def _numbers(kb: KnowledgeBase, span: Span) -> tuple[int, ...]:
-    """The numbers of the gold entities of a mention that the KB has."""
-    numbers = map(kb.number, gold_ids(span))
-    return tuple(dict.fromkeys(number for number in numbers if number is not None))
+def _numbers_of_ids(kb: KnowledgeBase, spans: Iterable[Span]) -> dict[str, int]:
+    """Return the numbers of the gold ids of spans that the KB has. Each id is looked up once."""
+    ids = dict.fromkeys(id for span in spans for id in gold_ids(span))
+    return {id: number for id in ids if (number := kb.number(id)) is not None}

@@ -5,10 +5,11 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from spacy.language import Language
-from thinc.api import Config, Model
+from thinc.api import Config
 
 from ..errors import PelError
 from ..models.adversarial import FGSM
+from ..models.architectures import AnyModel
 from ..models.losses import MentionPairLoss, ScoreLoss
 from ..training.arborescence import Arborescence
 from ..training.mention_views import MaskAndReplace
@@ -168,7 +169,7 @@ in_batch = true
 
 DEFAULTS = Config().from_str(DEFAULT_CONFIG)["proxy_linker"]
 
-# Settings of scispaCy that mean nothing here, and what to do instead.
+# Settings of scispaCy that do not apply here, and the remedy.
 SCISPACYS = {
     "linker_name": "scispaCy downloads a knowledge base of this name; here one is built once, with "
     '"python -m spacy pel kb build SOURCE KB", and a trained linker names it: '
@@ -177,7 +178,7 @@ SCISPACYS = {
     "entities that a mention keeps",
 }
 
-# UNTIL PACKAGE 0.8 replaces 0.7: the old names of settings, and the new ones; None: there is none.
+# UNTIL PACKAGE 0.8 replaces 0.7: the new names of settings by their old ones; None: removed.
 OLD_NAMES = {
     "row_kind": "index_unit",
     "sole_owners_first": "unambiguous_names_first",
@@ -190,8 +191,8 @@ OLD_NAMES = {
 def translate_old_names(settings: dict[str, Any]) -> None:
     """Replace old names of settings by the new ones, in place, UNTIL PACKAGE 0.8.
 
-    A config that spaCy filled in, such as that of package 0.7, has all of them. A config with some of
-    them was written by hand.
+    A config that spaCy filled in, such as that of package 0.7, has all old names. A config that was written
+    by hand has some of them.
 
     Raises:
         PelError: The settings have some of the old names.
@@ -256,7 +257,7 @@ def make_proxy_linker(
     k: str | int | None,
     index_unit: str,
     rerank: int,
-    reranker: Model | None,
+    reranker: AnyModel | None,
     runtime: str,
     name_dropout: float,
     freeze_entities: bool,
@@ -266,33 +267,31 @@ def make_proxy_linker(
     overwrite: bool,
     xrefs: list[str] | None,
     vectors: bool,
-    model: Model,
+    model: AnyModel,
     loss: ScoreLoss | None,
     regularizer: FGSM | None,
     negatives: Sampler,
-    scorer: Callable | None,
+    scorer: Callable[..., dict[str, Any]] | None,
     row_kind: str | None = None,
     sole_owners_first: bool | None = None,
     agree: bool | None = None,
     least_probability: float | None = None,
     gradient_caching: bool | None = None,
 ) -> ProxyLinker:
-    """Make a linker of its settings, which ``DEFAULT_CONFIG`` explains."""
+    """Make a linker from its settings, which ``DEFAULT_CONFIG`` explains."""
+    settings: dict[str, Any] = dict(locals())
     for setting, value in (("linker_name", linker_name), ("k", k)):
         if value is not None:
             raise PelError(f"proxy_linker has no {setting}={value!r}", SCISPACYS[setting])
-    settings = dict(locals())
-    for argument in ("nlp", "name", "linker_name", "k", "setting", "value"):
+    for argument in ("nlp", "name", "linker_name", "k"):
         del settings[argument]
     translate_old_names(settings)
-    groups = {
-        "search": _group(SearchSettings, settings),
-        "output": _group(OutputSettings, settings),
-        "training": _group(TrainingSettings, settings),
-    }
-    return ProxyLinker(nlp, name, **groups, **settings)
+    search = _group(SearchSettings, settings)
+    output = _group(OutputSettings, settings)
+    training = _group(TrainingSettings, settings)
+    return ProxyLinker(nlp, name, search=search, output=output, training=training, **settings)
 
 
 def _group(kind: type[T], settings: dict[str, Any]) -> T:
-    """Take the settings of a group out of all settings."""
+    """Remove the settings of a group from all settings, and return the group."""
     return kind(**{field.name: settings.pop(field.name) for field in fields(kind)})

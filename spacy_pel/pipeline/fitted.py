@@ -1,4 +1,4 @@
-"""What ``pel calibrate`` fits to a linker's scores, as the linker keeps and saves it."""
+"""The results of ``pel calibrate`` as a linker keeps and saves them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, TypeVar
 from ..coreference.joint import JointSettings, Neighbourhood
 from ..linking.ranking import Ranking
 
-# What holds only while as many candidates are reranked as when it was fitted.
+# Parameters that apply only while the linker reranks as many candidates as when they were fitted.
 FittedScore = TypeVar("FittedScore", Ranking, JointSettings)
 
 
 @dataclass
 class Fitted:
-    """What was fitted to the scores of a linker on dev; None for what was not.
+    """The parameters that were fitted to the scores of a linker; None if not fitted.
 
     Attributes:
-        nil_threshold: A mention is NIL if its best score by the retriever is below it; with a ranking,
-            if the probability is that a candidate is right. None: no mention is.
-        configured_nil_threshold: The threshold that the config names, which counts until one is
-            fitted, and again when the retriever's weights have changed.
-        ranking: Orders candidates, and says how probable they are.
-        joint: How the mentions of a corpus are linked together.
+        nil_threshold: A mention is NIL if the best score of the retriever is lower, or with a ranking the
+            probability that a candidate is correct. None: no mention is NIL.
+        configured_nil_threshold: The threshold of the config. It applies until one is fitted, and again
+            after the retriever's weights have changed.
+        ranking: Orders candidates and computes their probabilities.
+        joint: The settings of joint linking.
     """
 
     nil_threshold: float | None = None
@@ -33,37 +33,42 @@ class Fitted:
     joint: JointSettings | None = None
 
     def forget(self, *, keep_threshold: bool) -> None:
-        """Drop what was fitted: weights have changed. The threshold is of the retriever's alone."""
+        """Drop the parameters because weights have changed.
+
+        A threshold without a ranking depends on the retriever alone, so it may be kept when the reranker
+        changes.
+        """
         keep_threshold = keep_threshold and self.ranking is None
         self.ranking = self.joint = None
         if not keep_threshold:
             self.nil_threshold = self.configured_nil_threshold
 
     def as_data(self) -> dict[str, Any]:
-        """All of it as JSON gives it back."""
+        """Return it as plain data, with the lists and dictionaries of JSON."""
         ranking = self.ranking and self.ranking.as_data()
-        return json.loads(json.dumps(vars(self) | {"ranking": ranking}))
+        data: dict[str, Any] = json.loads(json.dumps(vars(self) | {"ranking": ranking}))
+        return data
 
     @classmethod
     def of(cls, saved: dict[str, Any], configured: float | None) -> Fitted:
-        """What ``as_data`` made.
+        """Restore it from ``as_data``.
 
-        The threshold that the config names now takes the place of the saved one, unless the config
-        named the same one then.
+        A threshold that was changed in the config since replaces the saved one.
         """
         fitted = cls(saved["nil_threshold"], saved["configured_nil_threshold"])
         fitted.ranking = Ranking.of(saved["ranking"]) if saved["ranking"] else None
         if saved["joint"]:
             slope, intercept, linking, discovery, reranked = saved["joint"]
-            kinds = Neighbourhood(*linking), Neighbourhood(*discovery)
-            fitted.joint = JointSettings(slope, intercept, *kinds, reranked)
+            fitted.joint = JointSettings(
+                slope, intercept, Neighbourhood(*linking), Neighbourhood(*discovery), reranked
+            )
         if configured not in (None, fitted.configured_nil_threshold):
             fitted.nil_threshold = fitted.configured_nil_threshold = configured
         return fitted
 
 
 def fitted_value(name: str) -> property:
-    """A property of a linker: a value of its ``fitted``."""
+    """Return a property of a linker that stands for a value of its ``fitted``."""
 
     def set_value(linker: Any, value: Any) -> None:
         setattr(linker.fitted, name, value)

@@ -10,43 +10,41 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..spans import NIL, mention_spans
 from .annotations import Prediction, write_predictions
 
-# What is written on the mentions that have their entity through another one: these facts of it.
+# The facts about the mention through which another one has its entity (``kb_via``).
 VIA = ("document", "start", "end", "text")
 
 
 class CorpusMention(NamedTuple):
     """A mention that was linked by itself, as plain data."""
 
-    document: str  # the id of its document, or the number of it
+    document: str  # the id or the number of its document
     start: int  # its first character
     end: int  # the character after its last
     text: str  # the characters between them
-    label: str  # its label
-    id: str  # the id of its entity; "" for NIL
-    # The probability that its best candidate is right, also for NIL; 1 for an id that it was given.
-    # 0 if it has no candidate.
+    label: str
+    id: str  # of its entity; "" for NIL
+    # That its best candidate is correct, even if it is NIL; 1 for an id that was given, 0 without candidates.
     probability: float
 
 
 class JointLink(NamedTuple):
-    """What joint linking says of a mention."""
+    """The result of joint linking for a mention."""
 
-    id: str  # the id of its entity; "" for NIL
-    # The mention through which it has its entity; None if it has it by itself.
-    via: CorpusMention | None
-    vector: np.ndarray  # float32 [d], its vector
+    id: str  # of its entity; "" for NIL
+    via: CorpusMention | None  # the mention through which it has its entity; None: by itself
+    vector: np.ndarray  # float32 [d]
 
 
 def take_mentions(
     doc: Doc, document: str, spans_key: str | None
 ) -> tuple[list[CorpusMention], np.ndarray]:
-    """The mentions of a linked Doc, and their vectors, float32 [n, d], which are taken off the Doc.
+    """Return the mentions of a linked Doc and their vectors, float32 [n, d], and remove the vectors from it.
 
-    It was linked with the setting ``vectors``. ``document`` is its id, or its number.
+    The Doc was linked with the setting ``vectors``. ``document`` is its id or its number.
     """
     spans = mention_spans(doc, spans_key)
     vectors = [span._.kb_vector for span in spans]
-    for key in [key for key in doc.user_data if key[:2] == ("._.", "kb_vector")]:
+    for key in [key for key in doc.user_data if tuple(key[:2]) == ("._.", "kb_vector")]:
         del doc.user_data[key]
     mentions = []
     for span in spans:
@@ -65,37 +63,39 @@ def write_joint_links(
     spans_key: str | None,
     vocabularies: Sequence[str] = (),
 ) -> None:
-    """Write on a Doc what joint linking says of its mentions.
+    """Write the results of joint linking on the mentions of a Doc that were linked one by one.
 
-    They were linked one by one. A mention that gets another entity has this as its first candidate.
-    It has no probability: that was fitted to mentions linked one by one. ``vocabularies`` are those
+    A mention that gets another entity has this as its first candidate. It has no probability, because
+    probabilities are fitted to mentions that are linked one by one. ``vocabularies`` are the vocabularies
     whose codes are written.
     """
     spans = mention_spans(doc, spans_key)
-    if any(link.via is not None for link in links):  # who has its entity by itself keeps all
-        said = (_prediction(span, link, kb, vocabularies) for span, link in zip(spans, links))
-        write_predictions([doc], [spans], said, spans_key, overwrite=True)
+    if any(link.via is not None for link in links):
+        changes = (_prediction(span, link, kb, vocabularies) for span, link in zip(spans, links))
+        write_predictions([doc], [spans], changes, spans_key, overwrite=True)
 
 
 def _prediction(
     span: Span, link: JointLink, kb: KnowledgeBase, vocabularies: Sequence[str]
 ) -> Prediction:
-    """What changes on a mention."""
+    """Return the attributes of a mention that change."""
     prediction: Prediction = {"kb_id": span.kb_id_}
     if any(span._.kb_candidate_columns.get("correction", ())[:1]):
-        return prediction  # a person decided
+        return prediction  # the decision of a person stays
     if link.via is not None:
         prediction["kb_via"] = {name: getattr(link.via, name) for name in VIA}
     if link.id in ("", span.kb_id_):
         return prediction
     entity, others = kb[link.id], span._.kb_candidates
-    first = next((each for each in others if each["id"] == link.id), None)
+    first = next((candidate for candidate in others if candidate["id"] == link.id), None)
     if first is None:
-        rows, _ = kb.rows([kb.number(link.id)])
+        number = kb.number(link.id)
+        assert number is not None  # the KB has the entity
+        rows, _ = kb.rows([number])
         score = float((rows @ link.vector).max()) if len(rows) else None  # the retriever's
-        named = {"id": link.id, "name": entity.canonical_name, "score": score}
-        first = {**dict.fromkeys(span._.kb_candidate_columns), **named}
-    candidates = [first, *(each for each in others if each["id"] != link.id)]
+        values = {"id": link.id, "name": entity.canonical_name, "score": score}
+        first = {**dict.fromkeys(span._.kb_candidate_columns), **values}
+    candidates = [first, *(candidate for candidate in others if candidate["id"] != link.id)]
     ents = [(link.id, first["score"]), *(pair for pair in span._.kb_ents if pair[0] != link.id)]
     prediction |= {
         "kb_id": link.id,

@@ -1,13 +1,13 @@
-"""What our components have in common: a knowledge base, and how they are saved.
+"""The base class of the package's components: their knowledge base, and saving and loading.
 
-A pipeline refers to its KB and does not copy it. Two paths of the KB are saved: the absolute one,
-and the one relative to the pipeline, so that both can be moved together. A KB inside the
-component's own folder, where ``pel assemble`` puts it, is preferred to both.
+A pipeline refers to its KB and does not copy it. Two paths of the KB are saved: the absolute path, and
+the path relative to the pipeline, so that both can be moved together. A KB inside the component's own
+folder, where ``pel assemble`` puts it, takes precedence.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -21,26 +21,31 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.location import KB_REFERENCE, referred_kb
 from .annotations import install_extensions
 
-# What a damaged file makes JSON, msgpack and those who read their values raise.
+# The errors that damaged files cause in JSON, in msgpack, and where their values are read.
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError)
 
-# What was saved: its file, or its bytes.
-Saved = Path | bytes
+Saved = Path | bytes  # a saved file, or its bytes
 T = TypeVar("T")
+Component = TypeVar("Component", bound="KBComponent")
 
 
 class SavedFile(NamedTuple):
-    """One file of a saved component: how it is written and read."""
+    """The functions that write and read one file of a saved component.
 
-    # Gives the file's bytes; None: the component has nothing to write. It is given the path of the
-    # file, or None if the component is saved as bytes.
+    Attributes:
+        dump: Returns the bytes of the file, or None for no file. It gets the path of the file, or None if
+            the component is saved as bytes.
+        load: Loads a ``Saved``, or None if an optional file is missing.
+        optional: The file may be missing; otherwise that is an error.
+    """
+
     dump: Callable[[Path | None], bytes | None]
-    load: Callable[..., None]  # takes what was saved, or if it is optional, None
-    optional: bool = False  # whether it may be missing; else that is an error
+    load: Callable[..., None]
+    optional: bool = False
 
 
 class BuildLock:
-    """A reentrant lock for what is made once. A copy of its owner has a lock of its own."""
+    """A reentrant lock whose copy is a new lock, so that its owner can be copied and pickled."""
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -63,43 +68,41 @@ class BuildLock:
 class KBComponent:
     """A component with a knowledge base, which is opened when it is first needed.
 
-    Several threads may use it at a time. Each reads one KB from the beginning of a call to its end,
-    also if another thread sets or refreshes the KB meanwhile.
+    Several threads may use it. Each call reads one state of the KB, even if another thread sets or
+    refreshes the KB meanwhile.
 
-    It is saved as some files in a folder, or as the same in one string of bytes. As a base class it
-    stands before spaCy's own, whose saving it replaces. In its methods ``exclude`` has the names of
-    files that are left out, without their endings.
+    A component is saved as files in a folder, or as bytes with the same contents. This base class precedes
+    spaCy's, whose saving it replaces. ``exclude`` has the names of files, without their endings.
 
     Attributes:
-        kb_path: The absolute path of the KB's folder, which stays right when the program changes
-            its working folder; None: there is no KB.
-        configured_kb: The folder that the config names, if it does. It is saved, because the config
-            may name another one when the component is loaded.
+        kb_path: The absolute path of the KB's folder; None without a KB.
+        configured_kb: The folder in the config, or None. It is saved, to notice when a later config names
+            another one.
     """
 
     name: str
     factory: str
 
     def refer_to_kb(self, configured: str | None) -> None:
-        """Take the KB that the config names; opens nothing."""
+        """Set the KB of the config without opening it."""
         install_extensions()
         self.configured_kb = configured
         self.kb_path = str(Path(configured).absolute()) if configured else None
         self._opened_kb: KnowledgeBase | None = None
-        self._cached_for_kb: tuple[object, Any] = (None, None)
+        self._cached_for_kb: tuple[object, Any] = (None, None)  # the settings of a KB, a value
         self._building = BuildLock()
 
     @property
     def kb(self) -> KnowledgeBase:
-        """The knowledge base, opened; PelError if there is none."""
+        """The open knowledge base; PelError if there is none."""
         with self._building:
             if self._opened_kb is None:
                 if self.kb_path is None:
                     raise PelError(
                         f'"{self.name}" has no knowledge base',
-                        f'build one with "python -m spacy pel kb '
-                        f'build SOURCE KB" and give its folder: nlp.add_pipe("{self.factory}", '
-                        'config={"kb": "KB"}) or the component\'s set_kb("KB")',
+                        'build one with "python -m spacy pel kb build SOURCE KB" and give its folder: '
+                        f'nlp.add_pipe("{self.factory}", config={{"kb": "KB"}}) or the component\'s '
+                        'set_kb("KB")',
                     )
                 self._opened_kb = KnowledgeBase.open(Path(self.kb_path))
             return self._opened_kb
@@ -114,31 +117,31 @@ class KBComponent:
             self.kb_path, self._opened_kb = str(kb.path), kb
 
     def read_kb(self, read: Callable[[KnowledgeBase], T]) -> T:
-        """Return what a function reads of the KB, which it is given as it is now.
+        """Return the result of a function of the KB's current state.
 
-        If that state is gone, and another thread has refreshed the KB, the new one is read.
+        If another thread has refreshed the KB and that state is gone, the function gets the new state.
         """
-        now = self.kb.snapshot()
+        current = self.kb.snapshot()
         try:
-            return read(now)
+            return read(current)
         except PelError:
-            if self.kb.settings is now.settings:
+            if self.kb.settings is current.settings:
                 raise
         return read(self.kb.snapshot())
 
     def cached_for_kb(self, kb: KnowledgeBase, make: Callable[[KnowledgeBase], T]) -> T:
-        """Return what is made of a snapshot of the KB: at the first call, and when the KB is another one.
+        """Return a value made from a snapshot of the KB. It is made once, until the KB changes.
 
-        One thread makes it, and the others wait.
+        One thread makes it while others wait.
         """
         with self._building:
             if self._cached_for_kb[0] is not kb.settings:
                 self._cached_for_kb = kb.settings, make(kb)
-            made: T = self._cached_for_kb[1]
-            return made
+            value: T = self._cached_for_kb[1]
+            return value
 
     def saved_files(self) -> dict[str, SavedFile]:
-        """The files of the component, by their names in its folder. They are loaded in this order."""
+        """Return the files of the component by name, in the order of loading."""
         return {KB_REFERENCE: SavedFile(self._reference, self._load_reference, optional=True)}
 
     def to_disk(self, path: str | os.PathLike, *, exclude: Iterable[str] = ()) -> None:
@@ -147,49 +150,59 @@ class KBComponent:
             place = Path(path) / name
             data = file.dump(place)
             if data is None:
-                place.unlink(missing_ok=True)  # of a component saved before
+                place.unlink(missing_ok=True)  # from an earlier save
                 continue
-            # A new file replaces an old one whole: the pipeline may have its weights mapped from it.
+            # A new file replaces the old one whole: this pipeline may have mapped its weights from it.
             with whole_file(place, "xb") as opened:
                 opened.write(data)
 
-    def from_disk(self, path: str | os.PathLike, *, exclude: Iterable[str] = ()):
-        """Load what ``to_disk`` saved; PelError if a file is missing that every component has."""
+    def from_disk(
+        self: Component, path: str | os.PathLike, *, exclude: Iterable[str] = ()
+    ) -> Component:
+        """Load the files of ``to_disk``; PelError if a required file is missing or a file is damaged."""
         files = ((name, Path(path) / name) for name, _ in self._files(exclude))
         return self._load({name: file for name, file in files if file.is_file()}, path, exclude)
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The component as bytes."""
+        """Return the component as bytes."""
         dumped = ((name, file.dump(None)) for name, file in self._files(exclude))
-        return srsly.msgpack_dumps({name: data for name, data in dumped if data is not None})
+        packed: bytes = srsly.msgpack_dumps({name: d for name, d in dumped if d is not None})
+        return packed
 
-    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()):
-        """Load what ``to_bytes`` gave; errors as of ``from_disk``."""
+    def from_bytes(self: Component, data: bytes, *, exclude: Iterable[str] = ()) -> Component:
+        """Load the bytes of ``to_bytes``; errors as for ``from_disk``."""
         return self._load(srsly.msgpack_loads(data), "these bytes", exclude)
 
     def _files(self, exclude: Iterable[str]) -> list[tuple[str, SavedFile]]:
         files = self.saved_files().items()
         return [(name, file) for name, file in files if name.split(".")[0] not in exclude]
 
-    def _load(self, saved: dict[str, Saved], where: object, exclude: Iterable[str]):
+    def _load(
+        self: Component,
+        saved: Mapping[str, Saved],
+        where: str | os.PathLike,
+        exclude: Iterable[str],
+    ) -> Component:
         for name, file in self._files(exclude):
             if name not in saved and not file.optional:
                 raise PelError(f'no "{name}" in {where}', "give what was saved, or save it again")
             try:
                 file.load(saved.get(name))
             except OSError as error:
-                problem = f"{error.filename or where}: cannot be read ({error.strerror or error})"
+                file_name = os.fspath(error.filename or where)
+                problem = f"{file_name}: cannot be read ({error.strerror or error})"
                 raise PelError(problem, "check the path, and that you may read it") from error
             except PelError:
                 raise
             except _DAMAGE as error:
-                place = saved[name] if isinstance(saved[name], Path) else f'"{name}" in {where}'
+                data = saved[name]
+                place = str(data) if isinstance(data, Path) else f'"{name}" in {where}'
                 problem = f"{place}: is damaged ({str(error) or type(error).__name__})"
                 raise PelError(problem, "copy the pipeline again, or save it again") from error
         return self
 
     def _reference(self, file: Path | None) -> bytes:
-        """What is saved about the KB: its folder, as it is seen from the file if there is one."""
+        """Return the paths of the KB, also relative to the saved file if there is one."""
         kb, relative = self.kb_path, None
         if kb and file:
             relative = os.path.relpath(kb, file.absolute().parent)
@@ -197,8 +210,8 @@ class KBComponent:
         return json.dumps(reference).encode()
 
     def _load_reference(self, saved: Saved | None) -> None:
-        """Use the KB that was saved, unless the config now names another one."""
-        if saved is None:  # it was excluded when it was saved
+        """Use the saved KB, unless the config now names another one."""
+        if saved is None:  # excluded when the component was saved
             return
         reference = json.loads(content(saved))
         if self.configured_kb not in (None, reference["configured"]):
@@ -210,5 +223,5 @@ class KBComponent:
 
 
 def content(saved: Saved) -> bytes:
-    """The bytes that were saved."""
+    """Return the bytes of a saved file."""
     return saved if isinstance(saved, bytes) else saved.read_bytes()

@@ -19,39 +19,35 @@ from ..kb.records.plain_text import PlainText
 from ..linking.ordering import unambiguous_owner
 from ..spans import add_ents
 from ..text.abbreviations import WithLongForms
-from .doc_mentions import NameTest, span_of, with_parts
+from .doc_mentions import CACHE_SIZE, NameTest, plain_offsets, span_of, with_parts
 from .kb_component import KBComponent
 
-# The label of mentions of which nothing is said.
-ANY = "ENTITY"
-_REMEMBERED = 10_000  # names whose owner is kept
+ANY = "ENTITY"  # the default label
 
 
 class KBMatcher(KBComponent, Pipe):
     """Marks the names of a KB's entities as mentions, for pipelines without a trained "ner".
 
-    It says where a name is, and ``proxy_linker`` says which entity is meant: "MS" is marked once. A
-    name that only one entity has gets its id at once (``linking.ordering.unambiguous_owner``). A name
-    begins and ends at the edge of a token. Of "palmar and plantar pits" both names are marked
-    (``text.coordination``). If names overlap, only one is marked; see
-    ``kb.name_finder.NameFinder``, which also says what a name is. It is its own factory, and opens
-    nothing yet.
+    It finds names, and ``proxy_linker`` chooses their entities. A name of one entity alone gets its id at
+    once (``linking.ordering.unambiguous_owner``). A name begins and ends at the edge of a token. In "palmar
+    and plantar pits" both names are marked (``text.coordination``). Of overlapping names, only one is
+    marked (``kb.name_finder.NameFinder``).
 
     Args:
         nlp: The pipeline.
         name: The component's name in the pipeline.
         kb: The folder of the knowledge base.
-        types: The types of the entities whose names are marked, the types below them included;
-            None: all entities.
-        label: The label of the mentions. None: the first type of the entity that alone has the name,
-            or else "ENTITY".
+        types: The types of the entities whose names are marked, with the types below them; None: all
+            entities.
+        label: The label of the mentions. None: the first type of the entity that alone has the name, or
+            "ENTITY".
         spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
-        nested: Whether names that begin inside another name are marked too, as "colitis" in "ulcerative
-            colitis", if their entity is above that of the longer one. It needs a ``spans_key``, because
-            entities do not overlap.
-        min_length: Shorter names, in characters, are not marked. Acronyms may be shorter.
-        stop_words: Names that are not marked, such as "role" or "lead", ignoring case; None: the
-            stop words of the language. Acronyms are marked even so.
+        nested: Also mark names that begin inside another name, as "colitis" in "ulcerative colitis", if
+            their entity is an ancestor of the entity of the longer name. This needs a ``spans_key``,
+            because entities cannot overlap.
+        min_length: The minimum number of characters of a name, except of acronyms.
+        stop_words: Names that are not marked, such as "role" or "lead", in any case; None: the stop words
+            of the language. Acronyms are still marked.
     """
 
     factory = "kb_matcher"
@@ -86,17 +82,20 @@ class KBMatcher(KBComponent, Pipe):
         progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter,
         kb: KnowledgeBase | None = None,
     ) -> tuple[NameFinder, NameTest, dict[str, Entity | None]]:
-        """Open the names of the KB at the first call. Without a call, the first doc does it.
+        """Open the names of the KB at the first call; otherwise the first doc does it.
 
-        The names are in a file in the KB's folder, which is made if it is not there: in 3 s for the
-        280,000 names of MeSH, for which it has 6 MB. Then it is only mapped. ``progress`` wraps the
-        entities whose names are read. ``kb`` is a snapshot of the KB; None: as it is now.
+        The names are in a file in the KB's folder. If it is missing, it is made: for the 280,000 names of
+        MeSH, 6 MB in 3 s.
+
+        Args:
+            progress: Wraps the entities whose names are read.
+            kb: A snapshot of the KB; None: its current state.
+
+        Returns:
+            The finder of names, the test of names, and a cache of the owners of names.
 
         Raises:
             PelError: There is no KB, or it lacks one of the types.
-
-        Returns:
-            What finds the names, what is one, and the owners of those found last.
         """
 
         def make(kb: KnowledgeBase) -> tuple[NameFinder, NameTest, dict[str, Entity | None]]:
@@ -111,10 +110,10 @@ class KBMatcher(KBComponent, Pipe):
         return self.cached_for_kb(kb or self.kb.snapshot(), make)
 
     def __call__(self, doc: Doc) -> Doc:
-        """Mark the names in a doc, with the ids of entities that alone have them.
+        """Mark the names in a doc, with the ids of unambiguous names.
 
-        With ``spans_key`` they replace the spans in ``doc.spans[spans_key]``. Without it they are
-        added to ``doc.ents``, except for names that overlap with an entity there.
+        With ``spans_key`` they replace the spans in ``doc.spans[spans_key]``. Otherwise they are added to
+        ``doc.ents``, except for names that overlap an entity there.
 
         Raises:
             PelError: See ``read_names``.
@@ -123,7 +122,7 @@ class KBMatcher(KBComponent, Pipe):
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Mark the names in a stream of docs, a batch at a time; see ``__call__``."""
+        """Mark the names in a stream of docs in batches; see ``__call__``."""
         for docs in minibatch(stream, batch_size):
             try:
                 self._mark(docs)
@@ -133,49 +132,51 @@ class KBMatcher(KBComponent, Pipe):
                 yield from docs
 
     def _mark(self, docs: Sequence[Doc]) -> None:
-        found = self.read_kb(lambda kb: self._found(docs, kb))
-        for doc, spans in zip(docs, found):
+        names = self.read_kb(lambda kb: self._names(docs, kb))
+        for doc, spans in zip(docs, names):
             if self.spans_key:
                 doc.spans[self.spans_key] = spans
             else:
                 add_ents(doc, spans)
 
-    def _found(self, docs: Sequence[Doc], kb: KnowledgeBase) -> list[list[Span]]:
-        """The names in each doc."""
+    def _names(self, docs: Sequence[Doc], kb: KnowledgeBase) -> list[list[Span]]:
+        """Return the names in each doc."""
         texts = [PlainText(doc.text) for doc in docs]
         read = [WithLongForms(text.text, partial(_is_name_of_kb, kb)) for text in texts]
         pieces = Pieces([text.text for text in read])
         finder, names, owners = self.read_names(kb=kb)
         first, last, _ = finder.find_in(pieces, self.nested)
         bounds = pieces.texts[first].searchsorted(np.arange(len(docs) + 1))
-        found: list[list[Span]] = [[] for _ in docs]
-        for text, (begin, stop) in enumerate(pairwise(bounds.tolist())):
+        all_spans: list[list[Span]] = [[] for _ in docs]
+        for number, (begin, stop) in enumerate(pairwise(bounds.tolist())):
             starts, ends = pieces.starts[first[begin:stop]], pieces.ends[last[begin:stop]]
-            places = (*read[text].given(starts, ends), starts, ends)
+            places = (*read[number].given(starts, ends), starts, ends)
             for start, end, is_whole, is_short, *long in zip(*(x.tolist() for x in places)):
-                span = (
-                    span_of(docs[text], texts[text], start, end, whole=True) if is_whole else None
-                )
-                if span is not None:
-                    if span.text in read[text].kept:
-                        span._.read_as = span.text
-                    if is_short:
-                        span._.read_as = read[text].text[slice(*long)]
-                    found[text].append(span)
+                if not is_whole:
+                    continue
+                span = span_of(docs[number], texts[number], start, end)
+                # A name ends with a token, except at a hyphen that is not ASCII (``span_of``).
+                if span.text.isascii() and plain_offsets([span], texts[number]) != [(start, end)]:
+                    continue
+                if span.text in read[number].kept:
+                    span._.read_as = span.text
+                if is_short:
+                    span._.read_as = read[number].text[slice(*long)]
+                all_spans[number].append(span)
         for number, (doc, text) in enumerate(zip(docs, texts)):
-            spans = found[number] if self.nested else filter_spans(found[number])
+            spans = all_spans[number] if self.nested else filter_spans(all_spans[number])
             spans = with_parts(doc, text, spans, names)
             spans = [self._with_owner(span, names.kb, owners) for span in spans]
-            found[number] = list(_without_others(spans, names.kb)) if self.nested else spans
-        return found
+            all_spans[number] = list(_without_unrelated(spans, names.kb)) if self.nested else spans
+        return all_spans
 
     def _with_owner(self, span: Span, kb: KnowledgeBase, owners: dict[str, Entity | None]) -> Span:
-        """The span with its label, and the id of the entity that alone has its name."""
+        """Return the span with its label and, for an unambiguous name, its id."""
         words = span._.read_as or span.text
         try:
             owner = owners[words]
-        except KeyError:  # asked so, because another thread may clear them
-            if len(owners) >= _REMEMBERED:
+        except KeyError:  # not "in": another thread may clear the cache
+            if len(owners) >= CACHE_SIZE:
                 owners.clear()
             number = unambiguous_owner(kb, words)
             owners[words] = owner = None if number is None else kb.entities([number])[0]
@@ -185,7 +186,7 @@ class KBMatcher(KBComponent, Pipe):
 
 
 def _is_name_of_kb(kb: KnowledgeBase, short: str, long: str) -> bool:
-    """Whether an abbreviation is a name of the KB, and its long form another wording of this name.
+    """Tell whether an abbreviation is a name of the KB, and its long form another wording of this name.
 
     The KB has siRNA as "small interfering RNA", and the text as "short interfering RNA".
     """
@@ -197,21 +198,21 @@ def _is_name_of_kb(kb: KnowledgeBase, short: str, long: str) -> bool:
     return any(name.casefold().split()[-1] == last for name in names)
 
 
-def _without_others(spans: Sequence[Span], kb: KnowledgeBase) -> Iterator[Span]:
-    """The spans, from the left, but those inside one whose entity is not below theirs.
+def _without_unrelated(spans: Sequence[Span], kb: KnowledgeBase) -> Iterator[Span]:
+    """Yield the spans from left to right, without inner spans whose entity is no ancestor of the outer one's.
 
     Curators mark the colitis in "ulcerative colitis", but no nevus in "basal cell nevus", a carcinoma.
     """
-    begun: list[Span] = []
+    open_spans: list[Span] = []
     for span in spans:
-        begun = [other for other in begun if other.end > span.start]
-        if all(_is_above(span, other, kb) for other in begun if other.end >= span.end):
+        open_spans = [other for other in open_spans if other.end > span.start]
+        if all(_is_above(span, other, kb) for other in open_spans if other.end >= span.end):
             yield span
-        begun.append(span)
+        open_spans.append(span)
 
 
 def _is_above(span: Span, other: Span, kb: KnowledgeBase) -> bool:
-    """Whether its entity is above the other's, or the same. It is if the KB cannot tell."""
+    """Tell whether the entity of a span is that of another one or its ancestor; true if unknown."""
     reached = [other.kb_id_]
     for id in reached:
         parents = kb[id].parents if id in kb else ()

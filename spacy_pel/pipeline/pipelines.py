@@ -1,4 +1,4 @@
-"""Pipelines and the linkers in them."""
+"""Load pipelines and find their linkers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import spacy
 from catalogue import RegistryError
 from spacy.language import Language
+from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.util import minibatch, registry
-from thinc.api import ConfigValidationError
+from thinc.api import ConfigValidationError, require_gpu
 
 from ..errors import PelError
 from ..kb.location import kb_folder
@@ -25,7 +26,7 @@ _OUR_NAME = re.compile(r"'(spacy-pel\.[^']+)'")
 
 
 def use_gpu(gpu_id: int) -> None:
-    """Compute on a GPU from now on; call it before pipelines are loaded. -1 changes nothing.
+    """Compute on a GPU from now on. Call this before loading pipelines. -1 changes nothing.
 
     Raises:
         PelError: There is no such GPU, or CuPy, which spaCy needs for it, is missing.
@@ -33,12 +34,12 @@ def use_gpu(gpu_id: int) -> None:
     if gpu_id < 0:
         return
     try:
-        spacy.require_gpu(gpu_id)
-    except Exception as error:  # CuPy and torch have classes of their own
+        require_gpu(gpu_id)
+    except Exception as error:  # CuPy and torch have their own error classes
         problem = str(error).splitlines()[0]
         raise PelError(
             f"GPU {gpu_id} cannot be used: {problem}",
-            "install what docs/speed.md names for a GPU, or leave out --gpu-id",
+            "install the packages for a GPU (docs/speed.md), or leave out --gpu-id",
         ) from error
 
 
@@ -51,25 +52,25 @@ def import_named_factories() -> Callable[[type[Language]], type[Language]]:
     factories = registry._entry_point_factories
     if factories.entry_points:
         factories.entry_points = False
-        is_known = Language.has_factory.__func__
+        is_known = Language.__dict__["has_factory"].__func__
 
         def has_factory(language: type[Language], name: str) -> bool:
             return is_known(language, name) or bool(factories.get_entry_point(name))
 
-        Language.has_factory = classmethod(has_factory)
+        type.__setattr__(Language, "has_factory", classmethod(has_factory))
     return lambda language: language
 
 
 def load_pipeline(name: str | Path) -> Language:
-    """Load the pipeline of a folder or an installed package; PelError, of one line, if it cannot."""
+    """Load the pipeline of a folder or an installed package; PelError, in one line, if that fails."""
     import_named_factories()
     try:
         with unknown_names_explained(name):
             return spacy.load(name)
     except PelError:
         raise
-    except Exception as error:  # files may be damaged in more ways than there are error classes
-        # spaCy appends lists of all names, and configs in full.
+    except Exception as error:  # damaged files cause errors of many classes
+        # spaCy's messages end with lists of all names, and whole configs.
         lines = [line for line in str(error).splitlines() if line.strip()]
         used = lines[: 2 if isinstance(error, ConfigValidationError) else 1]
         summary = " ".join(" ".join(used).split()).rstrip(".") or type(error).__name__
@@ -82,20 +83,20 @@ def load_pipeline(name: str | Path) -> Language:
 
 @contextmanager
 def unknown_names_explained(config: object) -> Iterator[None]:
-    """Within the block, a name of ours that spaCy does not find is an error with a remedy.
+    """Raise PelError in place of spaCy's E893 if it does not find a name of spacy-pel, within the block.
 
-    It takes the place of spaCy's E893. ``config`` is the file or pipeline that is read.
+    ``config`` is the file or pipeline that is read.
     """
     try:
         yield
     except RegistryError as error:
-        found = _OUR_NAME.search(str(error))
-        if found is None:
+        name = _OUR_NAME.search(str(error))
+        if name is None:
             raise
         raise PelError(
-            f'{config}: spaCy does not find "{found[1]}"',
-            "check its spelling against spacy_pel/registry.py, and the version of spacy-pel that "
-            "is installed; after a change of that file: pip install -e .",
+            f'{config}: spaCy does not find "{name[1]}"',
+            "check its spelling against spacy_pel/registry.py, and the installed version of "
+            "spacy-pel; after a change of that file: pip install -e .",
         ) from error
 
 
@@ -106,11 +107,12 @@ def linker_of(
     kb: Path | None = None,
     spans_key: str | None = None,
 ) -> ProxyLinker:
-    """The linker of a pipeline, with another KB or ``spans_key`` from now on if they are given.
+    """Return the linker of a pipeline, after setting its KB or ``spans_key`` if they are given.
 
-    PelError: the pipeline has no linker of that name, or the folder holds no KB.
+    Raises:
+        PelError: The pipeline has no linker of that name, or the folder holds no KB.
     """
-    # Imported here: torch takes seconds, and spaCy imports this module for every command of its own.
+    # Imported here: torch takes seconds, and spaCy imports this module for each of its commands.
     from .proxy_linker import ProxyLinker
 
     linker = nlp.get_pipe(name) if name in nlp.pipe_names else None
@@ -128,27 +130,31 @@ def linker_of(
 
 
 def other_linkers(nlp: Language, name: str) -> dict[str, ProxyLinker]:
-    """The linkers of a pipeline, by their names, without the one of this name."""
+    """Return the linkers of a pipeline by name, except the one of this name."""
     from .proxy_linker import ProxyLinker
 
-    pipes = nlp.pipeline
-    return {other: p for other, p in pipes if isinstance(p, ProxyLinker) and other != name}
+    return {
+        other: pipe
+        for other, pipe in nlp.pipeline
+        if isinstance(pipe, ProxyLinker) and other != name
+    }
 
 
 def upstream_of(nlp: Language, name: str) -> list[str]:
-    """The names of the components that a component listens to, in the pipeline's order."""
+    """Return the names of the components that a component listens to, in the pipeline's order."""
     return [
         other for other, pipe in nlp.pipeline if name in getattr(pipe, "listening_components", ())
     ]
 
 
 def read_by_upstream(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[Doc]:
-    """Docs after the components that a component listens to, with the mentions that they had before."""
-    upstream = upstream_of(nlp, name)
+    """Yield docs after the components that a component listens to. Their mentions do not change."""
+    # Only components with "pipe" have listeners.
+    upstream = [cast(TrainablePipe, nlp.get_pipe(other)) for other in upstream_of(nlp, name)]
     for batch in minibatch(docs, nlp.batch_size):
         mentions = [doc.ents for doc in batch]
-        for other in upstream:
-            batch = list(nlp.get_pipe(other).pipe(batch))
-        for doc, own in zip(batch, mentions):
-            doc.ents = own
+        for component in upstream:
+            batch = list(component.pipe(batch))
+        for doc, ents in zip(batch, mentions):
+            doc.ents = ents
             yield doc

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import cached_property, partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples
-from thinc.api import Model, Optimizer
+from thinc.api import Optimizer
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
@@ -25,6 +25,7 @@ from ..linking.ordering import RankingInput, Reranking, unambiguous_names_first
 from ..linking.reranker import Reranker
 from ..linking.retriever import Retriever
 from ..models.architectures import (
+    AnyModel,
     Tower,
     check_choice,
     is_initialized,
@@ -46,7 +47,13 @@ from ..training.retriever_trainer import RetrieverTrainer
 from ..training.trainer import Trainer
 from . import training_session as learning
 from .annotations import Prediction, predictions, write_predictions
-from .doc_mentions import RECOGNISER, mentions_in_context, read_documents, search_filters
+from .doc_mentions import (
+    RECOGNISER,
+    mentions_in_context,
+    read_documents,
+    search_filters,
+    trainable_mentions,
+)
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
 from .kb_ner import OwnReader, packed_reader, reader_beside, unpacked_reader
@@ -55,18 +62,17 @@ from .settings import OutputSettings, SearchSettings, TrainingSettings
 
 logger = logging.getLogger(__name__)
 
-MAX_CANDIDATES = 10_000  # of a mention: each takes memory in several arrays
+MAX_CANDIDATES = 10_000  # of a mention; each takes memory in several arrays
 
 
 class Linked(NamedTuple):
-    """What the linker says of documents with mentions."""
+    """The predictions of the linker for documents with mentions."""
 
-    spans: list[list[Span]]  # the mentions of each
+    spans: list[list[Span]]  # the mentions of each document
     links: Links  # of all mentions
-    predictions: list[Prediction]  # what is to be written on each mention
+    predictions: list[Prediction]  # the attributes to write on each mention
 
 
-# The group of each setting.
 _GROUPS = {
     field.name: group
     for group, settings in (
@@ -78,31 +84,29 @@ _GROUPS = {
 }
 
 
-class ProxyLinker(KBComponent, TrainablePipe):
+class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy has no stub of TrainablePipe
     """Links mentions to entities of a knowledge base.
 
-    It encodes each mention in its context and searches the proxies, the vectors that stand for
-    entities, that are nearest to it. If it has a reranker, that reads the best candidates again,
-    each together with the mention. See PEL (Wiatrak et al. 2022), sections 4 and 5, appendix B.
+    It encodes each mention in its context and searches the nearest proxies, the vectors of entities. A
+    reranker, if there is one, reads the best candidates again, each together with the mention. See PEL
+    (Wiatrak et al. 2022), sections 4 and 5, appendix B.
 
-    ``factory.DEFAULT_CONFIG`` explains the arguments. Most are attributes,
-    which may be changed between texts: ``linker.output.threshold = 0.1``.
+    ``factory.DEFAULT_CONFIG`` explains the arguments. Most are attributes, which may be changed between
+    texts: ``linker.output.threshold = 0.1``.
 
     Raises:
-        PelError: There is no such index unit or runtime, ``rerank`` is negative, ``candidates`` is not
-            from 1 to MAX_CANDIDATES, a setting has a
-            meaning in scispaCy alone, or the linker at ``path`` cannot be opened.
+        PelError: The index unit or the runtime is unknown, ``rerank`` is negative, ``candidates`` is not
+            from 1 to MAX_CANDIDATES, or the linker at ``path`` cannot be opened.
 
     Attributes:
         runtime: Computes the encoders when the linker links.
-        fitted: What ``pel calibrate`` has fitted to the scores.
+        fitted: The results of ``pel calibrate``.
         model: The thinc model of the retriever, with or without weights.
-        reranker_model: The thinc model of the reranker; None: there is no reranker.
-        reader: Reads docs for a retriever that listens, where the pipeline has no component to
-            listen to: the copy of a "kb_ner".
+        reranker_model: The thinc model of the reranker; None without a reranker.
+        reader: A copy of the "kb_ner" that the retriever listens to, for a pipeline without it.
         trainer: Trains the retriever or the reranker; None outside a training session.
-        cfg: What belongs to the weights and is saved with them, as plain data: the ``index_unit``,
-            the ids of the ``trained_entities``, and the state of the loss.
+        cfg: The plain data that is saved with the weights: the ``index_unit``, the ids of the
+            ``trained_entities``, and the state of the loss.
     """
 
     factory = "proxy_linker"
@@ -112,8 +116,8 @@ class ProxyLinker(KBComponent, TrainablePipe):
         nlp: Language,
         name: str = "proxy_linker",
         *,
-        model: Model,
-        reranker: Model | None,
+        model: AnyModel,
+        reranker: AnyModel | None,
         search: SearchSettings,
         output: OutputSettings,
         training: TrainingSettings,
@@ -126,7 +130,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         runtime: str,
         scorer: Callable[..., dict[str, Any]] | None,
     ):
-        """Construct the component. Nothing but the linker of ``path`` is opened."""
+        """Construct the component. Only the linker at ``path`` is opened."""
         if search.rerank < 0:
             raise PelError(
                 f'"rerank" of "{name}" is {search.rerank}', "set it to 0 for no reranking"
@@ -138,7 +142,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.vocab = nlp.vocab
         self.name = name
         self.scorer = scorer
-        self.spans_key = spans_key  # where the mentions of a doc are
+        self.spans_key = spans_key
         self.search = search
         self.output = output
         self.training = training
@@ -149,8 +153,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.cfg: dict[str, Any] = {
             "index_unit": index_unit,
             "trained_entities": [],
-            # What the loss took from the first batch: the bias of the proxy-based loss.
-            "loss": {},
+            "loss": {},  # for the proxy-based loss, its bias from the first batch
         }
         self.fitted = Fitted(nil_threshold, configured_nil_threshold=nil_threshold)
         self.refer_to_kb(kb)
@@ -158,19 +161,19 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.reader: OwnReader | None = None
         self.trainer: Trainer | None = None
         self._path = path
-        self._fitting_kb: str | None = None  # the fingerprint of the KB that was checked
-        self._warned_of: set[tuple[str, str]] = set()  # what was fitted on, and labels
-        self._known_labels: set[str] = set()  # those of ``label_types`` that were checked
-        self._checked = ""  # the KB and the settings that were compared with it
-        # A saved pipeline loads weights and a KB of its own next: its config may name some that are gone.
+        self._fitting_kb: str | None = None  # the fingerprint of the KB whose vectors fit
+        self._warned_of: set[tuple[str, str]] = set()  # labels of the calibration, and a label
+        self._known_labels: set[str] = set()  # the labels of ``label_types`` that were checked
+        self._checked = ""  # the KB and the settings that were checked against it
+        # spaCy loads the weights and the KB of a saved pipeline next. Its ``path`` may be gone.
         is_saved = name in nlp._meta.get("components", ())
         if path is not None and not (is_saved and pipeline_folder(path) is None):
             self.open(path)
             if kb is not None and not is_saved:
-                KnowledgeBase.open(kb).close()  # it will be opened when it is needed
+                KnowledgeBase.open(kb).close()  # to raise errors now
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse a setting outside of its group, where it would have no effect."""
+        """Raise PelError for a setting outside of its group, where it would have no effect."""
         if group := _GROUPS.get(name):
             problem = f'"{name}" is no attribute of the linker, but of its settings'
             raise PelError(problem, f"set linker.{group}.{name}")
@@ -206,104 +209,90 @@ class ProxyLinker(KBComponent, TrainablePipe):
     # Linking
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """As spaCy's. With the runtime "exact" each doc is computed by itself."""
+        """Link the mentions of a stream of docs; with the runtime "exact", one doc at a time."""
         return super().pipe(stream, batch_size=self.runtime.batch_size(batch_size))
 
     def predict(self, docs: Iterable[Doc]) -> Linked | None:
-        """Link the mentions of docs, and change nothing on the docs; None if there is no mention.
+        """Link the mentions of docs without changing the docs; None if there is no mention.
 
         Raises:
-            PelError: There is no KB, or there are no weights, or they do not fit.
+            PelError: There is no KB, there are no weights, or they do not fit.
         """
         docs = list(docs)
         spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
         self.check_kb()
-        self._check_labels({span.label_ for own in spans for span in own})
+        self._check_labels({span.label_ for span in chain.from_iterable(spans)})
         documents, _ = read_documents(self.model, docs)
 
         def linked(kb: KnowledgeBase) -> Linked:
-            self._check_choices(kb)
-            links = self._links(docs, spans, documents, kb)
+            mentions, options = self._query(docs, spans, documents, kb)
+            with self.runtime.use([] if self.trainer else self.towers):
+                index, k = self.searched(kb), self.search.candidates
+                links = link(self.retriever, index, mentions, k, options)
+            if self.trainer is None:
+                links = self._corrected(links, docs, spans, mentions, options.groups, kb)
             return Linked(spans, links, list(predictions(links, kb, self.output)))
 
         return self.read_kb(linked)
 
     def _check_choices(self, kb: KnowledgeBase) -> None:
-        """PelError if the KB lacks a type, source or vocabulary of the settings; once for each KB."""
+        """Raise PelError if the KB lacks a type, source or vocabulary of the settings; once for a KB."""
         types = (self.search.types, *(self.search.label_types or {}).values())
         chosen = repr((kb.settings["checksum"], types, self.search.sources, self.output.xrefs))
         if self._checked == chosen:
             return
-        for own in types:
-            kb.of_types(*(own or ()))
+        for names in types:
+            kb.of_types(*(names or ()))
         kb.of_sources(*(self.search.sources or ()))
         kb.check_vocabularies(self.output.xrefs or ())
         self._checked = chosen
 
     def _check_labels(self, labels: set[str]) -> None:
-        """Warn, once for each, of labels of ``label_types`` that no mention can have.
+        """Warn, once for each label, of labels of ``label_types`` that no mention can have.
 
-        They are not those of the first mentions, nor those of the recogniser that the linker listens to.
+        Neither the first mentions nor the recogniser that the linker listens to have such a label.
         """
-        asked = set(self.search.label_types or ()) - self._known_labels
-        if not asked:
+        unchecked = set(self.search.label_types or ()) - self._known_labels
+        if not unchecked:
             return
         tok2vec = self.model.maybe_get_ref("tok2vec")
         recogniser = tok2vec and tok2vec.attrs.get(RECOGNISER)
         known = labels.union(recogniser.labels if recogniser else ())
-        self._known_labels |= asked
-        if unknown := sorted(asked - known):
+        self._known_labels |= unchecked
+        if unknown := sorted(unchecked - known):
             logger.warning(
                 '%s: "label_types" names %s, but the labels of mentions are %s: types are not '
                 "limited for a label that is not named exactly so",
-                *(self.name, *(", ".join(map(repr, names)) for names in (unknown, sorted(known)))),
+                self.name,
+                ", ".join(map(repr, unknown)),
+                ", ".join(map(repr, sorted(known))),
             )
 
-    def _links(
+    def _query(
         self,
         docs: Sequence[Doc],
         spans: Sequence[Sequence[Span]],
         documents: Sequence[DocumentContext],
         kb: KnowledgeBase,
-    ) -> Links:
-        """Link all mentions to a KB."""
-        mentions = self._mentions(docs, spans, documents, kb)
-        options = self._options(spans, mentions, kb)
-        with self.runtime.use([] if self.trainer else self.towers):
-            index = self.searched(kb)
-            links = link(self.retriever, index, mentions, self.search.candidates, options)
-        if self.trainer is None:
-            links = self._corrected(links, docs, spans, mentions, options.groups, kb)
-        return links
-
-    def _mentions(
-        self,
-        docs: Sequence[Doc],
-        spans: Sequence[Sequence[Span]],
-        documents: Sequence[DocumentContext],
-        kb: KnowledgeBase,
-    ) -> list[MentionInContext]:
-        resolve, acronyms = self.search.resolve_abbreviations, kb.acronyms
-        return [
+    ) -> tuple[list[MentionInContext], LinkOptions]:
+        """Return the mentions of docs as the retriever reads them, and the options to link them."""
+        self._check_choices(kb)
+        search = self.search
+        mentions = [
             mention
-            for doc, own_spans, document in zip(docs, spans, documents)
-            for mention in mentions_in_context(doc, own_spans, document, resolve, acronyms)
+            for doc, doc_spans, document in zip(docs, spans, documents)
+            for mention in mentions_in_context(
+                doc, doc_spans, document, search.resolve_abbreviations, kb.acronyms
+            )
         ]
-
-    def _options(
-        self,
-        spans: Sequence[Sequence[Span]],
-        mentions: Sequence[MentionInContext],
-        kb: KnowledgeBase,
-    ) -> LinkOptions:
-        labels, search = [span.label_ for own in spans for span in own], self.search
+        labels = [span.label_ for span in chain.from_iterable(spans)]
         filters = search_filters(mentions, labels, search.types, search.sources, search.label_types)
         groups = None
         if search.one_entity_per_name:
-            # One answer for those of a doc with the same words, ignoring case, and the same filter.
-            owners = (number for number, own in enumerate(spans) for _ in own)
+            # Mentions of a doc with the same words, ignoring case, and the same filter are one group.
+            owners = (number for number, doc_spans in enumerate(spans) for _ in doc_spans)
             words = (mention.surface.casefold() for mention in mentions)
             numbers: dict[tuple[object, ...], int] = {}
             keys = zip(owners, words, filters or repeat(None))
@@ -314,39 +303,34 @@ class ProxyLinker(KBComponent, TrainablePipe):
             filters=filters,
             groups=groups,
         )
-        # In a training session weights change. Evaluations show what the encoder has learnt, not what
-        # names know.
+        # A training session evaluates the encoder alone, whose weights change.
         if self.trainer is not None:
-            return options
-        return replace(
+            return mentions, options
+        ordering: Ordering | None = None
+        if ranking := self.fitting(self.ranking):
+            ordering = partial(ranking.ordered, kb, labels)
+        elif search.unambiguous_names_first and not self.reranked:
+            ordering = partial(unambiguous_names_first, kb)
+        return mentions, replace(
             options,
             nil_policy=NilPolicy(kb, self.sure_probability),
-            ordering=self._ordering(labels, kb),
+            ordering=ordering,
             known=kb.mentions if kb.settings["mentions"] else None,
         )
 
-    def _ordering(self, labels: Sequence[str], kb: KnowledgeBase) -> Ordering | None:
-        """What was fitted goes before the default. A reranker decides by itself."""
-        if ranking := self.fitting(self.ranking):
-            return partial(ranking.ordered, kb, labels)
-        if self.search.unambiguous_names_first and not self.reranked:
-            return partial(unambiguous_names_first, kb)
-        return None
-
     def ranking_inputs(self, docs: Sequence[Doc]) -> RankingInput | None:
-        """Search the candidates of the mentions of docs, for calibration; None if there is no mention.
+        """Search at least SEARCH_DEPTH candidates of each mention of docs, for calibration.
 
-        They are as many as a ranking orders, at least. The docs do not change.
+        Returns:
+            The candidates; None if there is no mention. The docs do not change.
         """
         spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
         kb = self.kb
         self.check_kb()
-        self._check_choices(kb)
         documents, _ = read_documents(self.model, docs)
-        mentions = self._mentions(docs, spans, documents, kb)
-        options = self._options(spans, mentions, kb)
+        mentions, options = self._query(docs, spans, documents, kb)
         depth = max(self.search.candidates, SEARCH_DEPTH)
         with self.runtime.use(self.towers):
             vectors = self.retriever.mention_vectors(mentions)
@@ -361,19 +345,19 @@ class ProxyLinker(KBComponent, TrainablePipe):
         groups: np.ndarray | None,
         kb: KnowledgeBase,
     ) -> Links:
-        """Put first what people decided, and the ids that rules gave to mentions."""
-        in_docs = ((doc, span) for doc, own in zip(docs, spans) for span in own)
-        decided = [
-            DecidedMention(
-                (span.text, mention.surface),
-                *(span.label_, span.start_char),
-                text=lambda doc=doc: doc.text,
-                given=span.id_ if span.id_ and span.id_ in kb else "",
-            )
-            for (doc, span), mention in zip(in_docs, mentions, strict=True)
+        """Return links that follow the corrections by people and the ids given by rules."""
+        given = [
+            span.id_ if span.id_ and span.id_ in kb else "" for span in chain.from_iterable(spans)
         ]
-        if not kb.corrections and not any(mention.given for mention in decided):
+        if not kb.corrections and not any(given):
             return links
+        decided: list[DecidedMention] = []
+        for doc, doc_spans in zip(docs, spans):
+            text = doc.text
+            for span in doc_spans:
+                words = span.text, mentions[len(decided)].surface
+                id = given[len(decided)]
+                decided.append(DecidedMention(words, span.label_, span.start_char, text, id))
         return with_decisions(links, kb, decisions_about(kb, decided, groups))
 
     def set_annotations(self, docs: Iterable[Doc], linked: Linked | None) -> None:
@@ -382,36 +366,41 @@ class ProxyLinker(KBComponent, TrainablePipe):
             return
         spans = linked.spans
         if ranking := self.fitting(self.ranking):
-            # Warn, once for each label, if the probabilities were fitted on other labels alone.
+            # Warn, once for each label, if the probabilities were not fitted on it.
             known = {label.casefold() for label in ranking.labels}
-            labels = {span.label_ for own in spans for span in own}
+            labels = {span.label_ for span in chain.from_iterable(spans)}
             unknown = {(ranking.fitted_on, x) for x in labels if x.casefold() not in known}
             new = sorted(unknown - self._warned_of)
-            if new and len(unknown) < len(labels):  # if all, then they are named in another way
+            if new and len(unknown) < len(labels):  # if all are unknown, they only have other names
                 self._warned_of |= unknown
                 logger.warning(
                     "%s: the probabilities were fitted on mentions of %s. They may be wrong for "
                     "mentions of %s; calibrate on a corpus that has such mentions: python -m spacy "
                     "pel calibrate PIPELINE DEV",
-                    *(self.name, ranking.fitted_on, ", ".join(repr(label) for _, label in new)),
+                    self.name,
+                    ranking.fitted_on,
+                    ", ".join(repr(label) for _, label in new),
                 )
         write_predictions(
             docs, spans, iter(linked.predictions), self.spans_key, self.output.overwrite
         )
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-        """What the scorer says of linked docs (``scorer.linking_scores``); nothing without one."""
-        own = {"spans_key": self.spans_key, "nil_threshold": self.nil_threshold}
-        return super().score(examples, kb=self.kb, **own, **kwargs) if self.scorer else {}
+        """Return the scores of linked docs (``scorer.linking_scores``); {} without a scorer."""
+        if self.scorer is None:
+            return {}
+        settings = {"spans_key": self.spans_key, "nil_threshold": self.nil_threshold}
+        scores: dict[str, Any] = super().score(examples, kb=self.kb, **settings, **kwargs)
+        return scores
 
     def check_kb(self) -> None:
-        """Check that the KB has vectors of this linker's encoder; PelError if not."""
-        with self._building:  # else each thread would make the retriever at the first doc
+        """Raise PelError if the linker has no weights, or the KB has no vectors of its encoder."""
+        with self._building:  # otherwise each thread would make the retriever at the first doc
             _ = self.retriever  # missing weights are reported before a missing KB
-            self.retriever, self.searched(self.kb)
+            self.searched(self.kb)
 
     def searched(self, kb: KnowledgeBase) -> KnowledgeBase | NegativePool:
-        """Return what is searched: the KB, or the proxies under training, encoded by the present weights.
+        """Return the index to search: the KB, or the proxies under training with the present weights.
 
         Raises:
             PelError: The KB has no vectors, or those of another encoder.
@@ -427,16 +416,16 @@ class ProxyLinker(KBComponent, TrainablePipe):
 
     @property
     def towers(self) -> list[Tower]:
-        """What computes when mentions are linked: the retriever's towers, and the reranker's."""
+        """The towers that compute when mentions are linked: of the retriever and the reranker."""
         return [*self.model.layers, *([self.reranker.model] if self.reranked else ())]
 
     @property
     def reranked(self) -> int:
-        """The number of candidates of a mention that are ranked again; 0 without a reranker."""
+        """The number of candidates of a mention that are reranked; 0 without a reranker."""
         return 0 if self.reranker_model is None else self.search.rerank
 
     def fitting(self, fitted: FittedScore | None) -> FittedScore | None:
-        """What was fitted, if it still applies: the linker reranks as many candidates as then."""
+        """Return fitted parameters if the linker reranks as many candidates as when they were fitted."""
         return fitted if fitted and fitted.reranked == self.reranked else None
 
     # Training
@@ -451,45 +440,45 @@ class ProxyLinker(KBComponent, TrainablePipe):
         searched_corpus: Callable[[Language], Iterable[Example]] | None = None,
         searched_index_unit: str | None = None,
     ) -> None:
-        """Fetch or build the encoder, and get ready for training.
+        """Fetch or build the encoder, and begin a training session.
 
-        With ``nlp.initialize()``, which has no examples, the encoder is fetched or built, and nothing
-        else. The linker then links once the KB has its vectors.
+        ``nlp.initialize()``, which has no examples, only fetches or builds the encoder. The linker then
+        links once the KB has its vectors.
 
-        If the config has a reranker, that is trained on the candidates of a trained retriever, which
-        stays as it is. The candidates of all training mentions are searched now and kept.
+        A reranker is trained on the candidates of a trained retriever, which does not change. The
+        candidates of all training mentions are searched now.
 
-        To encode a large KB again and again would take longer than the training. So hard negatives are
-        mined in a part of it, and evaluations during training search a part: their figures are higher
-        than on the whole KB, and comparable with each other. A linker with a reranker, or with frozen
-        entities, always searches the whole KB.
+        Encoding a large KB repeatedly would take longer than the training. So hard negatives are mined in
+        a part of the KB, and evaluations during training search a part: their figures are higher than on
+        the whole KB, but comparable with each other. A linker with a reranker or with frozen entities
+        always searches the whole KB.
 
         Args:
-            get_examples: Gives the training examples.
+            get_examples: Returns the training examples.
             nlp: The pipeline, for ``searched_corpus``.
-            mined_entities: The number of entities that hard negatives are mined among: the training
-                entities, and others drawn at random. None: the whole KB.
-            searched_entities: The number of entities that evaluations search: the training
-                entities, those of ``searched_corpus``, and others drawn at random. None: the whole
-                KB. It changes no weights.
-            searched_corpus: Gives examples whose entities evaluations search as well, usually dev.
-                It changes no weights.
-            searched_index_unit: What a row that evaluations search stands for; None: ``index_unit``. With
-                "title", aliases of a dev corpus are not found by being rows themselves. The training
-                entities are then searched only if they are drawn.
+            mined_entities: The number of entities among which hard negatives are mined: the training
+                entities and a random sample. None: the whole KB.
+            searched_entities: The number of entities that evaluations search: the training entities, the
+                entities of ``searched_corpus``, and a random sample. None: the whole KB. It does not
+                affect weights.
+            searched_corpus: Returns examples, usually dev, whose entities evaluations also search. It
+                does not affect weights.
+            searched_index_unit: The index unit of evaluations; None: ``index_unit``. With "title", the
+                aliases in a dev corpus are not in the index. Then training entities are searched only if
+                they are in the sample.
 
         Raises:
-            PelError: No example has a mention in the KB; a reranker has no trained retriever, or
-                the KB has no vectors of it.
+            PelError: No example has a mention in the KB; a reranker has no trained retriever, or the KB
+                has no vectors of it.
         """
-        evaluated = searched_corpus and (lambda: searched_corpus(nlp))
-        sizes = mined_entities, searched_entities, searched_index_unit
-        learning.begin(self, get_examples, evaluated, *sizes)
+        evaluated = partial(searched_corpus, nlp) if searched_corpus and nlp else None
+        sizes = learning.IndexSizes(mined_entities, searched_entities, searched_index_unit)
+        learning.begin(self, get_examples, evaluated, sizes)
 
     def prepare_training(self, examples: Iterable[Example]) -> None:
-        """Get ready to go on from a saved pipeline, as the first ``update`` does by itself.
+        """Continue the training of a saved pipeline; the first ``update`` calls this if needed.
 
-        Evaluations search the entities of the examples, among others.
+        Evaluations also search the entities of the examples.
         """
         learning.resume(self, examples)
 
@@ -503,32 +492,34 @@ class ProxyLinker(KBComponent, TrainablePipe):
     ) -> dict[str, float]:
         """Learn from the gold mentions of a batch that have an entity in the KB.
 
-        Without ``sgd`` gradients are kept until ``finish_update``.
+        Without ``sgd``, gradients add up until ``finish_update``.
 
         Raises:
-            PelError: There is no KB, or there are no weights, or the loss is not a number.
+            PelError: There is no KB, there are no weights, or the loss is not a number.
         """
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         validate_examples(examples, "ProxyLinker.update")
         docs = [example.predicted for example in examples]
         documents, backprop = read_documents(self.model, docs, is_train=True)
-        mentions = learning.trainable(self, examples, documents)
+        resolve = self.search.resolve_abbreviations
+        mentions = trainable_mentions(examples, self.kb, self.spans_key, resolve, documents)
         if mentions:
             if self.trainer is None:
                 self.prepare_training(examples)
+            assert self.trainer is not None  # just made
             learning.note_trained(self, {n for mention in mentions for n in mention.golds})
             set_dropout(self.learner, drop)
             losses[self.name] += sum(self.trainer.step(mentions))
             if self.training.loss is not None and self.reranker_model is None:
                 self.cfg["loss"] = self.training.loss.state()
         backprop()
-        if mentions and sgd not in (None, False):
+        if mentions and sgd:
             self.finish_update(sgd)
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Apply the accumulated gradients, and drop what was calibrated on the weights before."""
+        """Apply the accumulated gradients, and drop the calibration, which is for other weights."""
         apply_gradients(self.learner, sgd)
         self.runtime.forget()
         reranks = self.reranker_model is not None
@@ -539,18 +530,18 @@ class ProxyLinker(KBComponent, TrainablePipe):
             self.trainer.note_update()
 
     def finish_training(self) -> None:
-        """Leave the training session: from now on the KB is searched."""
+        """End the training session, so that the linker searches the KB."""
         self.trainer = None
 
     @property
-    def learner(self) -> Model:
-        """What training changes: the reranker, if there is one, and otherwise the retriever."""
+    def learner(self) -> AnyModel:
+        """The model that training changes: the reranker if there is one, otherwise the retriever."""
         return self.model if self.reranker_model is None else self.reranker_model
 
     def forget_weights(self) -> None:
-        """Drop what was made of the weights before, the training session included."""
-        for made in ("retriever", "reranker"):
-            vars(self).pop(made, None)
+        """Drop all that depends on the former weights, and end the training session."""
+        for name in ("retriever", "reranker"):  # cached properties
+            self.__dict__.pop(name, None)
         self._fitting_kb = None
         self.runtime.forget()
         self.finish_training()
@@ -558,14 +549,14 @@ class ProxyLinker(KBComponent, TrainablePipe):
     # Saving and loading
 
     def open(self, path: str | os.PathLike) -> "ProxyLinker":
-        """Take the weights, the calibration and the KB of a trained linker; PelError if there is none.
+        """Load the weights, the calibration and the KB of a trained linker; PelError if there is none.
 
-        A reranker or a KB that this component's config names is not replaced. The path is that of the
-        linker's folder, its pipeline's, or the name of an installed pipeline. A linker that listens to
-        a "kb_ner" there takes a copy of it along.
+        A reranker or a KB in this component's config is kept. ``path`` is the folder of the linker or of
+        its pipeline, or the name of an installed pipeline. If the trained linker listens to a "kb_ner",
+        that is copied.
         """
         exclude = ("vocab",) if self.reranker_model is None else ("vocab", "reranker")
-        configured = self.configured_kb  # the other linker's config had its own
+        configured = self.configured_kb
         folder = linker_folder(path)
         if self.model.maybe_get_ref("tok2vec") is None:
             self.reader = reader_beside(folder, self)
@@ -579,23 +570,23 @@ class ProxyLinker(KBComponent, TrainablePipe):
         self.finish_training()
 
     def settings_of_weights(self) -> dict[str, Any]:
-        """What is saved with the weights, as plain data: ``cfg``, and what was fitted."""
+        """Return ``cfg`` and ``fitted``, which are saved with the weights, as plain data."""
         return {**self.fitted.as_data(), **self.cfg}
 
     def saved_files(self) -> dict[str, SavedFile]:
-        """Settings and weights, and where the KB is. The KB itself is not copied."""
+        """Return the files with settings, weights, and the path of the KB, which is not copied."""
         return {
             "cfg": SavedFile(
                 lambda _: json.dumps(self.settings_of_weights()).encode(), self._load_settings
             ),
             "reader": SavedFile(
-                lambda _: self.reader and packed_reader(self.reader),
+                lambda _: packed_reader(self.reader) if self.reader else None,
                 self._load_reader,
                 optional=True,
             ),
             "model": SavedFile(self._dump_retriever, self._load_retriever),
             "reranker": SavedFile(
-                lambda _: self.reranker_model and pack_model(self.reranker_model),
+                lambda _: pack_model(self.reranker_model) if self.reranker_model else None,
                 self._load_reranker,
                 optional=True,
             ),
@@ -605,7 +596,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
     def _load_settings(self, saved: Saved) -> None:
         data = json.loads(content(saved))
         self.fitted = Fitted.of(data, self.fitted.configured_nil_threshold)
-        if "row_kind" in data:  # UNTIL PACKAGE 0.8: that of package 0.7
+        if "row_kind" in data:  # UNTIL PACKAGE 0.8: the name in package 0.7
             data["index_unit"] = data.pop("row_kind")
         self.cfg = {name: data.get(name, value) for name, value in self.cfg.items()}
 
@@ -619,7 +610,7 @@ class ProxyLinker(KBComponent, TrainablePipe):
             self.reader = unpacked_reader(content(saved), self)
 
     def _load_retriever(self, saved: Saved) -> None:
-        # What it listens to, if it does, is in the pipeline's config.
+        # The listener of the pipeline's config stays.
         self.model = unpack_retriever(saved, self.reader or self.model.maybe_get_ref("tok2vec"))
         self.forget_weights()
 

@@ -1,6 +1,6 @@
-"""What computes the encoders when a linker links: torch, or ONNX Runtime.
+"""The runtime of encoders in inference: torch or ONNX Runtime.
 
-Also what the worker processes of ``nlp.pipe(n_process=2)`` need.
+This module also prepares the worker processes of ``nlp.pipe(n_process=2)``.
 """
 
 from __future__ import annotations
@@ -25,18 +25,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TOKENIZERS = "TOKENIZERS_PARALLELISM"
-_set_here: list[str] = []  # the variables that are set while the process is forked
+_set_here: list[str] = []  # the variables that are set only during a fork
 
 
 class Runtime:
-    """What computes encoders, by its name; PelError if there is none of this name.
+    """Computes encoders.
 
-    ONNX Runtime needs a session for an encoder. It is made when it is first needed, once in each
-    process, and again if the weights change. It is not copied or pickled.
+    ONNX Runtime needs a session for each encoder. A session is made at first use in each process, and again
+    when the weights change. It is not copied or pickled.
 
     Args:
-        name: "torch", "exact", "onnx", "onnx-int8" or "auto". "exact" is torch with each document by
-            itself. "auto" is "onnx-int8" where it is installed and faster, otherwise "torch".
+        name: "torch", "exact", "onnx", "onnx-int8" or "auto". "exact" is torch with one document at a
+            time. "auto" is "onnx-int8" where it is installed and faster, otherwise "torch".
+
+    Raises:
+        PelError: The name is unknown.
     """
 
     def __init__(self, name: str):
@@ -44,22 +47,22 @@ class Runtime:
         self.name = name
         # By process and encoder. A forked process must neither use nor free the sessions of its
         # parent: they wait for threads that the fork does not have.
-        self._made: dict[tuple[int, int], OnnxStates] = {}
+        self._sessions: dict[tuple[int, int], OnnxStates] = {}
         self._lock = Lock()
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[Runtime], tuple[str]]:
         return Runtime, (self.name,)
 
     def batch_size(self, given: int) -> int:
-        """How many documents are computed together, where ``given`` are asked for.
+        """Return the number of documents per batch: ``given``, or 1 with "exact".
 
-        The last digits of a vector depend on what else is in its pass.
+        The last digits of a vector depend on the other inputs of its pass.
         """
         return 1 if self.name == "exact" else given
 
     @contextmanager
     def use(self, towers: Iterable[Tower]) -> Iterator[None]:
-        """Within the block, this runtime computes the states of those towers that have a BERT."""
+        """Compute the states of the towers that have a BERT with this runtime, within the block."""
         if multiprocessing.parent_process() is not None:
             _limit_to_one_thread()
         encoders = [
@@ -78,21 +81,24 @@ class Runtime:
                 "the runtime needs ONNX Runtime",
                 'run: pip install "spacy-pel[onnx]", or set runtime = "torch"',
             ) from error
-        with self._lock:  # else one thread would put torch back while another still computes
+        with self._lock:  # otherwise a thread would restore torch while another one computes
             try:
                 for encoder in encoders:
                     place, transformer = (os.getpid(), id(encoder)), encoder.transformer
-                    if place not in self._made or self._made[place].transformer is not transformer:
-                        self._made[place] = OnnxStates(transformer, int8=name == "onnx-int8")
-                    encoder.computed_by = self._made[place]
+                    if (
+                        place not in self._sessions
+                        or self._sessions[place].transformer is not transformer
+                    ):
+                        self._sessions[place] = OnnxStates(transformer, int8=name == "onnx-int8")
+                    encoder.computed_by = self._sessions[place]
                 yield
             finally:
                 for encoder in encoders:
                     encoder.computed_by = None
 
     def forget(self) -> None:
-        """Drop what was made of the weights: they have changed in place."""
-        self._made = {k: states for k, states in self._made.items() if k[0] != os.getpid()}
+        """Drop the sessions of this process after the weights have changed in place."""
+        self._sessions = {k: s for k, s in self._sessions.items() if k[0] != os.getpid()}
 
 
 def fastest_runtime(*encoders: BertEncoder | SpanEncoder) -> str:
@@ -120,18 +126,18 @@ def _limit_to_one_thread() -> None:
     """Set torch and FAISS to one thread, in a worker process.
 
     A forked process inherits the thread pools of torch, FAISS and tokenizers without their threads,
-    and would wait for them for ever. More threads would also make the workers compete for cores.
+    and would wait for them forever. More threads would also make the workers compete for cores.
     """
     import faiss
     import torch
 
-    os.environ[_TOKENIZERS] = "false"  # whatever the user set: that is for the parent
+    os.environ[_TOKENIZERS] = "false"  # the user's value is for the parent
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
 
 
 def _quiet_tokenizers() -> None:
-    """Turn off the threads of tokenizers before a fork. After it, tokenizers would warn."""
+    """Turn off the threads of tokenizers before a fork; otherwise tokenizers warn after it."""
     if _TOKENIZERS not in os.environ:
         os.environ[_TOKENIZERS] = "false"
         _set_here.append(_TOKENIZERS)

@@ -1,4 +1,4 @@
-"""Scores of linked docs against gold: recall@k, MRR, NIL and spaCy's own ``nel_micro_*``."""
+"""The scorer of linked docs: recall@k, MRR, NIL, and spaCy's ``nel_micro_*``."""
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
@@ -16,8 +16,8 @@ from ..metrics.linking import concept_scores, first_hit_ranks, linking_metrics, 
 from ..spans import NIL, gold_ids, mention_spans
 
 
-def make_linking_scorer() -> Callable:
-    """The scorer of ``proxy_linker``, for the registry."""
+def make_linking_scorer() -> Callable[..., dict[str, Any]]:
+    """Return the scorer of ``proxy_linker``, for the registry."""
     return linking_scores
 
 
@@ -30,18 +30,17 @@ def linking_scores(
     nil_threshold: float | None = None,
     **kwargs: Any,
 ) -> dict[str, Any]:
-    """Score linked mentions. Every gold mention counts, also one that the pipeline missed.
+    """Score linked mentions. Every gold mention counts, even if the pipeline missed it.
 
-    A candidate is right if it is any of the mention's gold ids, or the entity that has one of them
-    as an alternative id.
+    A candidate is correct if one of the mention's gold ids is its concept id or its alternative id.
 
     Args:
         examples: Linked docs with their gold mentions.
         kb: The knowledge base that was linked to.
-        trained_entities: The concept ids that were seen in training; scores are split by them.
+        trained_entities: The concept ids seen in training, by which scores are split.
         spans_key: The mentions are ``doc.spans[spans_key]``; None: ``doc.ents``.
-        nil_threshold: The linker's threshold; without one no mention is NIL.
-        **kwargs: What spaCy passes to all scorers.
+        nil_threshold: The linker's threshold; None: no mention is NIL.
+        **kwargs: Unused; spaCy passes them to all scorers.
 
     Returns:
         The scores by their names:
@@ -70,9 +69,10 @@ def linking_scores(
     scores["nel_recall_at_1"] = scores["recall@1"]["in_kb"]
     scores["nel_recall_at_64"] = scores["recall@64"]["in_kb"]
     scores["nel_mrr"] = scores["mrr"]["in_kb"]
-    said_nil = [mention.said_nil for mention in mentions]
-    nil_score, decided = [mention.score for mention in mentions], nil_threshold is not None
-    scores["nil"] = nil_metrics(nil_score, said_nil, ranks, in_kb, decided=decided)
+    nil_scores = [mention.score for mention in mentions]
+    predicted_nil = [mention.is_nil for mention in mentions]
+    decided = nil_threshold is not None
+    scores["nil"] = nil_metrics(nil_scores, predicted_nil, ranks, in_kb, decided=decided)
     scores["nel_nil_f"] = scores["nil"]["f1"] or 0.0
     scores["nel_accuracy"] = scores["nil"]["recall@1"] or 0.0
     scores["concepts"] = concept_scores(_concepts(e, kb, spans_key) for e in examples)
@@ -88,16 +88,14 @@ def linking_scores(
 
 
 class ScoredMention(NamedTuple):
-    """A gold mention and the linker's answer."""
+    """A gold mention and its prediction."""
 
-    # Concept ids, any of which is right; none if the KB has none of the mention's gold ids.
-    golds: tuple[str, ...]
+    golds: tuple[str, ...]  # the correct concept ids; none if the KB has none of the gold ids
     candidates: list[str]  # concept ids, best first; none for a mention that the pipeline missed
-    # What decides whether the mention is NIL (``linking.link.Links.nil_score``); -inf if there is no
-    # candidate, inf if the linker did not see the mention.
+    # As ``linking.link.Links.nil_score``: -inf without a candidate, inf for a mention that was missed.
     score: float
-    said_nil: bool  # whether the answer was NIL
-    # That the first candidate is right, even if it was rejected; None before the linker is calibrated.
+    is_nil: bool  # predicted as NIL
+    # That the first candidate is correct, even if it is NIL; None before calibration.
     probability: float | None
 
 
@@ -106,34 +104,34 @@ def scored_mentions(
     kb: KnowledgeBase,
     spans_key: str | None,
 ) -> Iterator[ScoredMention]:
-    """The gold mentions of linked docs, each with the linker's answer; see ``linking_scores``."""
+    """Yield the gold mentions of linked docs with their predictions; see ``linking_scores``."""
     for example in examples:
         predicted = {_offsets(s): s for s in mention_spans(example.predicted, spans_key)}
         for span in mention_spans(example.reference, spans_key):
             golds = _concept_ids(kb, gold_ids(span))
-            found = predicted.get(_offsets(span))
-            if found is None:
+            linked = predicted.get(_offsets(span))
+            if linked is None:
                 yield ScoredMention(golds, [], np.inf, False, None)
                 continue
-            candidates = found._.kb_candidates
-            # An id that was given, and so has no candidates, must not be NIL.
-            none = -np.inf if found._.kb_id in ("", NIL) else np.inf
-            score = max((candidate["score"] for candidate in candidates), default=none)
+            candidates = linked._.kb_candidates
+            # A given id has no candidates, but is not NIL.
+            default = -np.inf if linked._.kb_id in ("", NIL) else np.inf
+            score = max((candidate["score"] for candidate in candidates), default=default)
             if candidates and "probability" in candidates[0]:
                 score = sum(candidate["probability"] or 0.0 for candidate in candidates)
             ids = [candidate["id"] for candidate in candidates]
-            nil, probability = found.kb_id_ == NIL, found._.kb_probability
-            yield ScoredMention(golds, ids, score, nil, probability)
+            is_nil = linked.kb_id_ == NIL
+            yield ScoredMention(golds, ids, score, is_nil, linked._.kb_probability)
 
 
 def _concepts(
     example: Example, kb: KnowledgeBase, spans_key: str | None
 ) -> tuple[list[str], list[str]]:
-    """The entities of a document: those of its gold mentions, and those of the answers."""
+    """Return the gold ids and the predicted ids of a document."""
     gold = [id for span in mention_spans(example.reference, spans_key) for id in gold_ids(span)]
-    said = [span.kb_id_ for span in mention_spans(example.predicted, spans_key)]
+    predicted = [span.kb_id_ for span in mention_spans(example.predicted, spans_key)]
     known = [_concept_ids(kb, [id]) or (id,) for id in gold]
-    return [id for ids in known for id in ids], [id for id in said if id not in ("", NIL)]
+    return [id for ids in known for id in ids], [id for id in predicted if id not in ("", NIL)]
 
 
 def _offsets(span: Span) -> tuple[int, int]:
@@ -141,24 +139,23 @@ def _offsets(span: Span) -> tuple[int, int]:
 
 
 def _concept_ids(kb: KnowledgeBase, ids: Iterable[str]) -> tuple[str, ...]:
-    """The concept ids of those of the ids that the KB has."""
+    """Return the concept ids of the entities with these ids."""
     numbers = [n for n in map(kb.number, ids) if n is not None]
     return tuple(id for id, _ in kb.labels(numbers))
 
 
 def _resolved(example: Example, kb: KnowledgeBase) -> Example:
-    """The example with one gold id for each mention, because spaCy compares strings.
+    """Return the example with one gold id for each mention, because spaCy compares strings.
 
-    If several ids are right, the predicted one is kept where it is one of them.
+    It is the predicted id if that is correct.
     """
     predicted = {_offsets(ent): ent.kb_id_ for ent in example.predicted.ents}
     reference: Doc = example.reference.copy()
     ents = []
     for ent in reference.ents:
-        raw = gold_ids(ent)
-        ids = _concept_ids(kb, raw) or raw
-        answer = predicted.get(_offsets(ent))
-        id = answer if answer in ids else (ids[0] if ids else NIL)
+        ids = _concept_ids(kb, gold_ids(ent)) or gold_ids(ent) or (NIL,)
+        prediction = predicted.get(_offsets(ent))
+        id = prediction if prediction in ids else ids[0]
         ents.append(Span(reference, ent.start, ent.end, label=ent.label, kb_id=id))
     reference.ents = ents
     return Example(example.predicted, reference)

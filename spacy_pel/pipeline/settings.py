@@ -1,4 +1,4 @@
-"""The settings of a linker in groups; ``factory.DEFAULT_CONFIG`` explains each."""
+"""The settings of a linker in groups. ``factory.DEFAULT_CONFIG`` explains each setting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..training.negatives import Sampler
 
 @dataclass
 class SearchSettings:
-    """How mentions are read, which entities are searched, and how candidates are ordered."""
+    """Settings for reading mentions, searching entities, and ordering candidates."""
 
     resolve_abbreviations: bool
     types: list[str] | None
@@ -27,7 +27,7 @@ class SearchSettings:
 
 @dataclass
 class OutputSettings:
-    """What is written on a mention."""
+    """Settings for the attributes that are written on a mention."""
 
     threshold: float | None
     no_definition_threshold: float
@@ -40,7 +40,7 @@ class OutputSettings:
 
 @dataclass
 class TrainingSettings:
-    """How the retriever is trained. A reranker uses ``regularizer`` and ``views`` alone."""
+    """Settings for training the retriever. A reranker uses only ``regularizer`` and ``views``."""
 
     name_dropout: float
     freeze_entities: bool

@@ -14,8 +14,9 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.kb.pieces import Pieces
 from spacy_pel.kb.records.plain_text import PlainText
-from spacy_pel.pipeline.kb_ner import Found, as_defined, with_definitions
+from spacy_pel.pipeline.kb_ner import Recognised, as_defined, with_definitions
 from spacy_pel.pipeline.runtime import Runtime
+from spacy_pel.text.abbreviations import defined_abbreviations
 from spacy_pel.training.optimizer import AdamW
 
 CONFIG: dict[str, Any] = {
@@ -108,7 +109,7 @@ def test_an_acronym_counts_as_its_text_defines_it(nlp: Language) -> None:
     finder, *_ = recogniser.cached_for_kb(recogniser.kb, recogniser._tools)
     pieces = Pieces([text, "MS"])
     names = finder.find_in(pieces)
-    told = with_definitions([text, "MS"], pieces, names)
+    told = with_definitions([text, "MS"], [defined_abbreviations(text), {}], pieces, names)
     [head_pain, ms] = [
         next(n for n, first in zip(names.names, names.first) if pieces.words[first] == word)
         for word in ("head", "MS")
@@ -123,7 +124,12 @@ def test_an_acronym_is_a_mention_if_its_long_form_is() -> None:
     text = "von Hippel-Lindau gene (VHL), VHL and head pain (HP): HP, MS"
     ends = {"von Hippel-Lindau", "head pain", "VHL", "HP", "MS"}
     mentions = [(m.start(), m.end(), 0) for end in ends for m in re.finditer(rf"\b{end}\b", text)]
-    kept = sorted({text[start:end] for start, end, _ in as_defined(text, mentions)})
+    kept = sorted(
+        {
+            text[start:end]
+            for start, end, _ in as_defined(text, mentions, defined_abbreviations(text))
+        }
+    )
     assert kept == ["HP", "MS", "head pain", "von Hippel-Lindau"]
 
 
@@ -134,7 +140,7 @@ def test_hints_tell_other_names_apart(tiny_kb: Path) -> None:
     examples = [example(one, *sentence) for sentence in SENTENCES]
     one.initialize(lambda: examples)
     recogniser = one.get_pipe("kb_ner")
-    _, inputs, _ = recogniser._read(["The kidney"], recogniser.kb)
+    _, inputs, _ = recogniser._read(["The kidney"], [{}], recogniser.kb)
     # "Begins" and "goes on" of two labels, two hints and no group, at the second word.
     shown = inputs.windows[0].known["features"][2, :10]
     assert np.flatnonzero(shown).tolist() == [4]
@@ -179,7 +185,7 @@ def test_mentions_that_share_words_are_marked_one_by_one(nlp: Language) -> None:
     doc, disease = nlp.make_doc(text), nlp.get_pipe("kb_ner").labels.index("Disease")
     places, recogniser = [(0, 34, disease), (39, 68, 0)], nlp.get_pipe("kb_ner")
     *_, names = recogniser.cached_for_kb(recogniser.kb, recogniser._tools)
-    recogniser.set_annotations([doc], Found([PlainText(text)], [places], None, names))
+    recogniser.set_annotations([doc], Recognised([PlainText(text)], [places], None, names))
     read = [(ent.text, ent.label_, ent._.read_as) for ent in doc.ents]
     assert read[:2] == [
         ("multiple", "Disease", "multiple sclerosis"),
