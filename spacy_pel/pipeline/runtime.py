@@ -20,6 +20,7 @@ from ..models.architectures import Tower, check_choice, encoder_of
 from ..models.encoders import BertEncoder, SpanEncoder
 
 if TYPE_CHECKING:
+    from ..models.bert import Bert, BertLayer
     from ..models.onnx_states import OnnxStates
 
 logger = logging.getLogger(__name__)
@@ -70,7 +71,9 @@ class Runtime:
             for encoder in map(encoder_of, towers)
             if isinstance(encoder, (BertEncoder, SpanEncoder)) and encoder.transformer is not None
         ]
-        name = fastest_runtime(*encoders) if self.name == "auto" and encoders else self.name
+        name = (
+            fastest_runtime(e.transformer for e in encoders) if self.name == "auto" else self.name
+        )
         if name in ("torch", "exact") or not encoders:
             yield
             return
@@ -85,6 +88,7 @@ class Runtime:
             try:
                 for encoder in encoders:
                     place, transformer = (os.getpid(), id(encoder)), encoder.transformer
+                    assert transformer is not None
                     if (
                         place not in self._sessions
                         or self._sessions[place].transformer is not transformer
@@ -101,11 +105,13 @@ class Runtime:
         self._sessions = {k: s for k, s in self._sessions.items() if k[0] != os.getpid()}
 
 
-def fastest_runtime(*encoders: BertEncoder | SpanEncoder) -> str:
-    """Return what "auto" is for encoders: "onnx-int8" if ONNX Runtime can compute them, or "torch"."""
+def fastest_runtime(transformers: Iterable[Bert | BertLayer | None]) -> str:
+    """Return what "auto" is: "onnx-int8" if ONNX Runtime can compute all transformers, or "torch"."""
     can_compute = all(
-        e.transformer.config.hidden_act == "gelu" and next(e.parameters()).device.type == "cpu"
-        for e in encoders
+        each is not None
+        and each.config.hidden_act == "gelu"
+        and next(each.parameters()).device.type == "cpu"
+        for each in transformers
     )
     return _fastest_on_cpu() if can_compute else "torch"
 
