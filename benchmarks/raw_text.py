@@ -1,7 +1,7 @@
 """Entities found in raw text, with and without scispaCy's linker: a table for each corpus, and what it costs.
 
     python benchmarks/raw_text.py PIPELINE CORPUS... [--ids KB] [--runtime RUNTIME]...
-        [--scispacy PYTHON --index INDEX --ner FOLDER --train CORPUS]
+        [--stages] [--scispacy PYTHON --index INDEX --ner FOLDER --train CORPUS]
 
 PIPELINE finds the mentions and links them, once with each RUNTIME. With PYTHON, an environment with
 scispaCy and this package (``make test-scispacy``), scispaCy's linker links the mentions of the same
@@ -20,6 +20,8 @@ trained on CORPUS first if it is not there. INDEX is scispaCy's index of the sam
 - Cost: each linker is a process with one thread. In each round each reads the same abstracts; the
   seconds of processor time are medians. Loading is in processor time, too. Memory is what the process holds
   after three sentences. Only "ner" runs of FOLDER, and torch is not imported there.
+- With ``--stages``, a table shows the share of each stage of PIPELINE, by processes of their own, since
+  clocks between stages cost time.
 
 Mentions whose label the corpus does not annotate are left out: NCBI disease has no chemicals.
 """
@@ -100,6 +102,7 @@ def main(
     epochs: int = 12,
     abstracts: Annotated[int, typer.Option(help="Read for the costs, of the first CORPUS")] = 100,
     rounds: int = 5,
+    stages: Annotated[bool, typer.Option(help="Show what each stage costs")] = False,
 ) -> None:
     """Print how well PIPELINE finds and links the mentions of each CORPUS, and what that costs."""
     nlp = load_pipeline(pipeline)
@@ -131,6 +134,33 @@ def main(
         ]
         print(f"\n{path}: {len(documents)} documents\n\n{markdown_table(HEADER, rows)}", flush=True)
     print_costs(linkers, texts[:abstracts], rounds)
+    if stages:
+        timed = {name: Linker(sys.executable, *worker, name, "stages") for name in runtime}
+        print_stages(timed, texts[:abstracts], rounds)
+
+
+def print_stages(linkers: dict[str, Linker], texts: list[str], rounds: int) -> None:
+    """Print the milliseconds of processor time per text of each stage, and its share."""
+    runs = [
+        {name: each.asked(texts)["stages"] for name, each in linkers.items()} for _ in range(rounds)
+    ]
+    stages = dict.fromkeys(stage for run in runs for own in run.values() for stage in own)
+    costs = {
+        name: {stage: median(run[name].get(stage, 0.0) for run in runs) for stage in stages}
+        for name in linkers
+    }
+    rows = [
+        [
+            stage,
+            *(
+                f"{1000 * own[stage] / len(texts):.2f} ({own[stage] / sum(own.values()):.0%})"
+                for own in costs.values()
+            ),
+        ]
+        for stage in stages
+    ]
+    totals = [f"{1000 * sum(own.values()) / len(texts):.2f}" for own in costs.values()]
+    print(f"\nms per text\n\n{markdown_table(['', *linkers], [*rows, ['all', *totals]])}")
 
 
 def print_costs(linkers: dict[str, Linker], texts: list[str], rounds: int) -> None:

@@ -39,6 +39,9 @@ REGISTERED = {
         "spacy-pel.batch_by_mentions.v1": "spacy_pel.corpora.batchers:make_mention_batcher",
         "spacy-pel.batch_by_entities.v1": "spacy_pel.corpora.batchers:make_entity_batcher",
     },
+    "spacy_callbacks": {
+        "spacy-pel.import_named_factories.v1": "spacy_pel.pipeline.pipelines:import_named_factories",
+    },
     "spacy_scorers": {
         "spacy-pel.linking_scorer.v1": "spacy_pel.pipeline.scorer:make_linking_scorer",
     },

@@ -37,8 +37,11 @@ _MAX_MASKS = 8  # of search filters in the cache; a mask takes one byte per enti
 _BATCH_SIZE = 1024  # records read at a time: an open cursor would keep writers out
 _MAX_MATCHES = 10_000  # entities that a full-text query returns
 _CACHE_SIZE = 50_000  # words whose rarity is cached
+# How many values of a kind are remembered. Some hundred entities stand behind most mentions of a corpus.
+_MAX_REMEMBERED = 10_000
 _COUNT_MATCHES = "SELECT count(*) FROM (SELECT 1 FROM word WHERE word MATCH ? LIMIT ?)"
 _MATCHES = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
+K = TypeVar("K")
 P = ParamSpec("P")
 T = TypeVar("T")
 Report = Callable[[int], object]
@@ -96,6 +99,8 @@ class _State:
     corrections: LiveCorrections
     masks: dict[SearchFilter, np.ndarray] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)  # of ``_cached`` methods, by name
+    # What ``remembered`` computed, by its kind and then by its key.
+    remembered: dict[str, dict[Any, Any]] = field(default_factory=lambda: defaultdict(dict))
 
     @property
     def count(self) -> int:
@@ -241,7 +246,27 @@ class KnowledgeBase:
     @_at_once
     def entities(self, numbers: Sequence[int] | np.ndarray) -> list[Entity]:
         """Return the entities with these numbers, in order; IndexError for an unknown number."""
-        return self._store.entities(self._checked(numbers))
+        wanted = self._checked(numbers).tolist()
+        return self.remembered("entities", wanted, self._store.entities)
+
+    def remembered(
+        self, kind: str, keys: Sequence[K], compute: Callable[[list[K]], Sequence[T]]
+    ) -> list[T]:
+        """Return the value of each key. Values, none of which is None, are remembered until a refresh.
+
+        ``compute`` returns those of distinct keys. Memory is limited by forgetting all of a kind at once.
+        """
+        known: dict[K, T] = self._state.remembered[kind]
+        found = list(map(known.get, keys))
+        missing = list(dict.fromkeys(key for key, value in zip(keys, found) if value is None))
+        if missing:
+            new = dict(zip(missing, compute(missing)))
+            if len(known) + len(new) > _MAX_REMEMBERED:
+                known.clear()
+            if len(new) <= _MAX_REMEMBERED:
+                known.update(new)
+            return [new[key] if value is None else value for key, value in zip(keys, found)]
+        return found  # type: ignore[return-value]
 
     @_at_once
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
@@ -264,6 +289,9 @@ class KnowledgeBase:
     @_at_once
     def numbers_named(self, name: str) -> np.ndarray:
         """Return the numbers of the entities of ``named``: int64, ascending."""
+        return self.remembered("named", [name], lambda names: list(map(self._named, names)))[0]
+
+    def _named(self, name: str) -> np.ndarray:
         if self._word_forms and len(numbers := self._names.owners_by_forms(name)):
             return numbers.astype(np.int64)
         key = normalised(name)
@@ -275,7 +303,7 @@ class KnowledgeBase:
         if any(has_it):
             return numbers[has_it]
         if (spelled := american(key)) != key:
-            return self.numbers_named(spelled)
+            return self._named(spelled)
         return numbers[:0]
 
     @property

@@ -295,7 +295,7 @@ def compare(kb: KnowledgeBase, given: RankingInput, contexts: Contexts = Context
     is_owner = [[n in known for n in row] for known, row in zip(owner_sets, numbers.tolist())]
     exact = np.array(is_owner, dtype=bool).reshape(numbers.shape) & present
     spelled = list(map(american, names))
-    similarity, first_similarity, nearest = trigram_similarity(spelled, numbers, entities)
+    similarity, first_similarity, nearest = trigram_similarity(kb, spelled, numbers, entities)
     words = word_similarity(kb, spelled, numbers, entities)
     rerank_scores = np.full(numbers.shape, np.nan)
     if given.rerank_scores is not None:

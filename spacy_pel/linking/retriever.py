@@ -12,6 +12,8 @@ from ..text.entity_texts import EntityReader, EntityText
 from ..text.mention_inputs import MentionInContext
 from ..text.token_inputs import text_inputs
 
+_MAX_REMEMBERED = 10_000  # vectors of mentions by their words
+
 
 class Retriever:
     """A bi-encoder with weights, of any architecture.
@@ -41,16 +43,29 @@ class Retriever:
         """Return the vector of each mention, float32 [n, d]."""
         vectors = self.mention_tower.predict(self.mention_inputs(mentions))
         if self.architecture.surface and len(vectors):
-            surfaces = dict.fromkeys(mention.surface for mention in mentions)
-            names = self.entity_vectors([EntityText(surface) for surface in surfaces])
-            places = {surface: place for place, surface in enumerate(surfaces)}
-            vectors += names[[places[mention.surface] for mention in mentions]]
+            vectors += self._surface_vectors([mention.surface for mention in mentions])
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors
 
     def entity_vectors(self, entities: Sequence[EntityText]) -> np.ndarray:
         """Return the vector of each entity, float32 [n, d]."""
         return self.entity_tower.predict(text_inputs(self.entity_tokens(entities)))
+
+    def _surface_vectors(self, surfaces: Sequence[str]) -> np.ndarray:
+        """Return the vector of each mention by its words alone, float32 [n, d].
+
+        ONNX Runtime computes each text by itself, so its vectors are remembered. Those of torch depend on
+        the other texts of a batch to the last bit.
+        """
+        computed_by = encoder_of(self.entity_tower).computed_by
+        known = {} if computed_by is None else computed_by.vectors
+        found = {surface: known[surface] for surface in surfaces if surface in known}
+        new = [surface for surface in dict.fromkeys(surfaces) if surface not in found]
+        found |= zip(new, self.entity_vectors(list(map(EntityText, new))))
+        if len(known) + len(new) > _MAX_REMEMBERED:
+            known.clear()
+        known.update((surface, found[surface]) for surface in new)
+        return np.stack([found[surface] for surface in surfaces])
 
     def fingerprint(self) -> str:
         """Return a digest of all that determines the vectors: weights, settings and tokenizer."""

@@ -6,7 +6,7 @@ The computations use arrays, because a mention is compared with some hundred nam
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from string import punctuation
@@ -16,6 +16,7 @@ import numpy as np
 from Stemmer import Stemmer
 
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.pieces import hash_of
 from ..kb.records.entity import Entity
 from ..kb.records.names import american
 from ..kb.records.plain_text import plain
@@ -31,16 +32,22 @@ _EDGE, _END = "\1", "\n"  # no name has them
 _MARKS = punctuation.encode()
 _BLANKS = bytes.maketrans(_MARKS, b" " * len(_MARKS))
 
-# The tokens of texts as numbers, int64 [t], and the first token of each text and, last, t: int64 [n + 1].
-Tokens = tuple[np.ndarray, np.ndarray]
+
+class _Tokens(NamedTuple):
+    """The tokens of n texts, one text after the other."""
+
+    codes: np.ndarray  # integers [t]
+    weights: np.ndarray  # float64 [t]
+    lengths: np.ndarray  # the number of tokens of each text, int64 [n]
 
 
 def trigram_similarity(
-    surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
+    kb: KnowledgeBase, surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Compare each mention with the names of its candidates by Dice's coefficient of trigrams.
 
     Args:
+        kb: The KB of the candidates. It remembers the tokens of their names.
         surfaces: The n mentions, normalised, in American spelling.
         numbers: int64 [n, k], the numbers of their candidates; -1 for no candidate.
         entities: The candidates by their numbers, ascending.
@@ -49,13 +56,10 @@ def trigram_similarity(
         The similarity of the most similar name and of the first name, float64 [n, k], 0 to 1; and the
         place of the most similar name among the names of the candidate, int64 [n, k].
     """
-    names = [entity.names for entity in entities.values()]
-    name_tokens = _trigrams(list(chain.from_iterable(names)))
-    counts = np.array(list(map(len, names)), dtype=np.int64)
-    weights = np.ones(_N_TRIGRAMS)
-    pairs = _compared(
-        surfaces, numbers, entities, counts, name_tokens, _trigrams(surfaces), weights
+    of_names = kb.remembered(
+        "trigrams", list(entities), lambda own: [_trigrams(entities[n].names) for n in own]
     )
+    pairs = _compared(surfaces, numbers, list(entities), of_names, _trigrams(surfaces))
     dice = np.minimum(2 * pairs.shared / (pairs.of_name + pairs.of_mention), 1.0)
     best = pairs.most(dice)
     is_best = np.flatnonzero(dice == np.repeat(best, np.diff(pairs.starts, append=len(dice))))
@@ -68,31 +72,22 @@ def word_similarity(
 ) -> list[np.ndarray]:
     """Compare each mention with the names of its candidates by words. Rare words count more.
 
-    The arguments are those of ``trigram_similarity``, and the KB that knows how rare words are.
+    The arguments are those of ``trigram_similarity``.
 
     Returns:
         Four arrays, float64 [n, k], 0 to 1: the maximum over names of the share of the mention that is in
         the name, of Dice's coefficient, and of the share of the name that is in the mention; and the share
         of the mention that is in all names together.
     """
-    words: list[list[str]] = []
-    for entity in entities.values():
-        names = [_WORD.findall(plain(name)) for name in entity.names]
-        words += [*names, list(chain.from_iterable(names))]  # the last has all names together
-    first = len(words)
-    words += map(_WORD.findall, surfaces)
-    stems = list(map(stemmed, chain.from_iterable(words)))
-    known = {stem: code for code, stem in enumerate(sorted(set(stems)))}
-    weights = np.array([kb.rarity(stem) if stem else 0.0 for stem in known])
-    codes = np.array([known[stem] for stem in stems], dtype=np.int64)
-    texts = np.repeat(np.arange(len(words)), list(map(len, words)))
-    once = np.unique(texts * len(known) + codes)  # a word counts once in a text
-    bounds = np.searchsorted(once, np.arange(len(words) + 1) * len(known))
-    codes = once % max(len(known), 1)
-    name_tokens = codes[: bounds[first]], bounds[: first + 1]
-    surface_tokens = codes[bounds[first] :], bounds[first:] - bounds[first]
-    counts = np.array([1 + len(entity.names) for entity in entities.values()], dtype=np.int64)
-    pairs = _compared(surfaces, numbers, entities, counts, name_tokens, surface_tokens, weights)
+
+    def of_entity(number: int) -> _Tokens:
+        names = [_WORD.findall(plain(name)) for name in entities[number].names]
+        # The last text has all names together.
+        return _stems([*names, list(chain.from_iterable(names))], kb.rarity)
+
+    of_names = kb.remembered("stems", list(entities), lambda own: list(map(of_entity, own)))
+    of_surfaces = _stems([_WORD.findall(surface) for surface in surfaces], kb.rarity)
+    pairs = _compared(surfaces, numbers, list(entities), of_names, of_surfaces)
     is_all = np.zeros(len(pairs.shared), dtype=bool)
     is_all[np.append(pairs.starts, len(is_all))[1:] - 1] = True
     shared = np.where(is_all, 0.0, pairs.shared)
@@ -128,61 +123,69 @@ class _Compared(NamedTuple):
 def _compared(
     surfaces: Sequence[str],
     numbers: np.ndarray,
-    entities: Mapping[int, Entity],
-    counts: np.ndarray,
-    name_tokens: Tokens,
-    surface_tokens: Tokens,
-    weights: np.ndarray,
+    entities: Sequence[int],
+    of_names: Sequence[_Tokens],
+    of_surfaces: _Tokens,
 ) -> _Compared:
     """Compare mentions with all names of their candidates.
 
     Args:
-        surfaces: See ``trigram_similarity``, also for the two arguments that follow.
+        surfaces: See ``trigram_similarity``, also for the next argument.
         numbers: The candidates.
-        entities: The entities.
-        counts: The number of names of each entity, int64.
-        name_tokens: The tokens of the names of all entities.
-        surface_tokens: The tokens of the mentions.
-        weights: The weight of each token, float64.
+        entities: The numbers of the distinct candidates, ascending.
+        of_names: The tokens of the names of each of these entities.
+        of_surfaces: The tokens of the mentions.
     """
     present = numbers >= 0
     # Mentions with the same words are compared once with each candidate.
     firsts = {surface: line for line, surface in reversed(list(enumerate(surfaces)))}
     lines = np.array([firsts[surface] for surface in surfaces], dtype=np.int64)
     lines = np.repeat(lines, numbers.shape[1])[present.ravel()]
-    places = np.searchsorted(np.array(list(entities), dtype=np.int64), numbers[present])
+    places = np.searchsorted(np.array(entities, dtype=np.int64), numbers[present])
+    counts = np.array([len(own.lengths) for own in of_names], dtype=np.int64)
     pairs, pair_of = np.unique(lines * len(counts) + places, return_inverse=True)
     lines, places = np.divmod(pairs, max(len(counts), 1))
     names = _ranges((counts.cumsum() - counts)[places], counts[places])
     lines = np.repeat(lines, counts[places])
-    (codes, bounds), (surface_codes, surface_bounds) = name_tokens, surface_tokens
+    codes, weights, all_lengths = (np.concatenate(c) for c in zip(*(of_names or [of_surfaces])))
     # Few tokens of names are tokens of mentions; all others share the last column.
-    distinct, columns = np.unique(surface_codes, return_inverse=True)
+    distinct, columns = np.unique(of_surfaces.codes, return_inverse=True)
     has_token = np.zeros((len(surfaces), len(distinct) + 1), dtype=bool)
-    has_token[np.repeat(np.arange(len(surfaces)), np.diff(surface_bounds)), columns] = True
-    column_of = np.full(len(weights), -1)
-    column_of[distinct] = np.arange(len(distinct))
-    lengths = np.diff(bounds)[names]
-    tokens = codes[_ranges(bounds[names], lengths)]
+    has_token[np.repeat(np.arange(len(surfaces)), of_surfaces.lengths), columns] = True
+    column_of = distinct.searchsorted(codes)
+    if len(distinct):
+        column_of[distinct.take(column_of, mode="clip") != codes] = len(distinct)
+    lengths = all_lengths[names]
+    tokens = _ranges((all_lengths.cumsum() - all_lengths)[names], lengths)
     comparisons = np.repeat(np.arange(len(names)), lengths)
     shared = has_token[lines[comparisons], column_of[tokens]]
     return _Compared(
         np.bincount(comparisons[shared], weights[tokens[shared]], len(names)),
-        _sums(weights[codes], bounds)[names],
-        _sums(weights[surface_codes], surface_bounds)[lines],
+        _sums(weights, all_lengths)[names],
+        _sums(of_surfaces.weights, of_surfaces.lengths)[lines],
         counts[places].cumsum() - counts[places],
         present,
         pair_of,
     )
 
 
-def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Return the sums of the values between bounds. A sum has the same bits whatever its neighbours."""
-    n = len(bounds) - 1
-    return np.bincount(np.repeat(np.arange(n), np.diff(bounds)), values, n)
+def _sums(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the sum of each run of values of these lengths. It has the same bits in any company."""
+    return np.bincount(np.repeat(np.arange(len(lengths)), lengths), values, len(lengths))
 
 
-def _trigrams(texts: Sequence[str]) -> Tokens:
+def _stems(texts: Sequence[Sequence[str]], rarity: Callable[[str], float]) -> _Tokens:
+    """Return the hashes of the stems of the words of texts, each once in a text, with their rarity."""
+    by_text = [sorted(set(map(_stem, words)) - {("", 0)}) for words in texts]
+    stems = list(chain.from_iterable(by_text))
+    return _Tokens(
+        np.array([code for _, code in stems], dtype=np.uint64),
+        np.array([rarity(name) for name, _ in stems], dtype=np.float64),
+        np.array(list(map(len, by_text)), dtype=np.int64),
+    )
+
+
+def _trigrams(texts: Sequence[str]) -> _Tokens:
     """Return the hashes of the trigrams of texts.
 
     The trigrams are of bytes, in lower case, with blanks for punctuation, two edges before and one after.
@@ -195,8 +198,9 @@ def _trigrams(texts: Sequence[str]) -> Tokens:
     ends = letters == ord(_END)
     inside = ~(ends[:-2] | ends[1:-1] | ends[2:])
     hashes = (letters[:-2] * 961 + letters[1:-1] * 31 + letters[2:]) % _N_TRIGRAMS
+    codes = hashes[inside].astype(np.uint16)
     counts = np.diff(np.flatnonzero(ends), prepend=-1) - 3
-    return hashes[inside], np.concatenate([[0], counts.cumsum()])
+    return _Tokens(codes, np.broadcast_to(1.0, len(codes)), counts)
 
 
 def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -205,9 +209,10 @@ def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(_CACHE_SIZE)
-def stemmed(piece: str) -> str:
-    """Return the stem of a word; "" for a stop word or punctuation."""
+def _stem(piece: str) -> tuple[str, int]:
+    """Return the stem of a word, and its hash; "" and 0 for a stop word or punctuation."""
     word = _PLURAL.sub(lambda match: _SINGULAR[match[0]], american(piece.casefold()))
     if word in _STOP_WORDS or not any(map(str.isalnum, word)):
-        return ""
-    return str(Stemmer("english").stemWord(word))
+        return "", 0
+    stem = str(Stemmer("english").stemWord(word))
+    return stem, hash_of(stem, b"stem")

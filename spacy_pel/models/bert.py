@@ -162,6 +162,7 @@ class BertLayer(nn.Module):
                 f'the encoder has the activation "{config.hidden_act}"',
                 f"choose one with {', '.join(_ACTIVATIONS)}",
             )
+        self.config = config
         self.activation = _ACTIVATIONS[config.hidden_act]
         self.attention = _Attention(config)
         self.intermediate = _Intermediate(config)

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
 from ..errors import PelError
-from .bert import Bert
+from .bert import Bert, BertLayer
 
 # The largest 8-bit weight. Processors without VNNI instructions add pairs of products in 16 bits, which
 # larger weights would overflow. With this limit all processors compute the same.
@@ -24,13 +24,13 @@ _IR_VERSION, _OPSET, _MICROSOFT = 10, 20, "com.microsoft"
 
 
 class OnnxStates:
-    """Computes the last hidden states of a BERT with ONNX Runtime.
+    """Computes the last hidden states of a BERT, or of one of its layers, with ONNX Runtime.
 
     It keeps a copy of the weights. Several threads may call it at the same time. It cannot be copied or
     pickled, and a forked process needs its own.
 
     Args:
-        transformer: A BERT on the CPU.
+        transformer: A BERT on the CPU, or a layer of a BERT.
         int8: Compute the products with weights in 8 bits. The scale of the other factor is chosen for
             each input. Attention stays in float32.
 
@@ -38,7 +38,7 @@ class OnnxStates:
         PelError: The BERT is not on the CPU, or its activation is not "gelu".
     """
 
-    def __init__(self, transformer: Bert, *, int8: bool):
+    def __init__(self, transformer: Bert | BertLayer, *, int8: bool):
         device = next(transformer.parameters()).device.type
         activation = transformer.config.hidden_act
         if (device, activation) != ("cpu", "gelu"):
@@ -48,6 +48,7 @@ class OnnxStates:
                 'set runtime = "torch"',
             )
         self.transformer = transformer
+        self.vectors: dict[str, np.ndarray] = {}  # of texts, remembered by ``linking.retriever``
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         # A higher level fuses each sum with the LayerNorm after it, which is six times slower.
@@ -72,15 +73,28 @@ class OnnxStates:
             ids, mask, segments, wanted: Those of ``BertEncoder.hidden_states``.
             added: Its perturbation.
         """
-        summed = self.transformer.embeddings.summed(ids, 0.0 if added is None else added, segments)
+        assert isinstance(self.transformer, Bert)  # a layer has no embeddings
+        embeddings = self.transformer.embeddings
+        summed = embeddings.summed(ids, 0.0 if added is None else added, segments)
         # As arrays: slicing short tensors takes longer than the session.
         embedded, is_wanted = summed.detach().numpy(), (mask if wanted is None else wanted).numpy()
         hidden = np.zeros(embedded.shape, dtype=np.float32)
         for row, length in enumerate(mask.sum(1).tolist()):
             columns = np.flatnonzero(is_wanted[row])
-            inputs = {"embedded": embedded[row, :length], "wanted": columns}
-            hidden[row, columns] = self._session.run(["states"], inputs)[0]
+            hidden[row, columns] = self.of_one(embedded[row, :length], columns)
         return torch.from_numpy(hidden)
+
+    def of_one(self, embedded: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """Return the states of the wanted tokens of one input, float32 [w, d].
+
+        Args:
+            embedded: The summed embeddings of a BERT, or what a layer reads: float32 [t, d].
+            wanted: The positions of tokens, int64 [w].
+        """
+        states: np.ndarray = self._session.run(
+            ["states"], {"embedded": embedded, "wanted": wanted}
+        )[0]
+        return states
 
 
 class _Graph:
@@ -91,20 +105,25 @@ class _Graph:
     float32 [w, d].
     """
 
-    def __init__(self, transformer: Bert, int8: bool):
+    def __init__(self, transformer: Bert | BertLayer, int8: bool):
         self.config = transformer.config
         self.int8 = int8
         self.weights = transformer.state_dict()
+        self.layers = [""]
+        if isinstance(transformer, Bert):
+            self.layers = [f"encoder.layer.{i}." for i in range(self.config.num_hidden_layers)]
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
     def serialized(self) -> bytes:
         """Return the whole graph."""
-        states = self._normalized("embeddings.LayerNorm", "embedded")
-        last = self.config.num_hidden_layers - 1
-        for number in range(last + 1):
-            wanted = "wanted" if number == last else None
-            states = self._layer(f"encoder.layer.{number}", states, wanted)
+        *inner, last = self.layers
+        states = "embedded"
+        if "embeddings.LayerNorm.weight" in self.weights:
+            states = self._normalized("embeddings.LayerNorm", states)
+        for layer in inner:
+            states = self._layer(layer, states, None)
+        states = self._layer(last, states, "wanted")
         self.nodes.append(helper.make_node("Identity", [states], ["states"]))
         width = self.config.hidden_size
         embedded = helper.make_tensor_value_info("embedded", TensorProto.FLOAT, ["t", width])
@@ -118,7 +137,7 @@ class _Graph:
 
     def _layer(self, layer: str, states: str, wanted: str | None) -> str:
         """Add a layer of BERT: [t, d] to [t, d], or to [w, d] for the wanted tokens."""
-        attention, kinds = f"{layer}.attention.self", ("query", "key", "value")
+        attention, kinds = f"{layer}attention.self", ("query", "key", "value")
         if wanted is None:
             heads = self._projections(attention, states, *kinds)
         else:
@@ -126,13 +145,13 @@ class _Graph:
             heads = self._projections(attention, asking, "query")
             heads += self._projections(attention, states, "key", "value")
             states = asking
-        attended = self._linear(self._attention(*heads), f"{layer}.attention.output.dense")
+        attended = self._linear(self._attention(*heads), f"{layer}attention.output.dense")
         states = self._normalized(
-            f"{layer}.attention.output.LayerNorm", self._node("Add", attended, states)
+            f"{layer}attention.output.LayerNorm", self._node("Add", attended, states)
         )
-        inner = self._node("Gelu", self._linear(states, f"{layer}.intermediate.dense"))
-        outer = self._linear(inner, f"{layer}.output.dense")
-        return self._normalized(f"{layer}.output.LayerNorm", self._node("Add", outer, states))
+        inner = self._node("Gelu", self._linear(states, f"{layer}intermediate.dense"))
+        outer = self._linear(inner, f"{layer}output.dense")
+        return self._normalized(f"{layer}output.LayerNorm", self._node("Add", outer, states))
 
     def _projections(self, attention: str, states: str, *kinds: str) -> list[str]:
         """Add one matrix product for queries, keys or values, each [1, t, d]."""

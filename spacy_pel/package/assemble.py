@@ -82,6 +82,9 @@ def assemble(
     for name in kb_users:
         config = nlp.get_pipe_config(name)
         config.update(dict.fromkeys({"kb", "path"}.intersection(config)))
+    if nlp.config["nlp"]["before_creation"] is None:
+        callback = {"@callbacks": "spacy-pel.import_named_factories.v1"}
+        nlp.config["nlp"]["before_creation"] = callback
     with whole_folder(out) as folder:
         nlp.to_disk(folder)
         copy_kb(linker.kb, folder / component / KB_FOLDER)

@@ -54,7 +54,7 @@ def read_documents(
         place
         for place, (doc, states) in enumerate(zip(docs, all_states))
         # Blank docs have no states.
-        if doc.text.strip() and (not states.any() or width not in (None, states.shape[1]))
+        if (not states.any() or width not in (None, states.shape[1])) and doc.text.strip()
     ]
     if unread:
         recogniser = tok2vec.attrs.get(RECOGNISER)

@@ -84,7 +84,8 @@ reranker = null
 # document by itself: the digits do not depend on the size of batches. "onnx": ONNX Runtime on a CPU,
 # whose vectors are nearly the same. "onnx-int8": with 8-bit products, whose cosine to the exact vectors
 # is 0.99 (docs/speed.md). Both need pip install "spacy-pel[onnx]", and one second for 6
-# layers at the first document.
+# layers at the first document. "auto": "onnx-int8" on a CPU where it is installed and faster, otherwise
+# "torch"; the log says which.
 runtime = "torch"
 # The probability, 0 to 1, that training hides an alias of an entity.
 name_dropout = 0.1

@@ -5,19 +5,25 @@ This module also prepares the worker processes of ``nlp.pipe(n_process=2)``.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from ..errors import PelError
 from ..models.architectures import Tower, check_choice, encoder_of
-from ..models.encoders import BertEncoder
+from ..models.encoders import BertEncoder, SpanEncoder
 
 if TYPE_CHECKING:
+    from ..models.bert import Bert, BertLayer
     from ..models.onnx_states import OnnxStates
+
+logger = logging.getLogger(__name__)
 
 _TOKENIZERS = "TOKENIZERS_PARALLELISM"
 _set_here: list[str] = []  # the variables that are set only during a fork
@@ -30,14 +36,15 @@ class Runtime:
     when the weights change. It is not copied or pickled.
 
     Args:
-        name: "torch", "exact", "onnx" or "onnx-int8". "exact" is torch with one document at a time.
+        name: "torch", "exact", "onnx", "onnx-int8" or "auto". "exact" is torch with one document at a
+            time. "auto" is "onnx-int8" where it is installed and faster, otherwise "torch".
 
     Raises:
         PelError: The name is unknown.
     """
 
     def __init__(self, name: str):
-        check_choice("runtime", name, "torch", "exact", "onnx", "onnx-int8")
+        check_choice("runtime", name, "torch", "exact", "onnx", "onnx-int8", "auto")
         self.name = name
         # By process and encoder. A forked process must neither use nor free the sessions of its
         # parent: they wait for threads that the fork does not have.
@@ -59,8 +66,15 @@ class Runtime:
         """Compute the states of the towers that have a BERT with this runtime, within the block."""
         if multiprocessing.parent_process() is not None:
             _limit_to_one_thread()
-        encoders = [e for e in map(encoder_of, towers) if isinstance(e, BertEncoder)]
-        if self.name in ("torch", "exact") or not encoders:
+        encoders = [
+            encoder
+            for encoder in map(encoder_of, towers)
+            if isinstance(encoder, (BertEncoder, SpanEncoder)) and encoder.transformer is not None
+        ]
+        name = (
+            fastest_runtime(e.transformer for e in encoders) if self.name == "auto" else self.name
+        )
+        if name in ("torch", "exact") or not encoders:
             yield
             return
         try:
@@ -74,13 +88,12 @@ class Runtime:
             try:
                 for encoder in encoders:
                     place, transformer = (os.getpid(), id(encoder)), encoder.transformer
+                    assert transformer is not None
                     if (
                         place not in self._sessions
                         or self._sessions[place].transformer is not transformer
                     ):
-                        self._sessions[place] = OnnxStates(
-                            transformer, int8=self.name == "onnx-int8"
-                        )
+                        self._sessions[place] = OnnxStates(transformer, int8=name == "onnx-int8")
                     encoder.computed_by = self._sessions[place]
                 yield
             finally:
@@ -90,6 +103,29 @@ class Runtime:
     def forget(self) -> None:
         """Drop the sessions of this process after the weights have changed in place."""
         self._sessions = {k: s for k, s in self._sessions.items() if k[0] != os.getpid()}
+
+
+def fastest_runtime(transformers: Iterable[Bert | BertLayer | None]) -> str:
+    """Return what "auto" is: "onnx-int8" if ONNX Runtime can compute all transformers, or "torch"."""
+    can_compute = all(
+        each is not None
+        and each.config.hidden_act == "gelu"
+        and next(each.parameters()).device.type == "cpu"
+        for each in transformers
+    )
+    return _fastest_on_cpu() if can_compute else "torch"
+
+
+@cache
+def _fastest_on_cpu() -> str:
+    import torch
+
+    # Matrix instructions compute bfloat16 faster than ONNX Runtime computes 8 bits.
+    has_matrices = torch.cpu.get_capabilities().get("amx_bf16", False)
+    is_installed = find_spec("onnxruntime") and find_spec("onnx")
+    name = "onnx-int8" if is_installed and not has_matrices else "torch"
+    logger.info('runtime "auto" computes with "%s"', name)
+    return name
 
 
 def _limit_to_one_thread() -> None:

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from spacy_pel.errors import PelError
-from spacy_pel.models.bert import own_bert
+from spacy_pel.models.bert import last_hidden_states, own_bert
 from spacy_pel.models.onnx_states import OnnxStates
 
 from .test_bert import both
@@ -45,6 +45,18 @@ def test_states_are_those_of_torch(changes: dict, lengths: tuple[int, ...]) -> N
     torch.testing.assert_close(states[mask], expected[mask], atol=1e-4, rtol=0)
     assert states.shape == expected.shape and states.dtype == torch.float32
     assert not states[~mask].any()
+
+
+def test_a_layer_reads_states() -> None:
+    layer = own_bert(bert()).eval().encoder.layer[0]
+    states, wanted = torch.randn(1, LIMIT, 32), torch.zeros(1, LIMIT, dtype=torch.bool)
+    wanted[0, [0, 5, 6]] = True
+    found = OnnxStates(layer, int8=False).of_one(
+        states[0].numpy(), wanted[0].nonzero()[:, 0].numpy()
+    )
+    with torch.no_grad():
+        expected = last_hidden_states([layer], states, torch.ones_like(wanted), wanted)[wanted]
+    torch.testing.assert_close(torch.from_numpy(found), expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("layers", [1, 3])

@@ -12,6 +12,7 @@ from spacy.tokens import Doc
 from spacy_pel.errors import PelError
 from spacy_pel.pipeline.doc_mentions import mentions_in_context, read_documents
 from spacy_pel.pipeline.pipelines import read_by_upstream
+from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.text.entity_texts import EntityText
 from spacy_pel.training.optimizer import AdamW
 
@@ -84,6 +85,13 @@ def test_the_words_alone_can_be_added(nlp: Language, monkeypatch) -> None:
     both = linker.retriever.mention_vectors(mentions)
     expected = [(a + b) / np.linalg.norm(a + b) for a, b in zip(in_text, alone)]
     np.testing.assert_allclose(both, expected, atol=1e-6)
+    linker.runtime = Runtime("onnx")
+    with linker.runtime.use(linker.towers):
+        np.testing.assert_allclose(linker.retriever.mention_vectors(mentions), both, atol=1e-3)
+        monkeypatch.setattr(linker.retriever, "entity_tokens", lambda own: [*own])  # of new texts
+        again = linker.retriever.mention_vectors([mentions[-1], *mentions])
+        np.testing.assert_allclose(again[1:], both, atol=1e-3)
+    linker.runtime = Runtime("torch")
 
 
 def best(docs) -> list:

@@ -1,5 +1,6 @@
 """A pipeline that cannot be loaded is told in one line."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from spacy.util import registry
 
 from spacy_pel.errors import PelError
 from spacy_pel.pipeline.pipelines import load_pipeline, unknown_names_explained
+
+from ..conftest import run_python
 
 
 def refusal(path: Path) -> str:
@@ -53,3 +56,29 @@ def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
 def test_names_of_others_are_left_to_spacy() -> None:
     with pytest.raises(RegistryError, match="E893"), unknown_names_explained("here"):
         registry.get("losses", "theirs.v1")
+
+
+LOAD = """
+import sys
+import spacy
+from spacy_pel.pipeline.pipelines import load_pipeline
+nlp = HOW
+assert "proxy_linker" in nlp.pipe_names
+assert "transformers" not in sys.modules
+if POINTS.select(name="transformer"):
+    assert nlp.has_factory("transformer")
+    assert nlp.get_factory_meta("transformer").factory == "transformer"
+assert not nlp.has_factory("transforme")
+"""
+
+
+@pytest.mark.parametrize("how", ["load_pipeline(sys.argv[1])", "spacy.load(sys.argv[1])"])
+def test_the_components_of_other_packages_are_imported_if_named(tiny_folder, tmp_path, how) -> None:
+    copy = shutil.copytree(tiny_folder, tmp_path / "copy")
+    callback = '{"@callbacks": "spacy-pel.import_named_factories.v1"}'
+    nlp = load_pipeline(copy)
+    if how.startswith("spacy"):
+        nlp.config["nlp"]["before_creation"] = json.loads(callback)
+        nlp.to_disk(copy)
+    points = 'from importlib.metadata import entry_points\nPOINTS = entry_points(group="spacy_factories")'
+    run_python(points + LOAD.replace("HOW", how), str(copy))

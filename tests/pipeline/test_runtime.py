@@ -11,7 +11,7 @@ from spacy.language import Language
 
 from spacy_pel.errors import PelError
 from spacy_pel.models.onnx_states import OnnxStates
-from spacy_pel.pipeline.runtime import Runtime
+from spacy_pel.pipeline.runtime import Runtime, _fastest_on_cpu
 from spacy_pel.text.entity_texts import EntityText
 
 from .conftest import Trained, linked, mentions_of, train
@@ -60,6 +60,19 @@ def test_candidates_are_those_of_torch_and_entities_are_encoded_by_it(
     retrievers = [n.get_pipe("proxy_linker").retriever for n in (nlp, trained.nlp)]
     vectors, of_torch = (each.entity_vectors([EntityText("liver pain")]) for each in retrievers)
     assert np.array_equal(vectors, of_torch) and not passes
+
+
+def test_auto_is_what_is_fastest_here(trained: Trained, monkeypatch, caplog) -> None:
+    _fastest_on_cpu.cache_clear()
+    with caplog.at_level("INFO", logger="spacy_pel"):
+        answers = linked(loaded(trained, "auto"))
+        assert answers == linked(loaded(trained, "onnx-int8"))
+        linked(loaded(trained, "auto"))
+    assert [r.message for r in caplog.records] == ['runtime "auto" computes with "onnx-int8"']
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"amx_bf16": True})
+    _fastest_on_cpu.cache_clear()
+    assert linked(loaded(trained, "auto")) == linked(trained.nlp)
+    _fastest_on_cpu.cache_clear()
 
 
 def test_exact_digits_do_not_depend_on_batches(trained: Trained) -> None:

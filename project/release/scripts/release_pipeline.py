@@ -31,6 +31,7 @@ def main(trained: Path, kb: Path, output: Path) -> None:
         config = source.get_pipe_config(name)
         config["model"]["encoder"] = NO_SOURCE
         config["model"].pop("layer", None)  # where it began; its weights are saved
+        config["runtime"] = "auto"
         pipe = nlp.add_pipe(config.pop("factory"), name, config={**config, "kb": str(kb)})
         pipe.from_disk(trained / name)
         pipe.set_kb(kb)
