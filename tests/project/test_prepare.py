@@ -11,6 +11,7 @@ import prepare
 import pytest
 import srsly
 from mesh_alone import folded, mesh_only
+from selection import selected
 from weasel.cli.run import check_rerun, load_project_config, project_run
 
 from spacy_pel.corpora.document_corpus import open_corpus
@@ -21,6 +22,8 @@ from . import downloads
 
 PREPARED = ("bc5cdr", "ncbi-disease", "biored", "medmentions-splits", "mesh-entities")
 PREPARED += ("medmentions-entities",)
+
+PROTEIN = "Amino Acids, Peptides, and Proteins"
 
 
 def test_the_workflows_make_corpora_and_knowledge_bases(project: Path, tmp_path: Path) -> None:
@@ -135,20 +138,60 @@ def test_names_of_mesh_without_those_of_medic_and_omim() -> None:
 
 
 def test_mesh_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names, new, out = (tmp_path / name for name in ("names.tsv", "new.jsonl", "out.jsonl.gz"))
+    names.write_text("D1\tLeukemia\tblood cancer\tpatient\n")
+    prepare.write_entities(tmp_path / "new.jsonl.gz", [Entity("PEL:x", "Xyzol", sources=("FDA",))])
+    new.write_bytes(gzip.decompress((tmp_path / "new.jsonl.gz").read_bytes()))
     with pytest.raises(SystemExit):
-        mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")
+        mesh_alone.main(tmp_path, names, new, out)
     assert "spacy project run prepare" in capsys.readouterr().out
     mesh = Entity("D1", "Leukemia", ("LEUK7", "AML-1"), ("X",), alt_ids=("151430", "C9"))
     joined = [mesh, Entity("300323", "GOUT 3", ("HPRT",))]
-    prepare.write_entities(tmp_path / "kb/mesh.jsonl.gz", joined)
+    prepare.write_entities(tmp_path / "kb/mesh_today.jsonl.gz", joined)
     ascii = "*NEWRECORD\nMH = Leukaemia\nENTRY = AML-1\nUI = D1\n"
     downloads.write_text(tmp_path / "ontologies/mesh_ascii_d2014.bin.gz", ascii)
     medic = tmp_path / "ontologies/medic_2012.txt.gz"
     downloads.write_text(medic, "D1|151430||Leukemia|LEUK7|AML-1\n")
-    mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")
-    expected = [Entity("D1", "Leukemia", ("AML-1",), ("Diseases", "X"), alt_ids=("C9",))]
-    assert list(open_source(tmp_path / "out.jsonl.gz").entities) == expected
-    assert "Left out: 1 entities, 1 ids, 3 names" in capsys.readouterr().out
+    mesh_alone.main(tmp_path, names, new, out)
+    aliases = ("AML-1", "blood cancer")
+    expected = Entity("D1", "Leukemia", aliases, ("Diseases", "X"), alt_ids=("C9",))
+    assert list(open_source(out).entities) == [expected, Entity("PEL:x", "Xyzol", sources=("FDA",))]
+    assert "1 entities, 1 ids, 3 names" in capsys.readouterr().out
     prepare.write_entities(tmp_path / "kb/mesh_only.jsonl.gz", [Entity("D3", "Female")])
-    mesh_alone.main(tmp_path, tmp_path / "out.jsonl.gz")
-    assert list(open_source(tmp_path / "out.jsonl.gz").entities) == [Entity("D3", "Female")]
+    mesh_alone.main(tmp_path, names, new, out)
+    assert next(iter(open_source(out).entities)) == Entity("D3", "Female")
+
+
+@pytest.mark.parametrize(
+    ("entity", "kept"),
+    [
+        (Entity("C1", "Bacillus novus", types=("Organisms",)), None),
+        (Entity("C2", "BRPF1 protein, human", types=("Chemicals and Drugs", PROTEIN)), None),
+        (Entity("C3", "pembrolizumab", types=("Chemicals and Drugs", PROTEIN)), ()),
+        (Entity("C4", "olipudase alfa", types=("Chemicals and Drugs", PROTEIN)), ()),
+        (
+            Entity(
+                "C5", "2-(4-(3-chlorophenyl)-1-piperazinyl)thiazole", types=("Chemicals and Drugs",)
+            ),
+            None,
+        ),
+        (
+            Entity(
+                "C6",
+                "N-(2,3-dioxo-1,4-dihydroxy)quinoline",
+                ("XY 27", "DOQ cpd"),
+                ("Chemicals and Drugs",),
+            ),
+            ("XY 27",),
+        ),
+        (
+            Entity("D7", "Heart Failure", ("Failure, Heart", "Cardiac Failure")),
+            ("Cardiac Failure",),
+        ),
+        (Entity("C8", "Deafness, X-Linked 2", ("DFNX2",), ("Diseases",)), ("DFNX2",)),
+    ],
+)
+def test_records_and_names_that_texts_use_are_selected(entity: Entity, kept: tuple | None) -> None:
+    chosen = list(selected([entity], (), Counter()))
+    assert [e.aliases for e in chosen] == ([] if kept is None else [kept])
+    assert list(selected([entity], {entity.concept_id}, Counter()))

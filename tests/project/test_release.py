@@ -114,7 +114,9 @@ def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(
         "1|t|The MS\n1|a|\n1\t4\t6\tMS\tAcronym\tC01\n\n"
     )
     (tmp_path / "acronyms.txt").write_text("kidney (KD)\n")
-    (tmp_path / "notes.pubtator").write_text("2|t|Hx of MS\n2|a|\n2\t6\t8\tMS\tDisease\tC01\n\n")
+    fitted = "9|t|For the ranking\n9|a|\n\n"
+    learnt = "2|t|Hx of MS\n2|a|\n2\t6\t8\tMS\tDisease\tC01\n\n"
+    (tmp_path / "notes.pubtator").write_text(fitted + learnt)
     text = "Disseminated sclerosis, or multiple sclerosis.\nMy kidney.\n"
     (tmp_path / "text.txt").write_text(text)
     given = ("kb", "weak-labels.pubtator", "acronyms.txt", "notes.pubtator", "text.txt", "made")
@@ -141,7 +143,9 @@ def test_most_teachers_mark_texts_and_acronyms_are_what_their_sense_is(tmp_path:
         "2|t|CD in a pain clinic\n2|a|\n2\t8\t19\tpain clinic\tX\tY\n2\t0\t5\tCD in\tX\tY\n\n"
         "3|t|A clinic\n3|a|\n3\t2\t8\tclinic\tX\tY\n\n"
     )
-    (tmp_path / "notes.pubtator").write_text("4|t|CD or AB\n4|a|\n4\t6\t8\tAB\tDisease\tD1\n\n")
+    fitted = "9|t|For the ranking\n9|a|\n\n"
+    learnt = "4|t|CD or AB\n4|a|\n4\t6\t8\tAB\tDisease\tD1\n\n"
+    (tmp_path / "notes.pubtator").write_text(fitted + learnt)
     (tmp_path / "sentences.txt").write_text("Much-pain.\nNo CD.\n")
     for number, words in enumerate((["CD", "pain", "in"], ["pain", "No"], ["CD", "pain", "A"])):
         teacher = spacy.blank("en")
