@@ -18,7 +18,7 @@ from spacy_pel.io.lines import numbered_lines
 from spacy_pel.kb import Entity, open_source
 from spacy_pel.kb.records.names import normalised
 
-KINDS = frozenset("brand generic class product clinic patient symbol".split())
+KINDS = frozenset("acronym brand class clinic generic patient product symbol".split())
 NAMES = Path(__file__).parent.parent / "current_names.tsv"
 NEW = NAMES.with_name("new_entities.jsonl")
 NEW_ID = "PEL:"
