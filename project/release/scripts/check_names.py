@@ -93,7 +93,7 @@ def faults(listed: list[Name], entities: Iterable[Entity]) -> Faults:
         for name in names:
             if name.kind != "new" and headings.get(name.id) != name.heading:
                 wrong.append(f"{name.id} is {headings.get(name.id)}, and not {name.heading}")
-        if len(names) > 1:
+        if len(names) > 1 and {name.kind for name in names} != {"acronym"}:
             means = " and ".join(name.heading for name in names)
             wrong.append(f"{names[0].name} is there twice: {means}")
         for id, heading in owners[key]:
