@@ -1,8 +1,9 @@
 """The pipeline component ``kb_ner``: a recogniser of mentions whose input has the names of a KB."""
 
 import json
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -48,6 +49,19 @@ from .runtime import Runtime
 
 # The share of names that training hides, so that the model also learns from the text alone.
 HIDDEN = 0.2
+# Words before or behind a name that corpora do not count as part of a mention.
+_MODIFIER = "|".join(
+    """
+    absent active acute advanced baseline bilateral chronic diffuse focal hx incidental
+    intravenous iv large left localized major massive mild minor moderate new occasional oral
+    persistent po possible prior probable progressive prophylaxis recent recurrent resolved
+    right seropositive severe significant small stable subcutaneous subtle suspected tiny
+    topical transient upper worsening
+    """.split()
+)
+_BEFORE = re.compile(rf"(?:(?:{_MODIFIER})\s+)*", re.IGNORECASE)
+_BEHIND = re.compile(rf"(?:\s+(?:{_MODIFIER}|\d[\d.,%/]*))*\s*", re.IGNORECASE)
+_BETWEEN = re.compile(rf"\s*(?:[,;]|\sand\s|\s-\s)\s*{_BEFORE.pattern}", re.IGNORECASE)
 DEFAULT_MODEL = {
     "@architectures": "spacy-pel.WordTagger.v1",
     "encoder": {
@@ -112,7 +126,8 @@ class KBRecogniser(KBComponent, Tok2Vec):
         scorer: spaCy's scorer of entities.
 
     Attributes:
-        cfg: "annotated" has the labels that each source of the training corpus annotates.
+        cfg: "annotated" has the labels that each source of the training corpus annotates. "marked_names" has
+            names in lower case that are marked as with ``add_names``, such as "antibiotics".
     """
 
     factory = "kb_ner"
@@ -143,7 +158,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         self.runtime = Runtime(runtime)
         self.stop_words = nlp.Defaults.stop_words  # names that are ignored, in any case
         self.scorer = scorer
-        self.cfg: dict[str, Any] = {"annotated": {}}
+        self.cfg: dict[str, Any] = {"annotated": {}, "marked_names": []}
         self.listener_map: dict[str, list[Tok2VecListener]] = {}
         # Between ``update`` and the backward pass of the last listener, the optimizer waits.
         self._awaits_gradients = False
@@ -191,14 +206,22 @@ class KBRecogniser(KBComponent, Tok2Vec):
         ]
         tagged = iter(tagged_mentions(list(chain.from_iterable(paragraphs)), scores))
         all_mentions = [[m for _ in of_text for m in next(tagged)] for of_text in paragraphs]
-        if self.add_names:
-            for mentions, of_text in zip(all_mentions, names):
-                mentions += [
-                    name
-                    for name in of_text
-                    if marked[name[2]]
-                    and not any(name[0] < end and start < name[1] for start, end, _ in mentions)
-                ]
+        all_mentions = [
+            without_modifiers(text.text, mentions, of_text)
+            for text, mentions, of_text in zip(texts, all_mentions, names)
+        ]
+        listed = frozenset(self.cfg["marked_names"])
+        if self.add_names or listed:
+            all_mentions = [
+                with_names(
+                    text.text,
+                    mentions,
+                    [name for name in of_text if marked[name[2]]],
+                    listed,
+                    self.add_names,
+                )
+                for text, mentions, of_text in zip(texts, all_mentions, names)
+            ]
         return Recognised(
             texts,
             [
@@ -473,6 +496,59 @@ def with_definitions(
     kept = covered[names.last + 1] == covered[names.first]
     rows = np.concatenate([np.column_stack(names)[kept], np.array(acronyms)[meant_names >= 0]])
     return NameMatches(*rows[rows[:, 0].argsort(kind="stable")].T)
+
+
+def with_names(
+    text: str,
+    mentions: Sequence[Tagged],
+    names: Sequence[Tagged],
+    listed: Set[str],
+    add_all: bool,
+) -> list[Tagged]:
+    """Return the mentions in a text, and its names that overlap none: those listed, or all.
+
+    A listed name replaces the mentions inside it: "calcium channel blockers" replaces "calcium".
+    """
+    found = list(mentions)
+    for name in names:
+        start, end, _ = name
+        is_listed = text[start:end].lower() in listed
+        if not (is_listed or add_all):
+            continue
+        if is_listed:
+            found = [m for m in found if not (start <= m[0] and m[1] <= end)]
+        if not any(start < m[1] and m[0] < end for m in found):
+            found.append(name)
+    return found
+
+
+def without_modifiers(
+    text: str, mentions: Sequence[Tagged], names: Sequence[Tagged]
+) -> list[Tagged]:
+    """Return the mentions in a text, without modifiers, numbers and separators that are part of no name.
+
+    "Small right pleural effusion" becomes "pleural effusion", and "nausea, vomiting" becomes two mentions.
+    A mention with any other word beside its names stays. ``names`` are the unambiguous names in the text.
+    """
+    trimmed = []
+    for mention in mentions:
+        start, end, label = mention
+        inside = [n for n in names if start <= n[0] and n[1] <= end and n[2] == label]
+        kept: list[Tagged] = []
+        for name in sorted(inside, key=lambda name: (name[0] - name[1], name)):  # the longest first
+            if not any(name[0] < other[1] and other[0] < name[1] for other in kept):
+                kept.append(name)
+        kept.sort()
+        if (
+            kept
+            and _BEFORE.fullmatch(text, start, kept[0][0])
+            and _BEHIND.fullmatch(text, kept[-1][1], end)
+            and all(_BETWEEN.fullmatch(text, a[1], b[0]) for a, b in zip(kept, kept[1:]))
+        ):
+            trimmed += kept
+        else:
+            trimmed.append(mention)
+    return trimmed
 
 
 def as_defined(

@@ -14,7 +14,13 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
 from spacy_pel.kb.pieces import Pieces
 from spacy_pel.kb.records.plain_text import PlainText
-from spacy_pel.pipeline.kb_ner import Recognised, as_defined, with_definitions
+from spacy_pel.pipeline.kb_ner import (
+    Recognised,
+    as_defined,
+    with_definitions,
+    with_names,
+    without_modifiers,
+)
 from spacy_pel.pipeline.runtime import Runtime
 from spacy_pel.text.abbreviations import defined_abbreviations
 from spacy_pel.training.optimizer import AdamW
@@ -89,7 +95,10 @@ def test_it_finds_names_that_no_training_text_has_also_when_loaded(
     for one in (nlp, again):
         said = found(one, "The kidney of a patient with rheumatoid arthritis")
         assert said == {"rheumatoid arthritis": "Disease"}
-    assert again.get_pipe("kb_ner").cfg == {"annotated": {"a": ["Chemical", "Disease"]}}
+    assert again.get_pipe("kb_ner").cfg == {
+        "annotated": {"a": ["Chemical", "Disease"]},
+        "marked_names": [],
+    }
 
 
 def test_a_kb_of_other_types_shows_its_names(nlp: Language, tmp_path: Path) -> None:
@@ -213,3 +222,33 @@ def test_onnx_computes_the_same(nlp: Language, monkeypatch) -> None:
     monkeypatch.setattr(recogniser, "runtime", Runtime("onnx"))
     for states, wanted in zip(recogniser.token_states(docs), expected):
         np.testing.assert_allclose(states, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("words", "names", "expected"),
+    [
+        ("Small right pleural effusion", ["pleural effusion"], ["pleural effusion"]),
+        ("thrombocytopenia 48", ["thrombocytopenia"], ["thrombocytopenia"]),
+        ("nausea, vomiting", ["nausea", "vomiting"], ["nausea", "vomiting"]),
+        ("acute renal failure", ["acute renal failure", "renal failure"], ["acute renal failure"]),
+        ("allergic disease", ["allergic", "disease"], ["allergic disease"]),
+        ("miR-501", ["miR"], ["miR-501"]),
+        ("vasogenic edema", ["edema"], ["vasogenic edema"]),
+        ("tubular adenoma", [], ["tubular adenoma"]),
+    ],
+)
+def test_a_mention_loses_words_that_are_part_of_no_name(words, names, expected) -> None:
+    text = f"She had {words}."
+    mention = (text.index(words), text.index(words) + len(words), 1)
+    of_text = [(text.index(name), text.index(name) + len(name), 1) for name in names]
+    found = without_modifiers(text, [mention], of_text)
+    assert [text[start:end] for start, end, _ in found] == expected
+    assert without_modifiers(text, [mention], [(*name[:2], 0) for name in of_text]) == [mention]
+
+
+def test_a_listed_name_replaces_the_mentions_inside_it() -> None:
+    text = "on calcium channel blockers and iron"
+    calcium, blockers, iron = (3, 10, 0), (3, 27, 0), (32, 36, 0)
+    names = [blockers, iron]
+    assert with_names(text, [calcium], names, {"calcium channel blockers"}, False) == [blockers]
+    assert with_names(text, [calcium], names, set(), True) == [calcium, iron]

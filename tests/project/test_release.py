@@ -68,10 +68,13 @@ def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(tmp_pa
     both.vocab.strings.add("Xyzzyish")
     both.get_pipe("proxy_linker").finish_training()
     both.to_disk(tmp_path / "both")
-    release_pipeline.main(tmp_path / "both", tmp_path / "kb", tmp_path / "out")
+    names = tmp_path / "names.tsv"
+    names.write_text("C05\taspirin\tAnalgesics\tclass\nC05\taspirin\tEcotrin\tbrand\n")
+    release_pipeline.main(tmp_path / "both", tmp_path / "kb", names, tmp_path / "out")
 
     nlp = spacy.load(tmp_path / "out")
     assert nlp.pipe_names == ["kb_ner", "proxy_linker"]
+    assert nlp.get_pipe("kb_ner").cfg["marked_names"] == ["analgesics"]
     assert "Xyzzyish" not in nlp.vocab.strings
     assert nlp.get_pipe("kb_ner").labels == both.get_pipe("kb_ner").labels == ("TERM",)
     embed_kb(tmp_path / "kb", nlp.get_pipe("proxy_linker"))

@@ -9,6 +9,8 @@ import spacy
 import typer
 from spacy.util import compile_infix_regex
 
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb.readers.mesh import PARTS
 from spacy_pel.models.architectures import encoder_of, towers_of
 
 # A mention may begin or end at any hyphen or bracket, so a token does.
@@ -19,9 +21,11 @@ STEPS = {"kb_ner": 2**-8, "proxy_linker": 2**-9}
 NO_SOURCE = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": None}
 
 
-def main(trained: Path, kb: Path, output: Path) -> None:
+def main(trained: Path, kb: Path, current_names: Path, output: Path) -> None:
     """Save the components of the pipeline TRAINED to OUTPUT, with KB as their KB.
 
+    The recogniser always marks classes of drugs, such as "antibiotics", which corpora of chemicals leave out:
+    those of CURRENT_NAMES, with all names that the KB has for them.
     Their weights are rounded, and saved as float16 numbers. So KB has to be embedded after this.
     """
     source = spacy.load(trained)
@@ -35,6 +39,8 @@ def main(trained: Path, kb: Path, output: Path) -> None:
         pipe = nlp.add_pipe(config.pop("factory"), name, config={**config, "kb": str(kb)})
         pipe.from_disk(trained / name)
         pipe.set_kb(kb)
+        if name == "kb_ner":
+            pipe.cfg["marked_names"] = names_of_classes(current_names, pipe.kb)
         for tower in towers_of(pipe.model):
             encoder = encoder_of(tower)
             weights = encoder.weights().items()
@@ -43,6 +49,16 @@ def main(trained: Path, kb: Path, output: Path) -> None:
             encoder.restore(encoder.description(), rounded)
     nlp.to_disk(output)
     print(f"{output}: {', '.join(nlp.pipe_names)}")
+
+
+def names_of_classes(current_names: Path, kb: KnowledgeBase) -> list[str]:
+    """Return the names of the classes of drugs in a list, in lower case."""
+    rows = [line.split("\t") for line in current_names.read_text("utf8").splitlines()]
+    ids = dict.fromkeys(id for id, _, _, kind in rows if kind == "class")
+    entities = (kb[id] for id in ids if id in kb)
+    of_kb = {n for e in entities if PARTS["D27"] in e.types for n in e.names}
+    listed = {name for _, _, name, kind in rows if kind == "class"}
+    return sorted({name.lower() for name in of_kb | listed})
 
 
 if __name__ == "__main__":
