@@ -1,8 +1,4 @@
-"""Whole articles in JATS, the XML of PubMed Central.
-
-Libraries (pubmed_parser, jats, nxml2txt) build the tree of any file with lxml, and they join "cancer" and
-the superscript of its citation to "cancer12".
-"""
+"""Whole articles in JATS, the XML of PubMed Central."""
 
 from __future__ import annotations
 
