@@ -37,16 +37,16 @@ class OnError(str, Enum):
 
 
 class NoBar:
-    """An invisible progress bar, with the part of tqdm's interface that jobs use."""
+    """An invisible progress bar, with the part of tqdm's interface that this package uses."""
 
-    def __init__(self, total: int | None, initial: int = 0) -> None: ...
+    def __init__(self, **settings: object) -> None: ...
 
     def __enter__(self) -> NoBar:
         return self
 
     def __exit__(self, *exception: object) -> None: ...
 
-    def update(self, n: int) -> None: ...
+    def update(self, n: int = 1) -> None: ...
 
     def set_postfix_str(self, text: str, refresh: bool) -> None: ...
 

@@ -113,9 +113,7 @@ def link_files(
             raise PelError(f"{subject} cannot be written to stdout", "name a file with --output")
         job = link_job(linking, writer.write_part, progress)
         return _link_to_stream(job, source, output, writer)
-    target = Path(
-        output
-    ).resolve()  # keeps a symbolic link, and replaces the file that it points to
+    target = Path(output).resolve()  # a symbolic link stays, and what it points to is replaced
     read = Path(input).resolve()
     if read in (target, *target.parents) or target in read.parents:
         problem = f"{output}: is the input, or a folder in or around it"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +13,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.training import Example
 
+from ..batch.document_blocks import NoBar
 from ..corpora.open_documents import open_documents
 from ..errors import PelError
 from ..evaluation.evaluate import Bars, check_ids, gold_examples, read_batches
@@ -122,7 +122,7 @@ def calibrate(
     limit: int = 0,
     jointly: bool | None = None,
     texts: Sequence[str | Path] = (),
-    progress: Bars | None = None,
+    progress: Bars = NoBar,
 ) -> CalibrationReport:
     """Fit the ranking of a linker (``linking.ranking``) and its NIL threshold to gold mentions.
 
@@ -165,7 +165,7 @@ def fit(
     nlp: Language,
     linker: ProxyLinker,
     examples: Sequence[Example],
-    progress: Bars | None = None,
+    progress: Bars = NoBar,
     kb_types: Mapping[tuple[str, ...], int] | None = None,
     contexts: Contexts = Contexts(),
 ) -> CalibrationReport:
@@ -189,22 +189,19 @@ def fit(
     kb_types = kb_types or Counter(entity.types for entity in linker.kb)
     folds = gold.documents % _FOLDS
     probabilities = np.empty((len(gold.correct), gold.correct.shape[1] + 1), np.float32)
-    whole = {"desc": "Fitting", "total": 1 + _FOLDS, "unit": " rankings"}
-    with progress(**whole) if progress else nullcontext() as bar:
+    with progress(desc="Fitting", total=1 + _FOLDS, unit=" rankings") as bar:
         linker.ranking = _fitted_ranking(gold, kb_types, linker.reranked)._replace(
             contexts=contexts
         )
         for fold in range(_FOLDS):
-            if bar:
-                bar.update()
+            bar.update()
             held_out = folds == fold
             if held_out.any():
                 ranking = linker.ranking
                 if not held_out.all():
                     ranking = _fitted_ranking(gold.of(~held_out), kb_types, 0)
                 probabilities[held_out] = ranking.probabilities(gold.of(held_out).features)
-        if bar:
-            bar.update()
+        bar.update()
     lines, best = np.arange(len(probabilities)), probabilities[:, :-1].argmax(axis=1)
     best_correct, best_probabilities = gold.correct[lines, best], probabilities[lines, best]
     in_kb = np.array([types is not None for types in gold.types])
@@ -265,7 +262,7 @@ def _gold_features(
     linker: ProxyLinker,
     examples: Sequence[Example],
     contexts: Contexts,
-    progress: Bars | None,
+    progress: Bars,
 ) -> _Gold:
     """Search the candidates of gold mentions, and compare them."""
     features, numbers, unambiguous = [], [], []

@@ -10,6 +10,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.training import Example
 
+from ..batch.document_blocks import NoBar
 from ..batch.joint_linking import numbered_ids, with_settings
 from ..errors import PelError
 from ..evaluation.evaluate import Bars, link_examples
@@ -59,7 +60,7 @@ def fit_joint(
     nlp: Language,
     linker: ProxyLinker,
     examples: Sequence[Example],
-    progress: Bars | None = None,
+    progress: Bars = NoBar,
 ) -> JointReport:
     """Fit joint linking of a linker that was calibrated on the same examples (``fitted_joint``).
 
@@ -101,7 +102,7 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
     ids, entities = numbered_ids([mention.id for mention in gold.mentions])
     probabilities = np.array([mention.probability for mention in gold.mentions])
     golds = gold.entities
-    has_gold = golds >= 0
+    has_gold, no_entities = golds >= 0, np.full(len(golds), -1, dtype=np.int64)
     accuracies: dict[Neighbourhood, float] = {}
     agreements: dict[Neighbourhood, float] = {}
     for k, probability, directed in [
@@ -112,8 +113,10 @@ def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
         clusters = joint_clusters(neighbours, entities, probabilities, settings, tried)
         accuracies[tried] = float(np.mean(linked_correctly(clusters.entities, ids, gold)))
         if not directed:
-            numbers = mention_clusters(neighbours, settings, tried)
-            agreements[tried] = adjusted_rand_score(numbers[has_gold], golds[has_gold])
+            alone = joint_clusters(
+                neighbours, no_entities, np.zeros(len(golds)), settings, tried
+            )  # ArboEL, section 3.5
+            agreements[tried] = adjusted_rand_score(alone.numbers[has_gold], golds[has_gold])
     by_direction = {
         directed: max(
             (tried for tried in accuracies if tried.directed is directed or tried == none),
@@ -169,14 +172,3 @@ def linked_correctly(entities: np.ndarray, ids: Sequence[str], gold: GoldMention
     predicted = [ids[entity] if entity >= 0 else None for entity in entities.tolist()]
     triples = zip(predicted, gold.golds, gold.in_kb.tolist())
     return np.array([id in golds if in_kb else id is None for id, golds, in_kb in triples], bool)
-
-
-def mention_clusters(
-    neighbours: Candidates, settings: JointSettings, neighbourhood: Neighbourhood
-) -> np.ndarray:
-    """Return the cluster of each of n mentions, without entities: int64 [n] (ArboEL, section 3.5)."""
-    from ..coreference.joint import joint_clusters
-
-    n = len(neighbours.numbers)
-    none = np.full(n, -1, dtype=np.int64)
-    return joint_clusters(neighbours, none, np.zeros(n), settings, neighbourhood).numbers

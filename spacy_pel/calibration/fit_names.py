@@ -9,6 +9,7 @@ from spacy.language import Language
 from spacy.tokens import Span
 from spacy.training import Example
 
+from ..batch.document_blocks import NoBar
 from ..batch.embed import embed_kb
 from ..evaluation.evaluate import Bars, link_examples
 from ..kb.build import build_kb
@@ -23,7 +24,7 @@ _MAX_ENTITIES, _MIN_ENTITIES = 1000, 100
 _REMOVED, _RENAMED = 0.2, 0.4
 
 
-def fit_to_names(nlp: Language, scratch: Path, progress: Bars | None = None) -> bool:
+def fit_to_names(nlp: Language, scratch: Path, progress: Bars = NoBar) -> bool:
     """Fit the ranking and the NIL threshold of a linker to names of its own KB.
 
     A name of each sampled entity becomes a mention, a text of its own. These are linked to a KB of

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 
+from ..batch.document_blocks import NoBar
 from ..batch.fingerprints import linker_state
 from ..batch.joint_linking import with_settings
 from ..corpora.document_corpus import open_corpus
@@ -43,7 +43,7 @@ def evaluate(
     *,
     component: str = "proxy_linker",
     limit: int = 0,
-    progress: Bars | None = None,
+    progress: Bars = NoBar,
 ) -> dict[str, Any]:
     """Link the gold mentions of corpora, and score the 64 best candidates of each.
 
@@ -135,7 +135,7 @@ def link_examples(
     nlp: Language,
     linker: ProxyLinker,
     examples: Sequence[Example],
-    progress: Bars | None = None,
+    progress: Bars = NoBar,
 ) -> None:
     """Link the gold mentions of the examples, in place, each to 64 candidates or more.
 
@@ -156,20 +156,18 @@ def read_batches(
     nlp: Language,
     linker: ProxyLinker,
     examples: Sequence[Example],
-    progress: Bars | None = None,
+    progress: Bars = NoBar,
 ) -> Iterator[list[Doc]]:
     """Yield batches of docs that the components that a linker listens to have read.
 
     After a batch the vectors that they left are dropped: those of a corpus take half a gigabyte.
     """
     docs = read_by_upstream(nlp, linker.name, (example.predicted for example in examples))
-    shown = progress(desc="Linking", total=len(examples)) if progress else nullcontext()
-    with shown as bar:
+    with progress(desc="Linking", total=len(examples)) as bar:
         for batch in minibatch(docs, linker.runtime.batch_size(_BATCH_SIZE)):
             yield batch
             for doc in batch:
                 doc.tensor = np.zeros(0, dtype=np.float32)
                 if doc.has_extension("trf_data"):
                     doc._.trf_data = None
-                if bar:
-                    bar.update()
+                bar.update()

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import PelError
 from .records.names import american, normalised
@@ -114,7 +114,8 @@ def change_corrections(
         next_number = json.loads(row[0])["next"] if row else 1
         decisions = list(change(present, next_number))
         following = max([next_number, *(decision.number + 1 for decision in decisions)])
-        content = json.dumps({"next": following, "decisions": [_as_data(d) for d in decisions]})
+        data = [{**d._asdict(), "words": list(d.words.items())} for d in decisions]
+        content = json.dumps({"next": following, "decisions": data})
         state = hashlib.sha256(content.encode()).hexdigest()
         old = opened.settings["checksum"]
         with opened.transaction():
@@ -154,10 +155,6 @@ def name_key(name: str) -> str:
 def text_digest(text: str) -> str:
     """Return a digest that identifies a text: the KB must not store texts of patients."""
     return hashlib.sha256(text.encode("utf8", "surrogatepass")).hexdigest()[:32]
-
-
-def _as_data(decision: Decision) -> dict[str, Any]:
-    return {**decision._asdict(), "words": list(decision.words.items())}
 
 
 def _parsed(content: str) -> list[Decision]:

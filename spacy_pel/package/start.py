@@ -56,7 +56,7 @@ def start(
     force: bool = False,
     reading: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
     encoding: Callable[..., Any] = NoBar,
-    fitting: Bars | None = None,
+    fitting: Bars = NoBar,
 ) -> KnowledgeBase:
     """Make a pipeline that finds the names of an ontology in texts and links them, and return its KB.
 

@@ -69,8 +69,6 @@ class Fitted:
 
 def fitted_value(name: str) -> property:
     """Return a property of a linker that stands for a value of its ``fitted``."""
-
-    def set_value(linker: Any, value: Any) -> None:
-        setattr(linker.fitted, name, value)
-
-    return property(attrgetter(f"fitted.{name}"), set_value)
+    return property(
+        attrgetter(f"fitted.{name}"), lambda linker, value: setattr(linker.fitted, name, value)
+    )

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import RLock
-from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 import srsly
@@ -56,12 +55,7 @@ class BuildLock:
     def __enter__(self) -> None:
         self._lock.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._lock.release()
 
 
@@ -95,8 +89,10 @@ class KBComponent:
     @property
     def kb(self) -> KnowledgeBase:
         """The open knowledge base; PelError if there is none."""
+        if (kb := self._opened_kb) is not None:
+            return kb
         with self._building:
-            if self._opened_kb is None:
+            if self._opened_kb is None:  # no other thread has opened it meanwhile
                 if self.kb_path is None:
                     raise PelError(
                         f'"{self.name}" has no knowledge base',

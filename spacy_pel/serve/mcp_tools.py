@@ -140,9 +140,8 @@ def serve_tools(
     else:
         linking = Linking(folder, component, kb, gpu_id=gpu_id)
         server = tools_of(linking.linker, linking)
-    for number in (
-        signal.SIGINT,
-        signal.SIGTERM,
-    ):  # an exception would wait for the thread that reads stdin
-        signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(
+            number, signal.SIG_DFL
+        )  # an exception would wait for the thread that reads stdin
     server.run()

@@ -65,9 +65,7 @@ class GoldMention(NamedTuple):
     """A mention and its gold entities."""
 
     context: MentionInContext
-    golds: tuple[
-        int, ...
-    ]  # the numbers of its gold entities in the KB, at least one; each is correct
+    golds: tuple[int, ...]  # the numbers of its gold entities in the KB, one or more, each correct
     # The original text of its document: the context may have long forms in place of abbreviations.
     # It identifies the document.
     written_in: str = ""
