@@ -18,6 +18,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_pel.batch.embed import embed_kb
+from spacy_pel.corpora.doc_conversion import set_mentions
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models import ranker
@@ -62,10 +63,7 @@ def with_mentions(
     for mention, id in ids.items():
         start = text.index(mention)
         spans.append(doc.char_span(start, start + len(mention), label="TERM", kb_id=id))
-    if spans_key:
-        doc.spans[spans_key] = spans
-    else:
-        doc.ents = spans
+    set_mentions(doc, spans, spans_key)
     return doc
 
 

@@ -12,6 +12,7 @@ from spacy.training import Example
 
 from spacy_pel.corpora import batchers
 from spacy_pel.corpora.batchers import make_entity_batcher, make_mention_batcher
+from spacy_pel.corpora.doc_conversion import set_mentions
 from spacy_pel.errors import PelError
 from spacy_pel.spans import mention_spans
 
@@ -23,10 +24,7 @@ def example(ids: list[str], spans_key: str | None = None) -> Example:
     doc = NLP.make_doc("a " * 9)
     predicted = doc.copy()
     spans = [Span(doc, at, at + 1, "TERM", kb_id=id) for at, id in enumerate(ids)]
-    if spans_key:
-        doc.spans[spans_key] = spans
-    else:
-        doc.ents = spans
+    set_mentions(doc, spans, spans_key)
     return Example(predicted, doc)
 
 

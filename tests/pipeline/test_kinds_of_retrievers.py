@@ -20,7 +20,7 @@ from spacy_pel.models.architectures import (
     encoder_of,
     make_retriever,
 )
-from spacy_pel.models.encoders import BertEncoder, TextEncoder
+from spacy_pel.models.encoders import BertEncoder
 from spacy_pel.text.entity_texts import EntityReader, EntityText
 from spacy_pel.text.mention_inputs import MentionInContext
 from spacy_pel.text.token_inputs import EncoderInputs, text_inputs
@@ -60,14 +60,10 @@ class BareReader:
 @spacy.registry.architectures(NAME)  # in the package, the line in registry.py
 def BareEncoder(encoder: EncoderSource, entity_length: int = 32) -> Model:
     """Retriever that compares names with names."""
-
-    def make_encoder() -> TextEncoder:
-        return TextEncoder(pooling="mean", normalize=True, mixed_precision=False)
-
     of_entities = {"pooling": "mean", "similarity": "cosine", "entity_length": entity_length}
     settings = {"entity_length": entity_length}
     architecture = Architecture(NAME, settings, of_entities, BareReader)
-    return make_retriever(architecture, encoder, make_encoder, shared=True)
+    return make_retriever(architecture, encoder)
 
 
 # The file ends here.

@@ -6,7 +6,6 @@ from spacy.language import Language
 from spacy.tokens import Span
 from spacy.training import Example
 
-from spacy_pel.errors import PelError
 from spacy_pel.linking.ordering import is_acronym
 from spacy_pel.text.mention_inputs import MentionInContext
 
@@ -77,13 +76,6 @@ def test_a_pipeline_is_confined_to_types_and_a_label_to_its_own(nlp: Language) -
     assert found_ids(nlp) == {"C01", "C03", "C04", "C06", "C07"} != free
     linker.search.label_types = {"TERM": ["Procedure"]}
     assert found_ids(nlp) == {"C02"}
-    linker.search.label_types, linker.search.types = None, ["Gene"]
-    with pytest.raises(PelError, match="no semantic type 'Gene'"):
-        found_ids(nlp)
-    search = linker.search
-    search.label_types, search.types, search.sources = {"TERM": ["Procedure"]}, None, ["MSH"]
-    with pytest.raises(PelError, match="no entity comes from 'MSH'"):
-        found_ids(nlp)
 
 
 # A text in which "MS" is read in three contexts, once in lower case, and a mention of its own.

@@ -8,6 +8,7 @@ import spacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from spacy_pel.corpora.doc_conversion import set_mentions
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.metrics.linking import linking_metrics
 from spacy_pel.pipeline.annotations import install_extensions
@@ -31,10 +32,7 @@ def example(
         doc = Doc(NLP.vocab, words=[f"w{n}" for n in range(len(golds))])
         places = [(n, id) for n, id in enumerate(ids) if id is not None]
         spans = [Span(doc, n, n + 1, label="T", kb_id=id) for n, id in places]
-        if spans_key:
-            doc.spans[spans_key] = spans
-        else:
-            doc.ents = spans
+        set_mentions(doc, spans, spans_key)
         made.append(doc)
     for n, ids in enumerate(found):
         candidates = [{"id": id, "name": id, "score": 1.0} for id in ids or ()]

@@ -16,11 +16,10 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.pipeline.kb_component import KBComponent
 
 from .conftest import CONFIG, PROBLEM, TRAIN, embedded, examples, results
+from .test_one_encoder import LISTENER, RECOGNISER
 
 N_THREADS = 8
 TEXTS = [text for text, _ in TRAIN]
-RECOGNISER = {"length": 32, "encoder": CONFIG["model"]["encoder"]}
-LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "kb_ner"}
 
 
 @pytest.fixture(scope="module")

@@ -75,30 +75,32 @@ class Architecture:
     surface: bool = False
 
 
-def make_retriever(
-    architecture: Architecture,
-    source: EncoderSource,
-    make_encoder: Callable[[], TextEncoder],
-    *,
-    shared: bool,
-    mention_layers: int | None = None,
-) -> AnyModel:
+def make_retriever(architecture: Architecture, source: EncoderSource) -> AnyModel:
     """Make a retriever with a mention tower and an entity tower, each around a BERT.
 
-    Args:
-        architecture: Its settings.
-        source: Source of the initial weights.
-        make_encoder: Makes the torch module of a tower.
-        shared: Use one tower for both sides.
-        mention_layers: The number of layers of the mention tower; None: all.
+    The settings "shared" (default: true) and "mention_layers" are those of ``BiEncoder``; ``source`` makes
+    the initial weights.
 
     Raises:
-        PelError: ``mention_layers`` is set for a shared tower.
+        PelError: "mention_layers" is set for a shared tower.
     """
+    shared = architecture.settings.get("shared", True)
+    mention_layers = architecture.settings.get("mention_layers")
     if shared and mention_layers is not None:
         raise PelError("mention_layers is set for a shared tower", 'set "shared" to false')
-    towers = [make_tower(make_encoder()) for _ in range(1 if shared else 2)]
+    towers = [_text_tower(architecture) for _ in range(1 if shared else 2)]
     return _retriever(architecture, towers, partial(load_encoder, source, mention_layers))
+
+
+def _text_tower(architecture: Architecture) -> Tower:
+    of_entities = architecture.entity_settings
+    encoder = TextEncoder(
+        pooling=of_entities["pooling"],
+        normalize=of_entities["similarity"] == "cosine",
+        mixed_precision=architecture.settings.get("mixed_precision", False),
+        n_numbers=of_entities.get("n_numbers"),
+    )
+    return make_tower(encoder)
 
 
 def _retriever(
@@ -213,13 +215,8 @@ def BiEncoder(
         "mention_layers": mention_layers,
     }
     reader = partial(_text_reader, MarkedTextReader, mention_length)
-    return make_retriever(
-        Architecture("spacy-pel.BiEncoder.v1", settings, of_entities, reader),
-        encoder,
-        partial(TextEncoder, **_of_texts(of_entities, mixed_precision)),
-        shared=shared,
-        mention_layers=mention_layers,
-    )
+    architecture = Architecture("spacy-pel.BiEncoder.v1", settings, of_entities, reader)
+    return make_retriever(architecture, encoder)
 
 
 def DocumentEncoder(
@@ -259,13 +256,8 @@ def DocumentEncoder(
         "mention_layers": mention_layers,
     }
     reader = partial(_text_reader, WindowReader, window)
-    return make_retriever(
-        Architecture("spacy-pel.DocumentEncoder.v1", settings, of_entities, reader),
-        encoder,
-        partial(TextEncoder, **_of_texts(of_entities, mixed_precision)),
-        shared=shared,
-        mention_layers=mention_layers,
-    )
+    architecture = Architecture("spacy-pel.DocumentEncoder.v1", settings, of_entities, reader)
+    return make_retriever(architecture, encoder)
 
 
 def SharedEncoder(
@@ -308,19 +300,15 @@ def SharedEncoder(
         "mixed_precision": mixed_precision,
         "surface": surface,
     }
-    normalize = similarity == "cosine"
-    spans = SpanEncoder(normalize=normalize, mixed_precision=mixed_precision)
+    spans = SpanEncoder(normalize=similarity == "cosine", mixed_precision=mixed_precision)
     # The listener is a layer of the tower, so that spaCy finds it.
     layers = [tok2vec] if tok2vec else []
     mention = make_tower(spans, "states-tower", _pooled_states, layers=layers)
-    entity = make_tower(TextEncoder(**_of_texts(of_entities, mixed_precision)))
-
     architecture = Architecture(
         "spacy-pel.SharedEncoder.v1", settings, of_entities, SharedStatesReader, True, surface
     )
-    return _retriever(
-        architecture, [mention, entity], partial(_load_shared, encoder, layer), tok2vec
-    )
+    towers = [mention, _text_tower(architecture)]
+    return _retriever(architecture, towers, partial(_load_shared, encoder, layer), tok2vec)
 
 
 def _load_shared(
@@ -371,16 +359,6 @@ def _entity_settings(
     if n_numbers is not None:
         settings["n_numbers"] = n_numbers
     return settings
-
-
-def _of_texts(of_entities: dict[str, Any], mixed_precision: bool) -> dict[str, Any]:
-    """Return the arguments of a ``TextEncoder``."""
-    return {
-        "pooling": of_entities["pooling"],
-        "normalize": of_entities["similarity"] == "cosine",
-        "mixed_precision": mixed_precision,
-        "n_numbers": of_entities.get("n_numbers"),
-    }
 
 
 def _pooled_states(
