@@ -80,23 +80,19 @@ class LiveCorrections:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._read: tuple[str | None, Corrections] = (None, Corrections())
+        self._read: tuple[list[str], Corrections] = ([], Corrections())
 
     def now(self) -> Corrections:
         """Return the current corrections. If they are unchanged, this costs one look-up."""
-        state = self._setting(_STATE)
+        query = "SELECT value FROM setting WHERE name = ?"
+        state = self._store.read(query, _STATE, make=stored_text)
         known, corrections = self._read
         if state != known:
             with self._store.reading():
-                content = self._setting(_CONTENT)
-                corrections = Corrections(_parsed(content) if content else ())
+                content = self._store.read(query, _CONTENT, make=stored_text)
+                corrections = Corrections(_parsed(content[0]) if content else ())
             self._read = state, corrections
         return corrections
-
-    def _setting(self, name: str) -> str | None:
-        query = "SELECT value FROM setting WHERE name = ?"
-        rows = self._store.read(query, name, make=stored_text)
-        return rows[0] if rows else None
 
 
 def change_corrections(

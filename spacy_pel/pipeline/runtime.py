@@ -20,7 +20,6 @@ from ..models.architectures import Tower, check_choice, encoder_of
 from ..models.encoders import BertEncoder, SpanEncoder
 
 if TYPE_CHECKING:
-    from ..models.bert import Bert, BertLayer
     from ..models.onnx_states import OnnxStates
 
 logger = logging.getLogger(__name__)
@@ -71,9 +70,15 @@ class Runtime:
             for encoder in map(encoder_of, towers)
             if isinstance(encoder, (BertEncoder, SpanEncoder)) and encoder.transformer is not None
         ]
-        name = (
-            fastest_runtime(e.transformer for e in encoders) if self.name == "auto" else self.name
-        )
+        name = self.name
+        if name == "auto":
+            can_use_onnx = all(
+                (bert := encoder.transformer) is not None
+                and bert.config.hidden_act == "gelu"
+                and next(bert.parameters()).device.type == "cpu"
+                for encoder in encoders
+            )
+            name = _fastest_on_cpu() if can_use_onnx else "torch"
         if name in ("torch", "exact") or not encoders:
             yield
             return
@@ -103,17 +108,6 @@ class Runtime:
     def forget(self) -> None:
         """Drop the sessions of this process after the weights have changed in place."""
         self._sessions = {k: s for k, s in self._sessions.items() if k[0] != os.getpid()}
-
-
-def fastest_runtime(transformers: Iterable[Bert | BertLayer | None]) -> str:
-    """Return what "auto" is: "onnx-int8" if ONNX Runtime can compute all transformers, or "torch"."""
-    can_compute = all(
-        each is not None
-        and each.config.hidden_act == "gelu"
-        and next(each.parameters()).device.type == "cpu"
-        for each in transformers
-    )
-    return _fastest_on_cpu() if can_compute else "torch"
 
 
 @cache
