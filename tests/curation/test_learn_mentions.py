@@ -93,15 +93,9 @@ def test_a_candidate_says_by_which_mention_it_was_found(
     )
 
 
-def test_what_cannot_be_learnt(kb: Path, corpus: Path, tiny_nlp: Language, tmp_path: Path) -> None:
-    with pytest.raises(PelError, match="mentions need vectors too"):
-        learn_mentions_of(kb, [corpus])
+def test_corpora_of_one_name_are_refused(kb: Path, corpus: Path) -> None:
     with pytest.raises(PelError, match="the same name"):
-        learn_mentions_of(kb, [corpus, corpus], nlp=tiny_nlp)
-    other = tmp_path / "other.pubtator"
-    other.write_text("1|t|Gout\n1\t0\t4\tGout\tT\tZ9\n", "utf8")
-    with pytest.raises(PelError, match="no mention has an entity"):
-        learn_mentions_of(kb, [other], nlp=tiny_nlp)
+        learn_mentions_of(kb, [corpus, corpus])
 
 
 def test_without_vectors_no_pipeline_is_needed(bare_kb: KnowledgeBase, corpus: Path) -> None:

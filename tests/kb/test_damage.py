@@ -356,18 +356,6 @@ def test_a_journal_that_names_other_files_is_not_played(folder: Path, tmp_path: 
     assert victim.read_text() == "years of work"
 
 
-@pytest.mark.parametrize("name", [KB_FILE, JOURNAL, "vectors"])
-def test_links_lead_nowhere(folder: Path, tmp_path: Path, name: str) -> None:
-    path = next(folder.glob("vectors-*")) if name == "vectors" else folder / name
-    if not path.exists():
-        path.write_text("x")
-    path.rename(tmp_path / "other")
-    path.symlink_to(tmp_path / "other")
-    for open_it in USES:
-        with pytest.raises(PelError, match="is a symbolic link"):
-            open_it(folder)
-
-
 FILE = {"name": "x", "sha256": "0" * 64, "bytes": 1}
 MALFORMED = [
     {"sources": [1]},
