@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -150,6 +151,19 @@ def tiny_folder(tiny_kb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 def tiny_nlp(tiny_folder: Path) -> Language:
     """The pipeline of ``tiny_folder``, loaded anew, so that a test may change it."""
     return spacy.load(tiny_folder)
+
+
+@pytest.fixture
+def own_kb(tiny_kb: Path, tiny_folder: Path, tmp_path: Path) -> Path:
+    """A copy of ``tiny_kb`` with vectors, for one test alone."""
+    return Path(shutil.copytree(tiny_kb, tmp_path / "own_kb"))
+
+
+@pytest.fixture
+def own_nlp(tiny_nlp: Language, own_kb: Path) -> Language:
+    """``tiny_nlp``, which links to ``own_kb``."""
+    tiny_nlp.get_pipe("proxy_linker").set_kb(own_kb)
+    return tiny_nlp
 
 
 @pytest.fixture

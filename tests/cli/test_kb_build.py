@@ -1,7 +1,6 @@
 """kb build, fetch and embed: what they make, and what a failure leaves behind."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -119,12 +118,6 @@ def test_fetch(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(f"{name} {what}" in output for name, what in others.items())
 
 
-@pytest.fixture
-def kb(tiny_kb: Path, tiny_folder: Path, tmp_path: Path) -> Path:
-    """A KB of its own, with 17 vectors of 32 dimensions."""
-    return Path(shutil.copytree(tiny_kb, tmp_path / "embedded"))
-
-
 def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeypatch) -> None:
     output = run("kb", "embed", bare_kb.path, tiny_folder)
     KnowledgeBase.open(bare_kb.path).check_fingerprint(
@@ -141,22 +134,24 @@ def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeyp
 
 
 def test_vectors_kept_otherwise_are_not_encoded_again(
-    run, kb: Path, tiny_folder: Path, encoded: list[str]
+    run, own_kb: Path, tiny_folder: Path, encoded: list[str]
 ) -> None:
-    run("kb", "embed", kb, tiny_folder, "--index", "exact", "--dtype", "int8")
-    vectors = KnowledgeBase.open(kb).settings["vectors"]
+    run("kb", "embed", own_kb, tiny_folder, "--index", "exact", "--dtype", "int8")
+    vectors = KnowledgeBase.open(own_kb).settings["vectors"]
     assert (vectors["dtype"], vectors["index"]) == ("int8", "exact") and not encoded
-    run("kb", "embed", kb, tiny_folder, "--dtype", "float32")  # not to be had of int8
-    assert len(encoded) == 17 and KnowledgeBase.open(kb).settings["vectors"]["dtype"] == "float32"
+    run("kb", "embed", own_kb, tiny_folder, "--dtype", "float32")  # not to be had of int8
+    assert (
+        len(encoded) == 17 and KnowledgeBase.open(own_kb).settings["vectors"]["dtype"] == "float32"
+    )
 
 
 def test_vectors_in_fewer_numbers_and_of_shared_codes(
-    run, kb: Path, bare_kb: KnowledgeBase, tiny_folder: Path
+    run, own_kb: Path, bare_kb: KnowledgeBase, tiny_folder: Path
 ) -> None:
-    output = run("kb", "embed", kb, tiny_folder, "--dim", 12)
+    output = run("kb", "embed", own_kb, tiny_folder, "--dim", 12)
     assert "stored in 12 numbers, with" in output and "17 vectors of 32 dimensions" in output
-    output = run("kb", "embed", bare_kb.path, tiny_folder, "--reuse", kb, code=1)
+    output = run("kb", "embed", bare_kb.path, tiny_folder, "--reuse", own_kb, code=1)
     assert "its vectors were reduced" in output
-    run("kb", "embed", kb, tiny_folder, "--alike", 0.01, "--index", "approximate")
-    info = json.loads(run("kb", "info", kb, "--json"))  # whole ones again
+    run("kb", "embed", own_kb, tiny_folder, "--alike", 0.01, "--index", "approximate")
+    info = json.loads(run("kb", "info", own_kb, "--json"))  # whole ones again
     assert info["codes"] < 17 == info["rows"] and info["stored_dim"] == info["dim"]

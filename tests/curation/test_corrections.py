@@ -1,7 +1,6 @@
 """What a person decides about a name counts at once, where it should, until it is undone."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -23,14 +22,6 @@ ALIKE = "After tricuspid valve surgery the RA was no longer dilated, pressure wa
 OTHER = "Methotrexate was given for RA of the hands."
 
 
-@pytest.fixture
-def pipeline(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> Language:
-    """The tiny pipeline with a KB of its own."""
-    nlp = spacy.load(shutil.copytree(tiny_folder, tmp_path / "pipeline"))
-    linker_of(nlp).set_kb(shutil.copytree(tiny_kb, tmp_path / "kb"))
-    return nlp
-
-
 def linker_of(nlp: Language) -> ProxyLinker:
     linker = nlp.get_pipe("proxy_linker")
     assert isinstance(linker, ProxyLinker)
@@ -47,18 +38,18 @@ def other_than(id: str) -> str:
     return {"C03": "C04", "C04": "C03"}[id]
 
 
-def test_the_same_text_before_after_reloaded_and_undone(pipeline: Language, tmp_path: Path) -> None:
-    folder = linker_of(pipeline).kb.path
-    pipeline.to_disk(tmp_path / "saved")
+def test_the_same_text_before_after_reloaded_and_undone(own_nlp: Language, tmp_path: Path) -> None:
+    folder = linker_of(own_nlp).kb.path
+    own_nlp.to_disk(tmp_path / "saved")
     texts = NOTE, ALIKE, OTHER
-    before = answers(pipeline, *texts)
+    before = answers(own_nlp, *texts)
     right = other_than(before[0][0])
-    [stored] = fix(linker_of(pipeline), [Correction("", right, text=NOTE, start=0, end=2)])
+    [stored] = fix(linker_of(own_nlp), [Correction("", right, text=NOTE, start=0, end=2)])
     assert stored.scope == "text" and stored.number == 1  # RA has two meanings
     fixed = [[right, right], [right], before[2]]
-    assert answers(pipeline, *texts) == fixed  # it was running
+    assert answers(own_nlp, *texts) == fixed  # it was running
     assert answers(spacy.load(tmp_path / "saved"), *texts) == fixed
-    ent = pipeline(NOTE).ents[0]
+    ent = own_nlp(NOTE).ents[0]
     assert ent._.kb_probability == 1
     first, *others = ent._.kb_candidates
     assert (
@@ -69,60 +60,60 @@ def test_the_same_text_before_after_reloaded_and_undone(pipeline: Language, tmp_
     assert sorted(c["id"] for c in others) == sorted({f"C{n:02}" for n in range(1, 8)} - {right})
     assert not verify(folder)
     undo(folder, [1])
-    assert answers(pipeline, *texts) == before
+    assert answers(own_nlp, *texts) == before
     assert answers(spacy.load(tmp_path / "saved"), *texts) == before
 
 
-def test_another_process_corrects(pipeline: Language) -> None:
-    linker = linker_of(pipeline)
-    right = other_than(answers(pipeline, OTHER)[0][0])
+def test_another_process_corrects(own_nlp: Language) -> None:
+    linker = linker_of(own_nlp)
+    right = other_than(answers(own_nlp, OTHER)[0][0])
     script = (
         "import sys; from spacy_pel.curation.corrections import *; "
         "fix(sys.argv[1], [Correction('ra', sys.argv[2])])"
     )
     run_python(script, linker.kb.path, right)
-    assert answers(pipeline, NOTE, OTHER) == [[right, right], [right]]
+    assert answers(own_nlp, NOTE, OTHER) == [[right, right], [right]]
     undo(linker.kb.path)
-    assert answers(pipeline, OTHER) != [[right]]
+    assert answers(own_nlp, OTHER) != [[right]]
 
 
-def test_scopes_and_which_goes_first(pipeline: Language) -> None:
-    linker = linker_of(pipeline)
+def test_scopes_and_which_goes_first(own_nlp: Language) -> None:
+    linker = linker_of(own_nlp)
     assert fix(linker, [Correction("RA", "C07")])[0].scope == "always"
-    assert answers(pipeline, OTHER) == [["C07"]]
+    assert answers(own_nlp, OTHER) == [["C07"]]
     fix(linker, [Correction("RA", "C06", "label", "Procedure")])
-    assert answers(pipeline, OTHER) == [["C07"]]  # its label is TERM
+    assert answers(own_nlp, OTHER) == [["C07"]]  # its label is TERM
     fix(linker, [Correction("RA", "C05", "label", "term")])
-    assert answers(pipeline, OTHER) == [["C05"]]
+    assert answers(own_nlp, OTHER) == [["C05"]]
     fix(linker, [Correction("RA", "NIL", "text", "", OTHER)])
-    assert answers(pipeline, OTHER, NOTE) == [["NIL"], ["C05", "C05"]]
-    assert pipeline(OTHER).ents[0]._.kb_probability == 0
+    assert answers(own_nlp, OTHER, NOTE) == [["NIL"], ["C05", "C05"]]
+    assert own_nlp(OTHER).ents[0]._.kb_probability == 0
     # A later one about the same takes the place of the earlier; numbers are not used again.
     made = fix(linker, [Correction("R.A.", "C02", "text", "", OTHER.replace("RA", "R.A."))])
     fix(linker, [Correction("RA", "C01", "text", "", OTHER)])
-    assert answers(pipeline, OTHER) == [["C01"]]
+    assert answers(own_nlp, OTHER) == [["C01"]]
     assert [d.number for d in linker.kb.corrections.decisions] == [1, 2, 3, made[0].number, 6]
 
 
 @pytest.mark.parametrize("scope", ["always", "text"])
 def test_an_acronym_follows_its_long_form_and_not_the_reverse(
-    pipeline: Language, scope: str
+    own_nlp: Language, scope: str
 ) -> None:
-    linker = linker_of(pipeline)
-    ruler = pipeline.get_pipe("entity_ruler")
+    linker = linker_of(own_nlp)
+    ruler = own_nlp.get_pipe("entity_ruler")
     ruler.add_patterns([{"label": "TERM", "pattern": "Multiple sclerosis"}])
     text = "Multiple sclerosis (MS) was seen; MS relapsed."
-    assert answers(pipeline, text) == [["C01", "C01", "C01"]]
+    assert answers(own_nlp, text) == [["C01", "C01", "C01"]]
     [made] = fix(linker, [Correction("MS", "C02", scope, text=text)])
-    assert answers(pipeline, text) == [["C01", "C02", "C02"]]
+    assert answers(own_nlp, text) == [["C01", "C02", "C02"]]
     undo(linker.kb.path, [made.number])
     fix(linker, [Correction("Multiple sclerosis", "C02", scope, text=text)])
-    assert answers(pipeline, text) == [["C02", "C02", "C02"]]
-    assert answers(pipeline, "She has MS.") == [["C01"]]
+    assert answers(own_nlp, text) == [["C02", "C02", "C02"]]
+    assert answers(own_nlp, "She has MS.") == [["C01"]]
 
 
-def test_default_scopes(pipeline: Language) -> None:
-    linker = linker_of(pipeline)
+def test_default_scopes(own_nlp: Language) -> None:
+    linker = linker_of(own_nlp)
     text = "Kidney and head pain, RA, skull ache, aspirin."
 
     def correction(name: str, id: str) -> Correction:
@@ -139,8 +130,8 @@ def test_default_scopes(pipeline: Language) -> None:
     assert scopes == ["always", "text", "text", "always", "text"]
 
 
-def test_refused_and_nothing_stored(pipeline: Language) -> None:
-    linker = linker_of(pipeline)
+def test_refused_and_nothing_stored(own_nlp: Language) -> None:
+    linker = linker_of(own_nlp)
     for wrong, said in (
         (Correction("RA", "C99"), "'C99' is not in"),
         (Correction("RA", "C03", "text"), "no text is given"),
@@ -156,13 +147,13 @@ def test_refused_and_nothing_stored(pipeline: Language) -> None:
         undo(linker.kb.path, [7])
 
 
-def test_an_entity_that_the_kb_has_no_longer_decides_nothing(pipeline: Language) -> None:
-    linker = linker_of(pipeline)
-    before = answers(pipeline, OTHER)
+def test_an_entity_that_the_kb_has_no_longer_decides_nothing(own_nlp: Language) -> None:
+    linker = linker_of(own_nlp)
+    before = answers(own_nlp, OTHER)
     fix(linker, [Correction("RA", "C07")])
     remove_entities(linker.kb.path, ["C07"])
     linker.kb.refresh()
-    assert answers(pipeline, OTHER) == before
+    assert answers(own_nlp, OTHER) == before
 
 
 def test_alternative_ids_and_a_kb_without_vectors(bare_kb: KnowledgeBase) -> None:
@@ -171,8 +162,8 @@ def test_alternative_ids_and_a_kb_without_vectors(bare_kb: KnowledgeBase) -> Non
     assert [str(d) for d in bare_kb.corrections.about("Rheuma")] == ["rheuma is C03, always"]
 
 
-def test_the_table_of_names_stays(pipeline: Language) -> None:
-    kb = linker_of(pipeline).kb
+def test_the_table_of_names_stays(own_nlp: Language) -> None:
+    kb = linker_of(own_nlp).kb
     kb.name_finder()
     [table] = kb.path.glob(".names-*")
     content = table.read_bytes()
@@ -181,8 +172,8 @@ def test_the_table_of_names_stays(pipeline: Language) -> None:
     assert kb.settings["checksum"] != KnowledgeBase.open(kb.path).settings["checksum"]
 
 
-def test_the_id_of_a_rule_is_an_answer(pipeline: Language) -> None:
-    ruler = pipeline.get_pipe("entity_ruler")
+def test_the_id_of_a_rule_is_an_answer(own_nlp: Language) -> None:
+    ruler = own_nlp.get_pipe("entity_ruler")
     ruler.clear()
     ruler.add_patterns(
         [
@@ -190,13 +181,13 @@ def test_the_id_of_a_rule_is_an_answer(pipeline: Language) -> None:
             {"label": "TERM", "pattern": "hands", "id": "body-part"},
         ]
     )
-    doc = pipeline(OTHER)
+    doc = own_nlp(OTHER)
     assert [ent.kb_id_ for ent in doc.ents][0] == "C07"
     assert doc.ents[0]._.kb_candidates[0]["correction"] == "RA is C07, as a rule says"
     assert doc.ents[1]._.kb_candidates[0]["correction"] is None
 
 
-def test_what_the_page_exports(pipeline: Language, tmp_path: Path) -> None:
+def test_what_the_page_exports(own_nlp: Language, tmp_path: Path) -> None:
     mentions = [
         {"start": 0, "end": 2, "text": "RA", "label": "TERM", "id": "C04", "name": "right atrium"},
         {"start": 27, "end": 36, "label": "TERM", "id": "NIL", "name": None, "candidates": []},
@@ -204,7 +195,7 @@ def test_what_the_page_exports(pipeline: Language, tmp_path: Path) -> None:
         {"start": 63, "end": 70, "label": "TERM", "id": "C99"},
     ]
     record = {"text": NOTE, "mentions": mentions}
-    kb = linker_of(pipeline).kb
+    kb = linker_of(own_nlp).kb
     wanted = Export(
         [
             Correction("RA", "C04", "", "TERM", NOTE, 0, 2),

@@ -1,6 +1,5 @@
 """Annotated mentions that become rows of a KB, and how much they count."""
 
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,11 +47,6 @@ def corpus(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def kb(tiny_kb: Path, tiny_folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(tiny_kb, tmp_path / "kb"))
-
-
 def texts(folder: Path) -> list[tuple[str, str, str]]:
     """The learnt mentions: document, words and id."""
     with KnowledgeBase.open(folder) as kb:
@@ -64,27 +58,27 @@ def texts(folder: Path) -> list[tuple[str, str, str]]:
 
 
 def test_mentions_are_learnt_as_the_linker_reads_them(
-    kb: Path, corpus: Path, tiny_nlp: Language
+    own_kb: Path, corpus: Path, tiny_nlp: Language
 ) -> None:
-    learnt = learn_mentions_of(kb, [corpus], nlp=tiny_nlp)
+    learnt = learn_mentions_of(own_kb, [corpus], nlp=tiny_nlp)
     assert (learnt.mentions, learnt.entities, learnt.seen) == (4, 2, 4)
     expected = [("7", "Renal", "C07"), ("7", "cephalea", "C06"), ("7", "Renal failure", "C06"),
                 ("8", "head trouble", "C06")]  # fmt: skip
-    assert sorted(texts(kb)) == sorted(expected)
-    assert verify(kb) == []
-    with KnowledgeBase.open(kb) as opened:
+    assert sorted(texts(own_kb)) == sorted(expected)
+    assert verify(own_kb) == []
+    with KnowledgeBase.open(own_kb) as opened:
         assert opened.mentions.counts() == {"train/gold.pubtator": 4}
 
 
 def test_a_candidate_says_by_which_mention_it_was_found(
-    kb: Path, corpus: Path, tiny_nlp: Language
+    own_kb: Path, corpus: Path, tiny_nlp: Language
 ) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
-    linker.set_kb(kb)
+    linker.set_kb(own_kb)
     doc = tiny_nlp("A kidney hurts.")
     assert "as_in" not in doc.ents[0]._.kb_candidates[0]
-    learn_mentions_of(kb, [corpus], nlp=tiny_nlp)
-    linker.set_kb(kb)
+    learn_mentions_of(own_kb, [corpus], nlp=tiny_nlp)
+    linker.set_kb(own_kb)
     doc = tiny_nlp("A kidney hurts.")
     said = [candidate["as_in"] for candidate in doc.ents[0]._.kb_candidates]
     quote = next(quote for quote in said if quote and "[Renal]" in quote)
@@ -93,9 +87,9 @@ def test_a_candidate_says_by_which_mention_it_was_found(
     )
 
 
-def test_corpora_of_one_name_are_refused(kb: Path, corpus: Path) -> None:
+def test_corpora_of_one_name_are_refused(own_kb: Path, corpus: Path) -> None:
     with pytest.raises(PelError, match="the same name"):
-        learn_mentions_of(kb, [corpus, corpus])
+        learn_mentions_of(own_kb, [corpus, corpus])
 
 
 def test_without_vectors_no_pipeline_is_needed(bare_kb: KnowledgeBase, corpus: Path) -> None:
