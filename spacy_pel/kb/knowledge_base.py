@@ -271,8 +271,11 @@ class KnowledgeBase:
     @_at_once
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """Return the concept id and canonical name of each number; faster than ``entities``."""
+        return self.remembered("labels", self._checked(numbers).tolist(), self._read_labels)
+
+    def _read_labels(self, numbers: Sequence[int]) -> list[tuple[str, str]]:
         return self._store.records(
-            self._checked(numbers),
+            numbers,
             "concept_id, canonical_name",
             lambda id, name: (stored_text(id), stored_text(name)),
         )

@@ -49,7 +49,7 @@ unambiguous_names_first = true
 # true: mentions in a document with the same text, ignoring case, get one answer, by mean scores.
 one_entity_per_name = false
 # The number of candidates of a mention. A candidate is an entity with a score.
-candidates = 64
+candidates = 8
 # A mention is NIL, which means that the KB lacks its entity, if its best score is below this
 # threshold. null: the threshold that "python -m spacy pel calibrate" finds; without it no mention is
 # NIL. Scores are the retriever's: -1 to 1 with similarity = "cosine", any number with "dot". After "pel
