@@ -62,6 +62,7 @@ _MODIFIER = "|".join(
 _BEFORE = re.compile(rf"(?:(?:{_MODIFIER})\s+)*", re.IGNORECASE)
 _BEHIND = re.compile(rf"(?:\s+(?:{_MODIFIER}|\d[\d.,%/]*))*\s*", re.IGNORECASE)
 _BETWEEN = re.compile(rf"\s*(?:[,;]|\sand\s|\s-\s)\s*{_BEFORE.pattern}", re.IGNORECASE)
+_SEPARATORS = " ,;:/"  # no mention begins or ends with one
 DEFAULT_MODEL = {
     "@architectures": "spacy-pel.WordTagger.v1",
     "encoder": {
@@ -528,11 +529,13 @@ def without_modifiers(
     """Return the mentions in a text, without modifiers, numbers and separators that are part of no name.
 
     "Small right pleural effusion" becomes "pleural effusion", and "nausea, vomiting" becomes two mentions.
-    A mention with any other word beside its names stays. ``names`` are the unambiguous names in the text.
+    A mention with any other word beside its names keeps its words. ``names`` are the unambiguous names in
+    the text.
     """
     trimmed = []
-    for mention in mentions:
-        start, end, label = mention
+    for start, end, label in mentions:
+        end = start + len(text[start:end].rstrip(_SEPARATORS))
+        start = end - len(text[start:end].lstrip(_SEPARATORS))
         inside = [n for n in names if start <= n[0] and n[1] <= end and n[2] == label]
         kept: list[Tagged] = []
         for name in sorted(inside, key=lambda name: (name[0] - name[1], name)):  # the longest first
@@ -546,8 +549,8 @@ def without_modifiers(
             and all(_BETWEEN.fullmatch(text, a[1], b[0]) for a, b in zip(kept, kept[1:]))
         ):
             trimmed += kept
-        else:
-            trimmed.append(mention)
+        elif start < end:
+            trimmed.append((start, end, label))
     return trimmed
 
 

@@ -246,6 +246,15 @@ def test_a_mention_loses_words_that_are_part_of_no_name(words, names, expected) 
     assert without_modifiers(text, [mention], [(*name[:2], 0) for name in of_text]) == [mention]
 
 
+def test_a_mention_neither_begins_nor_ends_with_a_separator() -> None:
+    assert without_modifiers(
+        "on amlodipine/valsartan", [(3, 14, 0), (13, 23, 0), (13, 14, 0)], []
+    ) == [
+        (3, 13, 0),
+        (14, 23, 0),
+    ]
+
+
 def test_a_listed_name_replaces_the_mentions_inside_it() -> None:
     text = "on calcium channel blockers and iron"
     calcium, blockers, iron = (3, 10, 0), (3, 27, 0), (32, 36, 0)
