@@ -56,7 +56,7 @@ from .doc_mentions import (
 )
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
-from .kb_ner import OwnReader, packed_reader, reader_beside, unpacked_reader
+from .own_reader import OwnReader, packed_reader, reader_beside, unpacked_reader
 from .runtime import Runtime
 from .settings import OutputSettings, SearchSettings, TrainingSettings
 
