@@ -111,7 +111,7 @@ class _State:
 class KnowledgeBase:
     """A knowledge base: numbered entities and their vectors.
 
-    A KB is opened, not loaded. Until ``refresh`` it stays as it was when it was opened, whatever is written
+    A KB is opened, not loaded. Until ``refresh`` it stays as it was when it was opened, even if others write
     to the folder. Data that are first read later may be gone: vectors that were replaced twice, changed
     mentions, a KB that was built again. A PelError says so. A KB can be used after a fork, and pickled: the
     copy opens the same folder.
@@ -252,7 +252,7 @@ class KnowledgeBase:
     def remembered(
         self, kind: str, keys: Sequence[K], compute: Callable[[list[K]], Sequence[T]]
     ) -> list[T]:
-        """Return the value of each key. Values, none of which is None, are remembered until a refresh.
+        """Return the value of each key, cached until a refresh. No value is None.
 
         ``compute`` returns those of distinct keys. Memory is limited by forgetting all of a kind at once.
         """
@@ -359,7 +359,7 @@ class KnowledgeBase:
 
     @_at_once
     def definitions(self, acronym: str) -> Mapping[int, int]:
-        """Return how many texts define an acronym so, by entity number; see ``kb learn --acronyms``."""
+        """Return the number of texts that define an acronym, by entity number (``kb learn --acronyms``)."""
         return self._definitions.get(normalised(acronym), {})
 
     @property

@@ -1,4 +1,4 @@
-"""Corrections by people and ids given by rules: they come before everything that was learnt."""
+"""Corrections by people and ids set by rules. Both override everything that was learnt."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

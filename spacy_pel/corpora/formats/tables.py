@@ -55,7 +55,7 @@ _KINDS = dict.fromkeys(COLUMNS, "VARCHAR") | {
 }
 _MAX_ROW_BYTES = 2**24  # bytes of a mention with its candidates, as JSON
 _NAME_THEM = (
-    "name the column that holds the documents 'text', and those of ids and mentions, if any, 'id' "
+    "name the column with the texts 'text', and optional columns with ids and mentions 'id' "
     "and 'mentions'"
 )
 
