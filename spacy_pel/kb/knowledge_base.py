@@ -760,7 +760,7 @@ def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]
         paths = {kb.path / name: both for name, both in noted.items()}
         changed = [p for p in paths if (p.stat().st_size, sha256(p, progress)) != paths[p]]
     if changed:
-        problem = "does not agree with its checksum"
+        problem = "does not match its checksum"
         return [PelError(f"{path}: {problem}", COPY_OR_BUILD) for path in changed]
     with kb._store.reading(), copied(path) as copy:
         fault = table_fault(copy, kb.settings)
@@ -771,7 +771,7 @@ def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]
                 _ = kb.vectors.parts, kb.mentions.index  # PelError if they are damaged
             kb.mentions.passages()
             if stored_sum(copy) not in (None, row_sum(copy)):
-                fault = "its rows do not agree with their sum"
+                fault = "its rows do not match their sum"
     if fault is not None:
         return [PelError(f"{path}: {fault}", COPY_OR_BUILD)]
     if names_files(kb.path, kb.names_stem):

@@ -387,7 +387,7 @@ MALFORMED = [
         ({"schema_version": 99}, "version 99, this release reads 3; build it again"),
         ({"kind": "web app"}, "is not the database"),
         ({"change": -1}, "is not the database"),
-        *((changes, "in no known way") for changes in MALFORMED),
+        *((changes, "unreadable settings") for changes in MALFORMED),
     ],
 )
 def test_settings_that_no_writer_writes(folder: Path, changes: dict, fault: str) -> None:
