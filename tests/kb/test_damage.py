@@ -110,7 +110,7 @@ def test_a_flipped_bit_raises_no_other_error(
     folder = made(tmp_path / "kb", kind, monkeypatch)
     for path in flips(folder, 4):
         if path.name != KB_FILE:
-            with pytest.raises(PelError, match=f"{path.name}: does not agree .*kb verify {folder}"):
+            with pytest.raises(PelError, match=f"{path.name}: does not match .*kb verify {folder}"):
                 use(folder)
     monkeypatch.setattr(stored_vectors, "CHECKED_BYTES", 0)
     for path in flips(folder, 20):
