@@ -115,7 +115,9 @@ def gold_examples(
         for example in open_corpus(name, limit=limit, spans_key=linker.spans_key)(nlp)
     ]
     if not any(mention_spans(example.reference, linker.spans_key) for example in examples):
-        raise PelError(f"{', '.join(map(str, corpus))}: no mentions", "give a corpus that has some")
+        raise PelError(
+            f"{', '.join(map(str, corpus))}: no mentions", "give a corpus with documents"
+        )
     return examples
 
 

@@ -175,7 +175,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
     def __setattr__(self, name: str, value: object) -> None:
         """Raise PelError for a setting outside of its group, where it would have no effect."""
         if group := _GROUPS.get(name):
-            problem = f'"{name}" is no attribute of the linker, but of its settings'
+            problem = f'"{name}" is a setting of the linker, not an attribute'
             raise PelError(problem, f"set linker.{group}.{name}")
         super().__setattr__(name, value)
 

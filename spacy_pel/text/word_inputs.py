@@ -1,6 +1,6 @@
 """The inputs of the word tagger: windows of word pieces, with features of each word.
 
-A word is what the names of a knowledge base are split into (``kb.pieces.Pieces``). Its tag is predicted
+Words are the pieces of names of a knowledge base (``kb.pieces.Pieces``). Its tag is predicted
 at its first word piece.
 """
 
