@@ -3,10 +3,10 @@
 # make test: install, then run the tests
 # make lint: install, then check style (ruff) and types (mypy); "make format" corrects the style
 # make docs: install, then build the documentation into site/
-# All work in a virtual environment of their own, in .venv. They install torch for the CPU; "make DEVICE=gpu demo"
-# installs it for a GPU, which is some gigabytes.
-# make test-scispacy: test beside scispaCy's linker, in .venv-scispacy, since it needs numpy 1 and, at
-# most, Python 3.12
+# All use the virtual environment .venv and install torch for the CPU. "make DEVICE=gpu demo" installs torch
+# for a GPU (several GB).
+# make test-scispacy: test together with scispaCy's linker, in .venv-scispacy, because scispaCy needs numpy 1
+# and Python 3.12 or older
 
 PYTHON ?= python3
 DEVICE ?= cpu
@@ -16,8 +16,8 @@ INSTALLED := $(VENV)/.installed
 SCISPACY_VENV ?= .venv-scispacy
 SCISPACY_INSTALLED := $(SCISPACY_VENV)/.installed
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
-# torch goes first and by its exact version, so that no other package chooses it. Its build for the CPU is
-# on an index of its own; where that cannot be reached, pip warns and takes what it finds.
+# Install torch first, in its exact version, so that no other package chooses it. The CPU build is on a separate
+# index. If pip cannot reach it, pip warns and uses PyPI.
 CPU_INDEX := --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
 TORCH = "$$(grep '^torch==' constraints.txt)" $(if $(filter cpu,$(DEVICE)),$(CPU_INDEX))
 
@@ -47,14 +47,14 @@ test-scispacy: $(SCISPACY_INSTALLED)
 	$(SCISPACY_VENV)/bin/$(PIP_INSTALL) --no-deps releases/en_pel_mesh_sm-*.whl
 	$(SCISPACY_VENV)/bin/python -m pytest tests/scispacy
 
-# registry.py: its names become entry points, which are installed.
+# The names in registry.py become installed entry points.
 $(INSTALLED): setup.py constraints.txt spacy_pel/registry.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/$(PIP_INSTALL) $(TORCH)
 	$(BIN)/$(PIP_INSTALL) -c constraints.txt -e ".[$(DEVICE),project,test,transformers,docs]"
 	touch $@
 
-# The same versions but for what needs numpy 2, which scispaCy refuses.
+# The same versions, without packages that need numpy 2, which scispaCy refuses.
 $(SCISPACY_INSTALLED): setup.py constraints.txt spacy_pel/registry.py
 	$(PYTHON) -m venv $(SCISPACY_VENV)
 	grep -vE '^(numpy|ml_dtypes|pandas)==' constraints.txt > $(SCISPACY_VENV)/constraints.txt

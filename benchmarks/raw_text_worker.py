@@ -7,6 +7,7 @@ It prints what loading cost, and then, for each line of texts, what they cost an
 With PIPELINE RUNTIME stages it also prints what each stage cost.
 """
 
+import gc
 import importlib
 import json
 import sys
@@ -132,6 +133,7 @@ def main(pipeline: str, *settings: str) -> None:
     status = Path("/proc/self/status").read_text("utf8")
     memory = int(status.partition("VmRSS:")[2].split()[0]) / 1024
     print(json.dumps({"load": load, "memory": memory}), flush=True)
+    gc.freeze()  # as ``pel link`` does, and here for both linkers
     stages = Stages() if settings[1:] == ("stages",) else None
     for line in sys.stdin:
         texts, began = json.loads(line), time.process_time()

@@ -6,6 +6,7 @@ are limited in characters, and long docs are read in parts.
 
 from __future__ import annotations
 
+import gc
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -116,6 +117,8 @@ class Linking:
             linker.kb.check_vocabularies(self.xrefs)
             linker.output.xrefs = list(self.xrefs)
         _check_attributes(self.attributes)
+        # A tenth of the time would go to garbage collections that traverse what was loaded.
+        gc.freeze()
         return nlp
 
     @property

@@ -31,7 +31,7 @@ With annotated documents:
   python -m spacy pel calibrate training/model-best dev.pubtator
   python -m spacy pel link training/model-best notes.txt --output linked.jsonl
 
-The help of each command has examples: python -m spacy pel link --help. To find out why something fails:
+Each command shows examples: python -m spacy pel link --help. To diagnose a failure:
 python -m spacy pel doctor training/model-best
 """
 

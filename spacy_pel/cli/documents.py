@@ -171,8 +171,8 @@ def discover_cli(
 ) -> None:
     """Propose entities that the KB lacks.
 
-    Use it to extend a KB by what your documents mention; run "pel calibrate --jointly" on the pipeline
-    first. Mentions that probably have the same meaning form a cluster, and each cluster without an entity
+    Use it to extend a KB with entities that your documents mention. First run "pel calibrate --jointly" on
+    the pipeline. Mentions that probably have the same meaning form a cluster. Each cluster without an entity
     is a proposal. The command writes two files: OUTPUT, which "pel kb change add" can read, and a page
     (.html) on which you accept or reject the proposals or merge them into entities.
 

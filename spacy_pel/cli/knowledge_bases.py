@@ -100,7 +100,7 @@ def build_cli(
     )
     counts = made.settings["counts"]
     msg.good(f"Built {out}: {counts['entities']:,} entities with {counts['aliases']:,} aliases")
-    msg.text(f"To link to it, embed it: python -m spacy pel kb embed {out} PIPELINE")
+    msg.text(f"To link to this KB, embed it: python -m spacy pel kb embed {out} PIPELINE")
 
 
 def columns_of(choices: list[str]) -> dict[str, str]:
@@ -243,10 +243,10 @@ def add_cli(
 ) -> None:
     """Add entities, or synonyms of entities, to a KB.
 
-    Use it for what your texts mention and the KB lacks. Only the new entities are encoded and written, so
-    the size of the KB does not matter. SOURCE may be a table with the columns "id", "name" and "synonyms"
-    (separated by | or ;); an id that the KB already has is an error. --synonym adds a name to an entity of
-    the KB.
+    Use it for entities that your texts mention and the KB lacks. Only the new entities are encoded and
+    written, so the time does not depend on the size of the KB. SOURCE may be a table with the columns "id",
+    "name" and "synonyms" (separated by | or ;). An id that the KB already has is an error. --synonym adds a
+    name to an entity of the KB.
 
     \b
     Examples:
@@ -403,7 +403,7 @@ def learn_cli(
     corpora: Annotated[list[str], Argument(metavar="CORPUS...", help=_CORPORA)],
     pipeline: Encoder = None,
     component: Component = "proxy_linker",
-    spans_key: Annotated[Text, Option(help="Any word, if mentions of the corpus overlap")] = None,
+    spans_key: Annotated[Text, Option(help="Any word, if mentions in the corpus overlap")] = None,
     mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
     acronyms: Annotated[bool, Option("--acronyms", help="Learn abbreviations")] = False,
     least: Annotated[int, Option(min=1, help="--acronyms: texts that must define one")] = 1,
@@ -497,7 +497,7 @@ def learn_cli(
 def forget_cli(
     folder: KB, source: Annotated[str, Option(help='Name of a corpus, as "kb info" shows it')]
 ) -> None:
-    """Remove the mentions of a corpus from a KB, which "kb learn --mentions" stored.
+    """Remove the mentions of a corpus, stored by "kb learn --mentions", from a KB.
 
     Use it to replace a corpus by a new version, or before you evaluate on it.
 
@@ -537,8 +537,8 @@ def info_cli(
     """Show what a KB contains, or search for entities in it.
 
     Use it to find an id. Without NAME, it prints counts, sources and settings. With NAME, it prints the
-    entity with this id, or the entities with a name that has all these words, with their synonyms, also with
-    their scope if it is narrow, broad or related.
+    entity with this id, or the entities with all these words in a name. Synonyms are marked if they are
+    narrow, broad or related.
 
     \b
     Examples:
@@ -634,7 +634,7 @@ def upgrade_cli(
     pipeline: Encoder = None,
     component: Component = "proxy_linker",
 ) -> None:
-    """Bring a KB up to a new release of its source, such as MeSH of the next year.
+    """Bring a KB up to a new release of its source, such as next year's MeSH.
 
     Use it to keep a pipeline current without training. It prints how many entities are new, renamed and
     retired, and encodes only new names. The KB keeps learned names, abbreviations, mentions, corrections and

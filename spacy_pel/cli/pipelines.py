@@ -46,7 +46,9 @@ _COLOURS = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "BROKEN": typ
 def start_cli(
     paths: Sources,
     encoder: Annotated[Text, Option(help="BERT or pipeline [default: en_pel_mesh_sm]")] = None,
-    below: Annotated[Texts, Option(help="Link only to this id and below; repeatable")] = None,
+    below: Annotated[
+        Texts, Option(help="Link only to this id and its descendants; repeatable")
+    ] = None,
     format: Annotated[Text, Option(help='Format of the sources, as for "kb build"')] = None,
     column: Annotated[Texts, Option(metavar="FIELD=COLUMN", help='As for "kb build"')] = None,
     prefix: Prefixes = None,
@@ -54,7 +56,7 @@ def start_cli(
 ) -> None:
     """Make a pipeline that links to your ontology.
 
-    Use it to begin: it needs no annotated documents and no training. It builds a KB from the sources and
+    Use it first: it needs no annotated documents and no training. It builds a KB from the sources and
     computes a vector for each name with the encoder: about 4 minutes for 50,000 names with a 6-layer BERT on
     one core. The encoder is a BERT (its Hugging Face name or its folder) or a trained pipeline.
 
@@ -94,7 +96,7 @@ def start_cli(
 def copy_cli(pipeline: Pipeline, out: Out) -> None:
     """Copy a pipeline with its KB to a new folder.
 
-    Use it before you change an installed package, which stays as it is: "kb change" adds entities and
+    Use it before you change an installed package. The package stays unchanged: "kb change" adds entities and
     synonyms to the copy, and "fix" stores corrections in it.
 
     \b
@@ -115,7 +117,7 @@ def fix_cli(
     pipeline: Annotated[str, Argument(help="Folder of a pipeline, or of a KB")],
     export: Annotated[Files, Argument(metavar="[EXPORT]...", help="Files: see above")] = None,
     name: Annotated[Text, Option(help="Name to decide about")] = None,
-    id: Annotated[Text, Option(help="Id of its entity; NIL: it has none")] = None,
+    id: Annotated[Text, Option(help="Id of its entity; NIL: the name is no entity")] = None,
     scope: Annotated[Text, Option(help="always, label or text [default: see above]")] = None,
     label: Annotated[Text, Option(help="Label of the mentions, for the scope label")] = None,
     text: Annotated[Text, Option(help="Text with the name, for the scope text")] = None,
@@ -124,10 +126,10 @@ def fix_cli(
 ) -> None:
     """Correct the links of a pipeline: decide what a name means.
 
-    Use it when a linker is wrong about a name; to correct an installed package, copy it first. EXPORT is
-    what the page of "pel serve" exports after you correct a mention there, or documents whose mentions have
-    ids. Mentions with a score are predictions of a linker and are ignored. Alternatively, decide about one
-    name with --name and --id. Without any of these, the command lists the corrections.
+    Use it when a linker is wrong about a name. To correct an installed package, copy it first. EXPORT is an
+    export of the page of "pel serve", or documents whose mentions have ids. Mentions with a score are
+    predictions of a linker and are ignored. Alternatively, decide about one name with --name and --id.
+    Without any of these, the command lists the corrections.
 
     \b
     The scope of a correction:
@@ -154,7 +156,7 @@ def fix_cli(
     if bool(name) != bool(id):
         raise PelError("--name and --id go together", "as in --name RA --id D006325")
     if sum(map(bool, (export, name, undo))) > 1:
-        raise PelError("several things to do", "give one: EXPORT, --name or --undo")
+        raise PelError("conflicting arguments", "give only one: EXPORT, --name or --undo")
     if undo:
         _undo_corrections(pipeline, undo)
         return
@@ -252,7 +254,9 @@ def assemble_cli(
     info = PackageInfo(name, version, description, license, author, tuple(metrics or ()), notes)
     assemble(load_pipeline(pipeline), kb, out, component=component, info=info)
     if not notes:
-        msg.warn("It has no notes on licences; before you publish it, add them with --licenses")
+        msg.warn(
+            "The pipeline has no notes on licences; before you publish it, add them with --licenses"
+        )
     msg.good(f"Assembled {out}; to package it: python -m spacy package {out} PACKAGES -b wheel")
 
 
@@ -440,9 +444,9 @@ def calibrate_cli(
     limit: Limit = 0,
     spans_key: SpansKey = None,
     component: Component = "proxy_linker",
-    jointly: Annotated[bool | None, Option(help="Fit joint linking [default: as before]")] = None,
+    jointly: Annotated[bool | None, Option(help="Fit joint linking [default: unchanged]")] = None,
     texts: Annotated[
-        list[Path], Option(help="Plain texts, for the senses of abbreviations; repeatable")
+        list[Path], Option(help="Plain texts, to learn senses of abbreviations; repeatable")
     ] = [],
 ) -> None:
     """Fit the ranking, the probabilities and the NIL threshold of a pipeline.
@@ -457,8 +461,8 @@ def calibrate_cli(
                      is correct is below it. Without gold NIL mentions there is no threshold.
     joint linking    With --jointly, for pel link --jointly and pel discover: when two mentions get
                      the same entity. --no-jointly removes it.
-    senses           With --texts, the words that these texts have beside the long names of
-                     abbreviations with several senses. Without it, those of before.
+    senses           With --texts, the words around the long names of ambiguous abbreviations in
+                     these texts. Without it, the fitted words stay.
 
     The printed figures come from five-fold cross-validation: each document is scored by a ranking that was
     fitted without it.

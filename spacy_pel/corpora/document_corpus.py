@@ -158,7 +158,7 @@ def make_document_corpus(
             document = raw.document(spans_key)
             yield document._replace(mentions=document.mentions or ())
         if raw is None:
-            raise PelError(f"{source}: no documents in it", "give a corpus that has some")
+            raise PelError(f"{source}: no documents in it", "give a corpus with documents")
 
     return Corpus(
         sources, limit=limit, spans_key=spans_key, gold_mentions=gold_mentions, labels=labels

@@ -38,7 +38,7 @@ def make_name_corpus(kb: str, limit: int = 0, seed: int = 0, part: str = "all") 
         PelError: There is no such part.
     """
     if part not in PARTS:
-        raise PelError(f'no part "{part}" of the names', f"choose one of {', '.join(PARTS)}")
+        raise PelError(f'unknown part "{part}" of the names', f"choose one of {', '.join(PARTS)}")
 
     def is_in_part(name: str) -> bool:
         is_dev = name_hash(normalised(name)) % _DEV_INTERVAL == 0

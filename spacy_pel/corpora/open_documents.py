@@ -241,7 +241,7 @@ def open_documents(
             remedy = kinds if with_ids else f"name it with --from, or {kinds}"
             raise PelError(f"{name}: unknown kind of file", remedy)
         if format.input is None:
-            raise PelError(f"{name}: {format.name} is a format that is only written", kinds)
+            raise PelError(f"{name}: {format.name} is an output format only", kinds)
         if with_ids and not format.input.has_ids:
             problem = f"{name}: {format.name} files have no entity ids"
             remedy = f"give it the suffix of its format if it is another one, or {kinds}"
@@ -283,7 +283,7 @@ def open_documents(
                 yield DocumentFile(name, url, size, format)
                 is_empty = False
         if is_empty:
-            raise PelError(f"{given}: no file in it that can be read", kinds)
+            raise PelError(f"{given}: no readable file in it", kinds)
 
     sources = [given] if isinstance(given, (str, Path)) else given
     return DocumentStream(file for source in sources for file in files(str(source)))

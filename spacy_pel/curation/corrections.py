@@ -176,7 +176,7 @@ def _checked(kb: KnowledgeBase, correction: Correction) -> Correction:
     """Return a correction with its name and the concept id of its entity; PelError if it is incomplete."""
     name, id, scope, label, text, start, end = correction
     if scope not in ("", *SCOPES):
-        raise PelError(f"no scope {scope!r}", f"choose one of {', '.join(SCOPES)}")
+        raise PelError(f"unknown scope {scope!r}", f"choose one of {', '.join(SCOPES)}")
     if text:
         if start < 0 and name in text:
             start, end = text.index(name), text.index(name) + len(name)

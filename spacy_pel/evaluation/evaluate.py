@@ -34,6 +34,7 @@ KEPT = (
     *("expected_calibration_error", "nel_micro_"),
 )
 _BATCH_SIZE = 128  # docs that are linked together
+_N_CANDIDATES = 64  # of each mention at least, for recall@64
 _FIELDS = {"mentions", "recall@1", "mrr"}
 
 
@@ -114,7 +115,9 @@ def gold_examples(
         for example in open_corpus(name, limit=limit, spans_key=linker.spans_key)(nlp)
     ]
     if not any(mention_spans(example.reference, linker.spans_key) for example in examples):
-        raise PelError(f"{', '.join(map(str, corpus))}: no mentions", "give a corpus that has some")
+        raise PelError(
+            f"{', '.join(map(str, corpus))}: no mentions", "give a corpus with documents"
+        )
     return examples
 
 
@@ -141,9 +144,7 @@ def link_examples(
 
     Only the linker runs, and the components that it listens to.
     """
-    from ..linking.link import SEARCH_DEPTH  # here: torch takes seconds
-
-    candidates = max(linker.search.candidates, SEARCH_DEPTH)
+    candidates = max(linker.search.candidates, _N_CANDIDATES)
     with (
         with_settings(linker.search, candidates=candidates),
         with_settings(linker.output, overwrite=True),  # they may have been linked before

@@ -111,7 +111,7 @@ class _State:
 class KnowledgeBase:
     """A knowledge base: numbered entities and their vectors.
 
-    A KB is opened, not loaded. Until ``refresh`` it stays as it was when it was opened, whatever is written
+    A KB is opened, not loaded. Until ``refresh`` it stays as it was when it was opened, even if others write
     to the folder. Data that are first read later may be gone: vectors that were replaced twice, changed
     mentions, a KB that was built again. A PelError says so. A KB can be used after a fork, and pickled: the
     copy opens the same folder.
@@ -252,7 +252,7 @@ class KnowledgeBase:
     def remembered(
         self, kind: str, keys: Sequence[K], compute: Callable[[list[K]], Sequence[T]]
     ) -> list[T]:
-        """Return the value of each key. Values, none of which is None, are remembered until a refresh.
+        """Return the value of each key, cached until a refresh. No value is None.
 
         ``compute`` returns those of distinct keys. Memory is limited by forgetting all of a kind at once.
         """
@@ -271,8 +271,11 @@ class KnowledgeBase:
     @_at_once
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """Return the concept id and canonical name of each number; faster than ``entities``."""
+        return self.remembered("labels", self._checked(numbers).tolist(), self._read_labels)
+
+    def _read_labels(self, numbers: Sequence[int]) -> list[tuple[str, str]]:
         return self._store.records(
-            self._checked(numbers),
+            numbers,
             "concept_id, canonical_name",
             lambda id, name: (stored_text(id), stored_text(name)),
         )
@@ -359,7 +362,7 @@ class KnowledgeBase:
 
     @_at_once
     def definitions(self, acronym: str) -> Mapping[int, int]:
-        """Return how many texts define an acronym so, by entity number; see ``kb learn --acronyms``."""
+        """Return the number of texts that define an acronym, by entity number (``kb learn --acronyms``)."""
         return self._definitions.get(normalised(acronym), {})
 
     @property
@@ -760,7 +763,7 @@ def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]
         paths = {kb.path / name: both for name, both in noted.items()}
         changed = [p for p in paths if (p.stat().st_size, sha256(p, progress)) != paths[p]]
     if changed:
-        problem = "does not agree with its checksum"
+        problem = "does not match its checksum"
         return [PelError(f"{path}: {problem}", COPY_OR_BUILD) for path in changed]
     with kb._store.reading(), copied(path) as copy:
         fault = table_fault(copy, kb.settings)
@@ -771,7 +774,7 @@ def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]
                 _ = kb.vectors.parts, kb.mentions.index  # PelError if they are damaged
             kb.mentions.passages()
             if stored_sum(copy) not in (None, row_sum(copy)):
-                fault = "its rows do not agree with their sum"
+                fault = "its rows do not match their sum"
     if fault is not None:
         return [PelError(f"{path}: {fault}", COPY_OR_BUILD)]
     if names_files(kb.path, kb.names_stem):

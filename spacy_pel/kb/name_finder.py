@@ -297,7 +297,7 @@ def name_table(
 def _text_hashes(bounds: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the hash of each text, uint64 [n], and the distinct hashes of all their prefixes.
 
-    ``bounds`` are those of the hashes of each text, of which the last is that of ``BREAK``: int64 [n + 1].
+    ``bounds``, int64 [n + 1], delimit the hashes of each text. The last hash of a text is that of ``BREAK``.
     """
     counts = np.diff(bounds) - 1
     runs = np.zeros(len(counts), np.uint64)

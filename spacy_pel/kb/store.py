@@ -179,7 +179,7 @@ class Store:
         built = database.execute("SELECT value FROM setting WHERE name = 'built'").fetchone()
         if self._built not in (None, built):
             database.close()
-            raise PelError(f"{self.path}: was built anew meanwhile", "open the KB again")
+            raise PelError(f"{self.path}: was rebuilt in the meantime", "open the KB again")
         self._built = built
         return database
 
@@ -205,7 +205,7 @@ class Store:
             raise PelError(problem, again)
         # Memory is reserved for this many entities. A record takes more than a byte.
         if not _is_known(settings) or settings["next_number"] > path.stat().st_size:
-            raise PelError(f"{path}: describes itself in no known way", f"do not use it; {again}")
+            raise PelError(f"{path}: has unreadable settings", f"do not use it; {again}")
         for file in vector_files(settings):
             size = plain_file_size(folder / file["name"])
             if size != file["bytes"]:
@@ -318,7 +318,7 @@ def entity_of(fields: Sequence[str | None]) -> Entity:
 def stored_entity(crc: int, *fields: str | None) -> Entity:
     """Return the entity of a record; ValueError or TypeError if it is damaged."""
     if record_crc(fields) != crc:
-        raise ValueError(f"the record of {fields[0]!r} does not agree with its checksum")
+        raise ValueError(f"the record of {fields[0]!r} does not match its checksum")
     return entity_of(fields)
 
 

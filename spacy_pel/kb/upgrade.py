@@ -24,7 +24,7 @@ class Renamed(NamedTuple):
 
 
 class Retired(NamedTuple):
-    """An entity that the new release lacks, and the id of the one that has its name; None if none has."""
+    """An entity that the new release lacks, and the id of the entity with its name there, or None."""
 
     id: str
     name: str

@@ -28,7 +28,7 @@ class Context(NamedTuple):
     """The words around an entity.
 
     Attributes:
-        words: By stem, the log-ratio of its share of the entity's texts to its share of all texts.
+        words: For each stem, the log-ratio of its share in the entity's texts to that in all texts.
         other: The same for a stem that none of the entity's texts has.
     """
 
@@ -36,7 +36,7 @@ class Context(NamedTuple):
     other: float
 
     def score(self, stems: Iterable[str]) -> float:
-        """Return the log-ratio of the probabilities of these stems beside the entity and anywhere."""
+        """Return the log-ratio of the probability of these stems near the entity to that anywhere."""
         total = sum(self.words.get(stem, self.other) for stem in stems)
         return min(max(total, -_MOST), _MOST)
 
@@ -45,7 +45,7 @@ class Contexts(NamedTuple):
     """The words around the entities that share an abbreviation with others: a naive Bayes classifier.
 
     Attributes:
-        common: Stems that are too common to tell anything.
+        common: Stems too common to distinguish senses.
         entities: By id.
     """
 
@@ -53,7 +53,7 @@ class Contexts(NamedTuple):
     entities: Mapping[str, Context] = {}
 
     def stems_around(self, text: str, start: int, end: int) -> set[str]:
-        """Return the stems near a mention that may tell what it means."""
+        """Return the stems near a mention that may show its meaning."""
         around = f"{text[max(0, start - _WINDOW) : start]} {text[end : end + _WINDOW]}"
         return stems(around) - self.common
 
@@ -75,7 +75,7 @@ def stems(text: str) -> set[str]:
 
 
 def learnt_contexts(kb: KnowledgeBase, texts: Iterable[str]) -> Contexts:
-    """Learn the words that texts have beside the long names of entities with an ambiguous abbreviation."""
+    """Learn the words around the long names of entities with an ambiguous abbreviation."""
     senses: dict[str, set[int]] = {}
     for entity in kb:
         for name in filter(is_acronym, entity.names):

@@ -15,9 +15,8 @@ from .nil import NilPolicy, is_nil
 from .ordering import Evidence, Ordered, RankingInput, Reranking, group_means, reranked_candidates
 from .retriever import Retriever
 
-# The minimum number of candidates to search where exact names count. Evaluation uses the same number, so
-# that it measures what the pipeline links.
-SEARCH_DEPTH = 64
+# The minimum number of candidates to search where exact names or a ranking decide.
+SEARCH_DEPTH = 16
 _N_EXPLAINED = 8  # the candidates of a mention with ``Links.mention_rows``
 
 Ordering = Callable[[RankingInput], Ordered]  # orders candidates

@@ -1,7 +1,7 @@
 """The only place that decides NIL: whether the knowledge base lacks a mention's entity.
 
-``link`` calls it, and ``pel calibrate`` for the figures of the threshold that it has chosen. All other code
-reads the result: ``Links.nil``, and ``"NIL"`` as the id of a span.
+``link`` and ``pel calibrate`` call this module. All other code reads the result: ``Links.nil``, and
+``"NIL"`` as the id of a span.
 """
 
 from collections.abc import Sequence

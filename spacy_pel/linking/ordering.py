@@ -29,7 +29,7 @@ class Reranking(NamedTuple):
 
 
 class RankingInput(NamedTuple):
-    """What an ordering reads of n mentions."""
+    """The input of an ordering for n mentions."""
 
     mentions: Sequence[MentionInContext]
     candidates: Candidates  # [n, k], best first by the retriever, or by the reranker
@@ -74,7 +74,7 @@ class Ordered(NamedTuple):
 
 
 def unambiguous_names_first(kb: KnowledgeBase, given: RankingInput) -> Ordered:
-    """Put the entity that alone has the mention as a name first, and keep the order of the others.
+    """Put the only entity with the mention as a name first. Keep the order of the others.
 
     This is the order without a learnt ranking. Of mentions in abstracts that are a name of one entity
     alone, 97 to 98 % mean that entity. Of acronyms fewer do, so for these the context decides, as for
@@ -87,7 +87,7 @@ def unambiguous_names_first(kb: KnowledgeBase, given: RankingInput) -> Ordered:
 def unambiguous_owners(
     kb: KnowledgeBase, mentions: Sequence[MentionInContext], numbers: np.ndarray
 ) -> np.ndarray:
-    """Return which candidates of n mentions alone have the mention as a name, bool [n, k].
+    """Return which candidates are the only entity with the mention as a name, bool [n, k].
 
     ``numbers``, int64 [n, k], are the numbers of the candidates; -1 for none. Each name is looked up once.
     """
@@ -100,7 +100,7 @@ def unambiguous_owners(
 def unambiguous_owner(kb: KnowledgeBase, name: str) -> int | None:
     """Return the number of the only entity that has a name, or None.
 
-    An acronym has none: its meaning in the KB need not be its meaning in the text.
+    An acronym has none, because its meaning in the text may differ from that in the KB.
     """
     if is_acronym(name):
         return None

@@ -279,7 +279,7 @@ MENTION_FEATURES: dict[str, Callable[[Comparison], np.ndarray | list[float]]] = 
 def compare(kb: KnowledgeBase, given: RankingInput, contexts: Contexts = Contexts()) -> Comparison:
     """Compare mentions with their TOP best candidates; at least two columns of candidates are given.
 
-    All mentions of a document have to be compared in one call.
+    Compare all mentions of a document in one call.
     """
     numbers, scores = (column[:, :TOP] for column in given.candidates)
     present = numbers >= 0
@@ -353,7 +353,7 @@ def joined_features(parts: Sequence[Features]) -> Features:
 
 
 def evidence_of(comparison: Comparison) -> Evidence:
-    """Return the facts of a comparison that are shown to people."""
+    """Return the facts of a comparison that users see."""
     names = [
         [comparison.entities[n].names[place] if n >= 0 else "" for n, place in zip(*rows)]
         for rows in zip(comparison.numbers.tolist(), comparison.nearest_names.tolist())

@@ -170,7 +170,7 @@ def _compared(
 
 
 def _sums(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the sum of each run of values of these lengths. It has the same bits in any company."""
+    """Return the sum of each run of values of these lengths. Its bits do not depend on the other runs."""
     return np.bincount(np.repeat(np.arange(len(lengths)), lengths), values, len(lengths))
 
 

@@ -55,8 +55,8 @@ class ScoreLoss:
     ) -> tuple[tuple[np.ndarray, np.ndarray], float]:
         """Return the gradients of the mean loss, in the dtypes of the vectors, and the mean loss.
 
-        Targets may also name mentions as proxies (ArboEL). Then there are n + m mentions, of which the
-        first n have targets, and the columns of the targets are the r proxies followed by the n + m
+        Targets may also name mentions as proxies (ArboEL). Then there are n + m mentions. The first n
+        have targets, and the columns of the targets are the r proxies followed by the n + m
         mentions.
 
         Args:
@@ -308,7 +308,7 @@ def _pairs(golds: Sequence[tuple[int, ...]]) -> np.ndarray:
 
 
 def summed_loss(scores: np.ndarray, allowed: np.ndarray) -> tuple[float, np.ndarray]:
-    """Compute the loss of tags of which several may be correct.
+    """Compute the loss of words for which several tags may be correct.
 
     The loss of a word is minus the log of the summed probability of its allowed tags. A corpus without
     annotations of a label does not say whether a word outside its mentions has that label. There the

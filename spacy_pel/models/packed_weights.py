@@ -55,7 +55,7 @@ class Contents(NamedTuple):
     tensors: dict[str, Tensor]
 
     def fill(self, encoders: Sequence[Packable], device: torch.device) -> None:
-        """Restore the encoders, which have the kinds and the order of the packed ones.
+        """Restore encoders of the same kinds and in the same order as the packed ones.
 
         Raises:
             RuntimeError: The weights are those of another kind of encoder.

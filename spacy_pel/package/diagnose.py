@@ -64,7 +64,7 @@ def _installation_findings() -> Iterator[Finding]:
     if len(faiss) == 1:
         yield Finding(OK, "faiss", f"{faiss[0]} {_version(faiss[0])}")
     elif faiss:
-        found = "faiss-cpu and faiss-gpu, one of which overwrites the other"
+        found = "faiss-cpu and faiss-gpu, which overwrite each other"
         remedy = "pip uninstall faiss-cpu faiss-gpu, then install one of the two"
         yield Finding(BROKEN, "faiss", found, remedy)
     else:

@@ -155,7 +155,7 @@ def _not_below(kb: KnowledgeBase, tops: Sequence[str]) -> list[str]:
         reached.update(new)
     if missing := [id for id in tops if id not in kb]:
         raise PelError(
-            f"--below {missing[0]}: no entity of the sources", "give an id that they have"
+            f"--below {missing[0]}: no entity of the sources", "give an id of the sources"
         )
     return [entity.concept_id for entity in kb if entity.concept_id not in reached]
 

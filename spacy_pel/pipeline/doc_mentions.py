@@ -60,7 +60,7 @@ def read_documents(
         recogniser = tok2vec.attrs.get(RECOGNISER)
         if recogniser is None or is_train:
             raise PelError(
-                "the linker shares what another component reads, which has not read this doc",
+                "the linker shares the encoder of another component, which has not read this doc",
                 "run the pipeline with it; in a pipeline without it, open the linker by its path: "
                 'nlp.add_pipe("proxy_linker", config={"path": PIPELINE}); when training, freeze it '
                 "only as one of the annotating_components",

@@ -31,84 +31,83 @@ kb = null
 path = null
 # Where the mentions are. null: doc.ents. "NAME": doc.spans["NAME"], whose spans may overlap.
 spans_key = null
-# How an acronym is read that its document defines, as in "multiple sclerosis (MS)". true: as its
-# long form, in training and in linking. false: as it is written, as in the paper (PEL).
+# How to read an acronym that its document defines, as in "multiple sclerosis (MS)", in training and in
+# linking. true: as its long form. false: as written, as in the paper (PEL).
 resolve_abbreviations = true
-# The types of the entities that are searched: names or codes. A type includes those below it. ""
-# stands for entities without a type. null: all entities.
+# The types of the entities to search: names or codes. A type includes its subtypes. "" stands for
+# entities without a type. null: all entities.
 types = null
-# The sources of the entities that are searched, such as ["MSH"]. null: all sources.
+# The sources of the entities to search, such as ["MSH"]. null: all sources.
 sources = null
-# Other types for the mentions that have a label: {"DISEASE": ["T047", "T048"]}. They replace
-# "types". A third of MeSH has no type, so there: {"Chemical": ["Chemical or Drug", ""]}. null: none.
+# The types for mentions with a label: {"DISEASE": ["T047", "T048"]}. They replace "types". A third of
+# MeSH has no type; for MeSH, add "": {"Chemical": ["Chemical or Drug", ""]}. null: none.
 label_types = null
-# true: an entity that alone has the mention as a name comes first, whatever the scores, but not for
-# acronyms, with a reranker, or once "pel calibrate" has fitted a ranking. false:
-# the scores alone decide the order, as in the paper.
+# true: the only entity with the mention as a name comes first, regardless of the scores. This does not
+# apply to acronyms, with a reranker, or after "pel calibrate" has fitted a ranking. false: the scores
+# decide the order, as in the paper.
 unambiguous_names_first = true
 # true: mentions in a document with the same text, ignoring case, get one answer, by mean scores.
 one_entity_per_name = false
 # The number of candidates of a mention. A candidate is an entity with a score.
-candidates = 64
-# A mention is NIL, which means that the KB lacks its entity, if its best score is below this
-# threshold. null: the threshold that "python -m spacy pel calibrate" finds; without it no mention is
-# NIL. Scores are the retriever's: -1 to 1 with similarity = "cosine", any number with "dot". After "pel
-# calibrate" it is the probability that a candidate is right, 0 to 1.
+candidates = 8
+# A mention is NIL (the KB lacks its entity) if its best score is below this threshold. null: the
+# threshold that "pel calibrate" fits; without it, no mention is NIL. The scores are the retriever's: -1
+# to 1 with similarity = "cosine", any number with "dot". After "pel calibrate", the score is the
+# probability that a candidate is correct, 0 to 1.
 nil_threshold = null
-# A mention is not NIL, whatever its score, if its first candidate alone has it as a name, or is right
-# with this probability at least (which "pel calibrate" fits). null: the score alone decides.
+# A mention is never NIL if its first candidate is the only entity with the mention as a name, or is
+# correct with at least this probability (from "pel calibrate"). null: only the score decides.
 sure_probability = 0.5
-# These four settings of scispaCy choose the candidates in span._.kb_ents (docs/migration.md): the
-# score that a candidate has to exceed, null for any;
+# These four settings of scispaCy choose the candidates in span._.kb_ents (docs/migration.md).
+# The score that a candidate must exceed; null: any.
 threshold = null
-# the lowest score of a candidate without a definition, if the next setting is true;
+# The minimum score of a candidate without a definition, if filter_for_definitions is true.
 no_definition_threshold = 0.95
 filter_for_definitions = false
-# and the largest number of candidates, of which the best are taken.
+# The maximum number of candidates.
 max_entities_per_mention = 5
-# scispaCy's settings that mean nothing here: an error says what to set instead.
+# Settings of scispaCy without a meaning here. Setting one raises an error that names its replacement.
 linker_name = null
 k = null
-# What gets a row (a vector) in the index that is searched. "title": each entity, by its canonical
+# What has a row (a vector) in the index. "title": each entity, by its canonical
 # name, types and definition, as in the paper. "entity": the same with its aliases. "name": each name
 # of an entity. "described-name": each name, together with the definition.
 index_unit = "name"
-# The number of candidates that the reranker, if there is one, orders again. 0: none.
+# The number of candidates to rerank. 0: none.
 rerank = 16
 # A cross-encoder, which reads a mention and a candidate together: @architectures =
-# "spacy-pel.CrossEncoder.v1", see project/configs/demo_rerank.cfg. null: none. With one, training
-# changes it alone, on the candidates that the trained retriever of "path" finds.
+# "spacy-pel.CrossEncoder.v1", see project/configs/demo_rerank.cfg. null: none. With a
+# reranker, training changes only the reranker, on candidates of the trained retriever at "path".
 reranker = null
-# What computes the encoders of mentions and of the reranker when the linker links; training and the
-# KB's vectors are torch's. "torch": in the precision of "mixed_precision". "exact": the same, each
-# document by itself: the digits do not depend on the size of batches. "onnx": ONNX Runtime on a CPU,
-# whose vectors are nearly the same. "onnx-int8": with 8-bit products, whose cosine to the exact vectors
-# is 0.99 (docs/speed.md). Both need pip install "spacy-pel[onnx]", and one second for 6
-# layers at the first document. "auto": "onnx-int8" on a CPU where it is installed and faster, otherwise
-# "torch"; the log says which.
+# The library that encodes mentions and pairs for the reranker in linking (docs/speed.md). Training and
+# the KB's vectors always use torch. "torch": in the precision of "mixed_precision". "exact": the same,
+# each document by itself, so the digits do not depend on the batch size. "onnx": ONNX Runtime on a CPU,
+# with nearly the same vectors. "onnx-int8": the same with 8-bit products; the cosine to the exact vectors
+# is 0.99. Both need pip install "spacy-pel[onnx]", and one second for 6 layers at the first document.
+# "auto": "onnx-int8" on a CPU where it is installed and faster, otherwise "torch"; the log names the choice.
 runtime = "torch"
 # The probability, 0 to 1, that training hides an alias of an entity.
 name_dropout = 0.1
-# true: training changes the encoder of mentions alone, against the vectors that the KB has, which
-# stay right. A step costs less than half. The model needs two towers (shared = false), started from
-# the encoder that embedded the KB.
+# true: training changes only the mention encoder, so the vectors of the KB stay valid. A step costs less
+# than half. The model needs two towers (shared = false), initialized from the encoder that embedded the
+# KB.
 freeze_entities = false
 # Trains mentions also against the other training mentions of their entity, and of other entities:
-# @misc = "spacy-pel.Arborescence.v1", see project/configs/arborescence.cfg. null: against entities alone.
+# @misc = "spacy-pel.Arborescence.v1", see project/configs/arborescence.cfg. null: only against entities.
 coreference = null
 # Also compares the mentions of a batch with each other: those of one entity are drawn together.
 # @losses = "spacy-pel.MentionPairLoss.v1", with the batcher spacy-pel.batch_by_entities.v1, see
-# project/configs/self_supervised.cfg. null: mentions are compared with entities alone, as in PEL.
+# project/configs/self_supervised.cfg. null: mentions are compared only with entities, as in PEL.
 pair_loss = null
-# Hides some mentions in training, and puts synonyms in the place of others, so that the context is
-# learnt as well: @misc = "spacy-pel.MaskAndReplace.v1". For spacy-pel.BiEncoder.v1. null: does not.
+# Hides some mentions in training and replaces others by synonyms, so that the encoder also learns the
+# context: @misc = "spacy-pel.MaskAndReplace.v1", for spacy-pel.BiEncoder.v1. null: neither.
 views = null
-# Whether an id that a mention already has is replaced.
+# Whether to replace the id that a mention already has.
 overwrite = true
 # The vocabularies whose codes are written as span._.kb_xrefs, such as ["SNOMEDCT_US", "ICD10CM"].
 # They are prefixes of the KB's cross-references. "CURIE" is the id itself, as in "MESH:D001172". null: none.
 xrefs = null
-# Whether the vector of each mention is written as span._.kb_vector. Joint linking sets this itself.
+# Whether to write the vector of each mention as span._.kb_vector. Joint linking sets this itself.
 vectors = false
 
 [proxy_linker.model]
@@ -117,13 +116,13 @@ vectors = false
 shared = true
 # A vector is the mean of states, the encoder's outputs for tokens. "mean": of all tokens, as in the
 # paper. "focus": of the tokens of the mention, or of the entity's name. "both": the sum of these two
-# means, which is best for an encoder from scratch. "cls": of [CLS], as in KRISSBERT and ArboEL.
+# means, best for an encoder from scratch. "cls": of [CLS], as in KRISSBERT and ArboEL.
 pooling = "both"
 # The score of two vectors: "cosine" (for ProxyLoss) or "dot" (for CrossEntropyLoss).
 similarity = "cosine"
-# The largest number of tokens of a mention with its context.
+# The maximum number of tokens of a mention with its context.
 mention_length = 128
-# The largest number of tokens of an entity.
+# The maximum number of tokens of an entity.
 entity_length = 128
 # true: bfloat16, which is much faster on processors and GPUs that have it. false: float32.
 mixed_precision = false
@@ -133,10 +132,10 @@ mixed_precision = false
 [proxy_linker.model.encoder]
 @misc = "spacy-pel.ScratchEncoder.v1"
 layers = 2
-# The length of a state, and the number of attention heads that share it.
+# The length of a state, and the number of attention heads.
 width = 128
 heads = 4
-# The largest number of word pieces in the vocabulary, which is learned from the KB and the corpus.
+# The maximum number of word pieces in the vocabulary, learned from the KB and the corpus.
 vocab_size = 8000
 # The largest number of tokens of any input.
 max_tokens = 512

@@ -181,7 +181,7 @@ class KBComponent:
     ) -> Component:
         for name, file in self._files(exclude):
             if name not in saved and not file.optional:
-                raise PelError(f'no "{name}" in {where}', "give what was saved, or save it again")
+                raise PelError(f'no "{name}" in {where}', "give the saved file, or save it again")
             try:
                 file.load(saved.get(name))
             except OSError as error:

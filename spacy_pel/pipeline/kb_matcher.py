@@ -66,7 +66,7 @@ class KBMatcher(KBComponent, Pipe):
         stop_words: list[str] | None,
     ):
         if nested and not spans_key:
-            raise PelError(f'"{name}" marks nested names in doc.spans alone', 'set a "spans_key"')
+            raise PelError(f'"{name}" marks nested names only in doc.spans', 'set a "spans_key"')
         self.vocab = nlp.vocab
         self.name = name
         self.types = types

@@ -1,23 +1,20 @@
 """The pipeline component ``kb_ner``: a recogniser of mentions whose input has the names of a KB."""
 
 import json
-import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
-import spacy
-import srsly
 from scipy.sparse import csr_array
 from spacy.language import Language
 from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.util import filter_spans
-from thinc.api import Config, Model, Optimizer
+from thinc.api import Optimizer
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
@@ -45,23 +42,11 @@ from .doc_mentions import (
     with_parts,
 )
 from .kb_component import KBComponent, Saved, SavedFile, content
+from .mention_bounds import as_defined, with_names, without_modifiers
 from .runtime import Runtime
 
 # The share of names that training hides, so that the model also learns from the text alone.
 HIDDEN = 0.2
-# Words before or behind a name that corpora do not count as part of a mention.
-_MODIFIER = "|".join(
-    """
-    absent active acute advanced baseline bilateral chronic diffuse focal hx incidental
-    intravenous iv large left localized major massive mild minor moderate new occasional oral
-    persistent po possible prior probable progressive prophylaxis recent recurrent resolved
-    right seropositive severe significant small stable subcutaneous subtle suspected tiny
-    topical transient upper worsening
-    """.split()
-)
-_BEFORE = re.compile(rf"(?:(?:{_MODIFIER})\s+)*", re.IGNORECASE)
-_BEHIND = re.compile(rf"(?:\s+(?:{_MODIFIER}|\d[\d.,%/]*))*\s*", re.IGNORECASE)
-_BETWEEN = re.compile(rf"\s*(?:[,;]|\sand\s|\s-\s)\s*{_BEFORE.pattern}", re.IGNORECASE)
 DEFAULT_MODEL = {
     "@architectures": "spacy-pel.WordTagger.v1",
     "encoder": {
@@ -498,74 +483,6 @@ def with_definitions(
     return NameMatches(*rows[rows[:, 0].argsort(kind="stable")].T)
 
 
-def with_names(
-    text: str,
-    mentions: Sequence[Tagged],
-    names: Sequence[Tagged],
-    listed: Set[str],
-    add_all: bool,
-) -> list[Tagged]:
-    """Return the mentions in a text, and its names that overlap none: those listed, or all.
-
-    A listed name replaces the mentions inside it: "calcium channel blockers" replaces "calcium".
-    """
-    found = list(mentions)
-    for name in names:
-        start, end, _ = name
-        is_listed = text[start:end].lower() in listed
-        if not (is_listed or add_all):
-            continue
-        if is_listed:
-            found = [m for m in found if not (start <= m[0] and m[1] <= end)]
-        if not any(start < m[1] and m[0] < end for m in found):
-            found.append(name)
-    return found
-
-
-def without_modifiers(
-    text: str, mentions: Sequence[Tagged], names: Sequence[Tagged]
-) -> list[Tagged]:
-    """Return the mentions in a text, without modifiers, numbers and separators that are part of no name.
-
-    "Small right pleural effusion" becomes "pleural effusion", and "nausea, vomiting" becomes two mentions.
-    A mention with any other word beside its names stays. ``names`` are the unambiguous names in the text.
-    """
-    trimmed = []
-    for mention in mentions:
-        start, end, label = mention
-        inside = [n for n in names if start <= n[0] and n[1] <= end and n[2] == label]
-        kept: list[Tagged] = []
-        for name in sorted(inside, key=lambda name: (name[0] - name[1], name)):  # the longest first
-            if not any(name[0] < other[1] and other[0] < name[1] for other in kept):
-                kept.append(name)
-        kept.sort()
-        if (
-            kept
-            and _BEFORE.fullmatch(text, start, kept[0][0])
-            and _BEHIND.fullmatch(text, kept[-1][1], end)
-            and all(_BETWEEN.fullmatch(text, a[1], b[0]) for a, b in zip(kept, kept[1:]))
-        ):
-            trimmed += kept
-        else:
-            trimmed.append(mention)
-    return trimmed
-
-
-def as_defined(
-    text: str, mentions: Sequence[Tagged], long_forms: Mapping[str, str]
-) -> list[Tagged]:
-    """Return the mentions in a text, without abbreviations whose long form does not end with a mention.
-
-    In "von Hippel-Lindau tumor suppressor gene (VHL)" the last word is in no mention, so VHL is none.
-    """
-    others = set()
-    for short, long in long_forms.items():
-        end = text.find(long) + len(long)
-        if end >= len(long) and not any(start < end <= last for start, last, _ in mentions):
-            others.add(short)
-    return [mention for mention in mentions if text[mention[0] : mention[1]] not in others]
-
-
 def _word_shares(
     words: Sequence[np.ndarray], docs: Sequence[Doc], texts: Sequence[PlainText]
 ) -> list[csr_array]:
@@ -614,53 +531,3 @@ make_kb_ner = Language.factory(
     },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
-
-
-# The copy of a recogniser for a linker whose pipeline lacks it
-
-# Computes the states of the tokens of docs, in place of spaCy's listener. It learns nothing.
-OwnReader = Model[list[Doc], list[np.ndarray]]
-_PIPELINE, _LINKER = "pipeline", "linker"
-
-
-def reader_beside(folder: Path, linker: KBComponent) -> OwnReader | None:
-    """Return a copy of the recogniser that a saved linker listens to; None if it listens to none.
-
-    The copy reads the KB of ``linker``. ``folder`` is the folder of the saved linker in its pipeline.
-    """
-    file = folder.parent / "config.cfg"
-    if not file.is_file():
-        return None
-    components = Config().from_disk(file, interpolate=False)["components"]
-    model = components.get(folder.name, {}).get("model", {})
-    upstream = (model.get("tok2vec") or {}).get("upstream")
-    if components.get(upstream, {}).get("factory") != KBRecogniser.factory:
-        return None
-    others = [name for name in components if name != upstream]
-    return _reading(spacy.load(folder.parent, exclude=others), linker)
-
-
-def packed_reader(reader: OwnReader) -> bytes:
-    """Return a reader as bytes."""
-    nlp = reader.attrs[_PIPELINE]
-    packed: bytes = srsly.msgpack_dumps({"config": nlp.config.to_str(), "data": nlp.to_bytes()})
-    return packed
-
-
-def unpacked_reader(packed: bytes, linker: KBComponent) -> OwnReader:
-    """Restore a reader from ``packed_reader``, for a linker."""
-    saved = srsly.msgpack_loads(packed)
-    nlp = spacy.util.load_model_from_config(Config().from_str(saved["config"]))
-    return _reading(nlp.from_bytes(saved["data"]), linker)
-
-
-def _reading(nlp: Language, linker: KBComponent) -> OwnReader:
-    return Model("own-reader", _forward, attrs={_PIPELINE: nlp, _LINKER: linker})
-
-
-def _forward(
-    model: OwnReader, docs: Sequence[Doc], is_train: bool
-) -> tuple[list[np.ndarray], Callable[[object], list[Doc]]]:
-    [(_, recogniser)] = model.attrs[_PIPELINE].pipeline
-    recogniser.use_kb(model.attrs[_LINKER].kb)
-    return recogniser.token_states(docs), lambda gradients: []

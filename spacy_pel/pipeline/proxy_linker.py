@@ -56,7 +56,7 @@ from .doc_mentions import (
 )
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
-from .kb_ner import OwnReader, packed_reader, reader_beside, unpacked_reader
+from .own_reader import OwnReader, packed_reader, reader_beside, unpacked_reader
 from .runtime import Runtime
 from .settings import OutputSettings, SearchSettings, TrainingSettings
 
@@ -175,7 +175,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
     def __setattr__(self, name: str, value: object) -> None:
         """Raise PelError for a setting outside of its group, where it would have no effect."""
         if group := _GROUPS.get(name):
-            problem = f'"{name}" is no attribute of the linker, but of its settings'
+            problem = f'"{name}" is a setting of the linker, not an attribute'
             raise PelError(problem, f"set linker.{group}.{name}")
         super().__setattr__(name, value)
 

@@ -84,7 +84,7 @@ def resume(linker: TrainablePipe, examples: Iterable[Example]) -> None:
         return
     if not linker.training.freeze_entities and len(linker.kb) > RESUMED_SEARCH:
         logger.warning(
-            '"%s" goes on from a saved pipeline: until "finish_training" it searches a random '
+            '"%s" continues a saved pipeline: until "finish_training" it searches a random '
             "sample of %d entities of the KB, which may lack the entities of dev; for more reliable "
             "figures, start from @misc = spacy-pel.TrainedEncoder.v1 instead of a source",
             linker.name,
@@ -108,7 +108,7 @@ def check_listens(retriever: AnyModel) -> None:
     tok2vec = retriever.maybe_get_ref("tok2vec")
     if tok2vec is not None and not any(hasattr(node, "upstream_name") for node in tok2vec.walk()):
         raise PelError(
-            "a linker that shares what another component reads cannot read by itself",
+            "a linker that shares the encoder of another component cannot read by itself",
             "let it listen (spacy-transformers.TransformerListener.v1, spacy.Tok2VecListener.v1), and do "
             "not replace its listener (nlp.replace_listeners, replace_listeners in a config)",
         )
@@ -138,8 +138,8 @@ def _check_candidates(linker: TrainablePipe) -> None:
         )
     if linker.model.attrs["architecture"].listens:
         raise PelError(
-            f'the retriever of "{linker.name}" shares what another component reads, and a '
-            "reranker is trained before that runs",
+            f'the retriever of "{linker.name}" shares the encoder of another component, '
+            "which does not run before a reranker is trained",
             "train it with a retriever that reads by itself",
         )
     linker.kb.check_fingerprint(linker.retriever.entity_fingerprint())
@@ -212,8 +212,7 @@ def _pool_of_encoded(
     if linker.training.coreference is not None:
         if mentions is None:
             raise PelError(
-                "training goes on from a saved pipeline, and the gold clusters of its mentions are "
-                "not known",
+                "training continues a saved pipeline, and the gold clusters of its mentions are unknown",
                 "start from @misc = spacy-pel.TrainedEncoder.v1 in place of a source",
             )
         mention_index = GoldMentionIndex(mentions, retriever)
@@ -244,7 +243,9 @@ def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
     kb, retriever, index_unit = linker.kb, linker.retriever, linker.cfg["index_unit"]
     freezes, its = f'"{linker.name}" freezes its entities', f"{kb.path}: its vectors"
     if len(retriever.model.layers) == 1:
-        raise PelError(f"{freezes}, but its towers are one", 'set "shared" of its model to false')
+        raise PelError(
+            f"{freezes}, but both towers are one encoder", 'set "shared" of its model to false'
+        )
     if linker.training.regularizer is not None:
         raise PelError(f"{freezes}, and FGSM would encode them", 'set its "regularizer" to null')
     if linker.training.coreference is not None:

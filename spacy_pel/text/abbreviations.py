@@ -269,7 +269,7 @@ def _finder(phrases: Iterable[str]) -> Callable[[str], list[tuple[str, int, int]
 def _whole_words(text: str, matches: Iterable[tuple[str, int, int]]) -> Iterator[Offsets]:
     """Yield the offsets of matches that are whole words, ascending.
 
-    Of two that overlap, the one that starts earlier is kept, or else the longer one.
+    If two overlap, the one that starts earlier is kept; if both start together, the longer one.
     """
     places = [
         (start, end)

@@ -31,7 +31,7 @@ OVERLAP = 0.25
 
 @dataclass(eq=False)
 class DocumentContext:
-    """What the mentions of one document share, apart from the text. It is compared by identity.
+    """The data that the mentions of a document share, besides the text. Compared by identity.
 
     The arrays are None unless another component has encoded the document.
     """

@@ -79,7 +79,7 @@ class WordPieces:
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Train a lower-casing WordPiece tokenizer with the special tokens, the same in any process.
+    """Train a lower-casing WordPiece tokenizer with the special tokens, reproducibly.
 
     It has at most ``vocab_size`` word pieces, unless there are more distinct characters.
     """

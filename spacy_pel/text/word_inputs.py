@@ -1,11 +1,12 @@
 """The inputs of the word tagger: windows of word pieces, with features of each word.
 
-A word is what the names of a knowledge base are split into (``kb.pieces.Pieces``). Its tag is predicted
+Words are the pieces of names of a knowledge base (``kb.pieces.Pieces``). Its tag is predicted
 at its first word piece.
 """
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -26,8 +27,10 @@ _SHAPES = [
 N_SHAPES = len(_SHAPES)
 # A window ends after a full stop if there is one in this last part of it.
 _ENDING = 0.5
+_CACHE_SIZE = 50_000  # words
 
 
+@lru_cache(_CACHE_SIZE)
 def shape_of(word: str) -> int:
     """Return the number of a word's shape, below N_SHAPES."""
     return next(number for number, shape in enumerate(_SHAPES) if shape.fullmatch(word))

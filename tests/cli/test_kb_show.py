@@ -83,7 +83,7 @@ def test_verify_names_each_fault(run, bare_kb: KnowledgeBase) -> None:
     content[len(content) // 2] ^= 1
     records.write_bytes(content)
     output = run("kb", "verify", bare_kb.path, code=1)
-    assert "does not agree with its checksum; copy the folder again" in output
+    assert "does not match its checksum; copy the folder again" in output
     assert output.count("Error:") == 1
 
 

@@ -53,7 +53,7 @@ def test_errors_are_told_and_write_nothing(
     corpus, out = tmp_path / "dev.pubtator", tmp_path / "out" / "metrics.json"
     arguments = ("evaluate", tiny_folder, corpus, "-o", out)
     for text, message in (
-        ("1|t|Nothing here.\n1|a|\n", f"{corpus}: no mentions; give a corpus that has some"),
+        ("1|t|Nothing here.\n1|a|\n", f"{corpus}: no mentions; give a corpus with documents"),
         ("1|t|MS\n1|a|\n1\t0\t2\tMS\tD\tD123\n", "none of the 1 gold ids, such as D123, is in"),
         ("1|t|MS\n1|a|\n1\t0\t9\tMS\tD\tC01\n", str(corpus)),
     ):

@@ -47,7 +47,7 @@ def test_refused(run, tiny_folder: Path) -> None:
     for arguments, said in (
         (("--name", "RA"), "--name and --id go together"),
         (("--name", "RA", "--id", "C99"), "'C99' is not in"),
-        (("--name", "RA", "--id", "C03", "--undo", "1"), "several things to do"),
+        (("--name", "RA", "--id", "C03", "--undo", "1"), "conflicting arguments"),
         (("--undo", "RA"), "not a number"),
         (("--undo", "4"), "has no correction 4"),
     ):

@@ -153,7 +153,10 @@ def test_what_is_not_said_is_missed(run, tiny_nlp: Language, tiny_kb: Path, tmp_
     linker.nil_threshold, linker.ranking = 0.25, ranking_by_score()
     tiny_nlp.to_disk(tmp_path / "pipeline")
     output = run("assemble", tmp_path / "pipeline", tiny_kb, tmp_path / "out")
-    assert "It has no notes on licences; before you publish it, add them with --licenses" in output
+    assert (
+        "The pipeline has no notes on licences; before you publish it, add them with --licenses"
+        in output
+    )
     meta = json.loads((tmp_path / "out" / "meta.json").read_text("utf8"))
     assert meta["performance"] == {"tag_acc": 0.9}
     card = (tmp_path / "out" / "README.md").read_text("utf8")

@@ -95,7 +95,7 @@ def test_parquet_has_a_document_a_row(tmp_path: Path, zipped: bool) -> None:
 def test_parquet_without_documents(tmp_path: Path) -> None:
     path = written([linked(TEXT, (0, 2))], tmp_path / "a.parquet", "parquet")
     with pytest.raises(
-        PelError, match="a.parquet: it has one mention a row.*; link to JSONL, BioC"
+        PelError, match="a.parquet: the table has one mention per row.*; link to JSONL, BioC"
     ):
         list(open_corpus(path).documents())
     duckdb.sql(f"COPY (SELECT 1 AS body) TO '{path}' (FORMAT parquet)")

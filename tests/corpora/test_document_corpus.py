@@ -139,7 +139,7 @@ def test_bad_settings_and_a_tokenizer_that_changes_the_text_are_refused(path):
 
 def test_a_corpus_without_documents_is_refused(tmp_path):
     (tmp_path / "a.json").write_text("[]")
-    with pytest.raises(PelError, match="a.json: no documents in it; give a corpus that has some"):
+    with pytest.raises(PelError, match="a.json: no documents in it; give a corpus with documents"):
         list(open_corpus(tmp_path / "a.json").documents())
 
 
@@ -149,5 +149,5 @@ def test_a_format_without_ids_is_refused(tmp_path, name):
     problem = "unknown kind of file" if "pdf" in name else "files have no entity ids; give it the"
     with pytest.raises(PelError, match=f"{name}: .*{problem}.* give a file .jsonl, "):
         open_corpus(tmp_path / name)
-    with pytest.raises(PelError, match="no file in it that can be read; give a file .jsonl, "):
+    with pytest.raises(PelError, match="no readable file in it; give a file .jsonl, "):
         open_corpus(tmp_path)

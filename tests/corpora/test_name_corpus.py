@@ -47,5 +47,5 @@ def test_a_name_is_in_one_part_whatever_its_case(tmp_path: Path) -> None:
     assert 0.02 < len(parts["dev"]) / len(parts["all"]) < 0.09
     train, dev = ({normalised(name) for name, _ in parts[part]} for part in ("train", "dev"))
     assert not train & dev
-    with pytest.raises(PelError, match="no part"):
+    with pytest.raises(PelError, match="unknown part"):
         make_name_corpus(kb, part="test")

@@ -83,8 +83,8 @@ def test_a_damaged_file_is_one_bad_document(tmp_path: Path) -> None:
     [
         ("no.txt", None, "no.txt: no such file; give a file .txt, .jsonl"),
         ("a.pdf", None, "a.pdf: unknown kind of file; name it with --from, or give a file"),
-        ("a.pdf", "pdf", 'no format "pdf"; choose one of: text, whole-text, jsonl'),
-        ("", None, "no file in it that can be read"),
+        ("a.pdf", "pdf", 'unknown format "pdf"; choose one of: text, whole-text, jsonl'),
+        ("", None, "no readable file in it"),
         ("memory://none", None, "memory://none: no such file"),
         ("nonsense://a", None, "nonsense://a: cannot be read .*nonsense"),
     ],

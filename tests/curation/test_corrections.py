@@ -136,7 +136,7 @@ def test_refused_and_nothing_stored(own_nlp: Language) -> None:
         (Correction("RA", "C99"), "'C99' is not in"),
         (Correction("RA", "C03", "text"), "no text is given"),
         (Correction("RA", "C03", "label"), "no label is given"),
-        (Correction("RA", "C03", "everywhere"), "no scope 'everywhere'"),
+        (Correction("RA", "C03", "everywhere"), "unknown scope 'everywhere'"),
         (Correction("MS", "C01", text=NOTE), "not in the text"),
         (Correction(" ", "C01"), "without a name"),
     ):

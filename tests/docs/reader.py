@@ -89,17 +89,18 @@ def commands_of(code: str) -> Iterator[str]:
 
 
 def spacy_arguments(command: str) -> list[str] | None:
-    """Return the arguments of a single ``python -m spacy`` command, or None for other commands."""
+    """Return the arguments of a single ``python -m spacy`` or ``pel`` command, or None for others."""
     try:
         lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
         words = list(lexer)
     except ValueError:  # an unclosed quote, as in an excerpt
         return None
-    is_whole = words[:3] == ["python", "-m", "spacy"] and not any(
-        set(word) <= set("();<>|&") for word in words
-    )
-    return words[3:] if is_whole else None
+    if any(set(word) <= set("();<>|&") for word in words):
+        return None
+    if words[:3] == ["python", "-m", "spacy"]:
+        return words[3:]
+    return words if words[:1] == ["pel"] else None
 
 
 def check_spacy(arguments: list[str]) -> None:
@@ -157,7 +158,9 @@ class Reader:
             self.folder = (self.folder / command.split()[1]).resolve()
             os.chdir(self.folder)
         elif arguments and arguments[:2] == ["pel", "serve"]:
-            self._serve(f"exec {command.replace('python', sys.executable, 1)} --port {self._port}")
+            self._serve(
+                f"exec {sys.executable} -m spacy {shlex.join(arguments)} --port {self._port}"
+            )
         elif arguments:
             if "train" in arguments[:2]:
                 arguments += SHORTENED[next(word for word in arguments if word in SHORTENED)]
@@ -172,8 +175,9 @@ class Reader:
             assert run.returncode == 0, output
 
     def _bash(self, command: str) -> subprocess.Popen:
-        """Start the command in a shell whose ``python`` is this one."""
-        script = f'set -eo pipefail\npython() {{ "{sys.executable}" "$@"; }}\n{command}'
+        """Start the command in a shell whose ``python`` and ``pel`` are those of this process."""
+        python = f'python() {{ "{sys.executable}" "$@"; }}\npel() {{ python -m spacy pel "$@"; }}'
+        script = f"set -eo pipefail\n{python}\n{command}"
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         return subprocess.Popen(["bash", "-c", script], cwd=self.folder, **pipes)
 

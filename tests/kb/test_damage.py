@@ -110,7 +110,7 @@ def test_a_flipped_bit_raises_no_other_error(
     folder = made(tmp_path / "kb", kind, monkeypatch)
     for path in flips(folder, 4):
         if path.name != KB_FILE:
-            with pytest.raises(PelError, match=f"{path.name}: does not agree .*kb verify {folder}"):
+            with pytest.raises(PelError, match=f"{path.name}: does not match .*kb verify {folder}"):
                 use(folder)
     monkeypatch.setattr(stored_vectors, "CHECKED_BYTES", 0)
     for path in flips(folder, 20):
@@ -375,7 +375,7 @@ MALFORMED = [
         ({"schema_version": 99}, "version 99, this release reads 3; build it again"),
         ({"kind": "web app"}, "is not the database"),
         ({"change": -1}, "is not the database"),
-        *((changes, "in no known way") for changes in MALFORMED),
+        *((changes, "unreadable settings") for changes in MALFORMED),
     ],
 )
 def test_settings_that_no_writer_writes(folder: Path, changes: dict, fault: str) -> None:

@@ -104,7 +104,7 @@ def test_readers_keep_their_view_until_they_refresh(folder: Path) -> None:
         for of_old in (reader, unread):
             again = of_old.search(vectors, 4)
             assert (again.numbers == found.numbers).all() and (again.scores == found.scores).all()
-        with pytest.raises(PelError, match="was built anew meanwhile; open the KB again"):
+        with pytest.raises(PelError, match="was rebuilt in the meantime; open the KB again"):
             changed["X1"]
         assert changed.refresh() and reader.refresh() and not reader.refresh()
         assert list(reader) == list(changed) == [Entity("X1", "New")] and not reader.has_vectors

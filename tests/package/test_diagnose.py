@@ -67,7 +67,7 @@ def test_kbs_that_want_something(bare_kb: KnowledgeBase) -> None:
     "versions, found",
     [
         ({"faiss-cpu": None}, "not installed"),
-        ({"faiss-gpu": "1.14.3"}, "one of which overwrites the other"),
+        ({"faiss-gpu": "1.14.3"}, "which overwrite each other"),
     ],
 )
 def test_one_faiss_must_be_there(monkeypatch, versions: dict, found: str) -> None:

@@ -146,7 +146,7 @@ def test_the_code_of_the_page_shares_a_transformer(
     kb: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf8")
-    code = page.partition("In Python, with the names of an example:")[2].split("```")[1]
+    code = page.partition("In Python:")[2].split("```")[1]
     for name, path in (
         ("sentence-transformers/all-MiniLM-L6-v2", save_bert(tmp_path)),
         ("training/demo/model-best", tiny_folder),

@@ -30,7 +30,7 @@ def refusal(path: Path) -> str:
             'find "spacy-pel.Nope.v1"; check its spelling',
         ),
         ('factory = "proxy_linker"', 'factory = "proxy_linke"', "Can't find factory for"),
-        ("candidates = 64", 'candidates = "many"', "proxy_linker -> candidates"),
+        ("candidates = 8", 'candidates = "many"', "proxy_linker -> candidates"),
         ('similarity = "cosine"', 'similarity = "cos"', 'unknown similarity "cos"; choose'),
         ("[nlp]", "[[nlp", "Config"),
         (None, None, "model: damaged, or not the weights of a linker"),

@@ -102,7 +102,7 @@ class Format(NamedTuple):
     def reader(self) -> Input:
         """The input; PelError if the format is only written."""
         if self.input is None:
-            problem = f"{self.name} is a format that is only written"
+            problem = f"{self.name} is an output format only"
             raise PelError(problem, "choose a format that can be read")
         return self.input
 

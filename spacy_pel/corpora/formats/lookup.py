@@ -61,7 +61,7 @@ def format_named(name: str) -> Format:
     """Return the format with this name; PelError if there is none."""
     by_name = {format.name: format for format in FORMATS}
     if name not in by_name:
-        raise PelError(f'no format "{name}"', f"choose one of: {', '.join(by_name)}")
+        raise PelError(f'unknown format "{name}"', f"choose one of: {', '.join(by_name)}")
     return by_name[name]
 
 

@@ -55,7 +55,7 @@ _KINDS = dict.fromkeys(COLUMNS, "VARCHAR") | {
 }
 _MAX_ROW_BYTES = 2**24  # bytes of a mention with its candidates, as JSON
 _NAME_THEM = (
-    "name the column that holds the documents 'text', and those of ids and mentions, if any, 'id' "
+    "name the column with the texts 'text', and optional columns with ids and mentions 'id' "
     "and 'mentions'"
 )
 
@@ -73,7 +73,7 @@ def _csv_rows(delimiter: str | None, file: BoundedFile) -> Iterator[tuple[int, A
         if isinstance(row, csv.Error):
             yield first, PelError(str(row), "correct the document")
         elif len(row) != len(header):
-            problem = f"line 1 names {len(header)} columns, and it has more or fewer"
+            problem = f"the row does not have the {len(header)} columns of line 1"
             yield first, PelError(problem, "correct the document")
         else:
             cells = dict(zip(header, row))
@@ -145,7 +145,9 @@ def _parquet_documents(file: BoundedFile) -> Iterator[tuple[str, Any]]:
 
 def _document_columns(columns: Sequence[str]) -> list[str]:
     if {"document", "start", "end"} <= set(columns):
-        problem = "it has one mention a row, as pel link writes it, and not the documents' texts"
+        problem = (
+            "the table has one mention per row, as pel link writes it, not one document per row"
+        )
         raise PelError(problem, "link to JSONL, BioC, PubTator or DocBin, which keep them")
     if "text" not in columns:
         raise PelError(f"no column 'text', but: {', '.join(columns)}", _NAME_THEM)

@@ -53,7 +53,7 @@ def fetch_ontology(
         PelError: The name is unknown, the download failed or broke off, or the file cannot be read.
     """
     if name not in ONTOLOGIES:
-        raise PelError(f"no ontology {name!r} is known", f"choose one of: {', '.join(ONTOLOGIES)}")
+        raise PelError(f"unknown ontology {name!r}", f"choose one of: {', '.join(ONTOLOGIES)}")
     _, url = ONTOLOGIES[name]
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".fetched-") as scratch:

@@ -168,7 +168,9 @@ def _fields(path: Path, named: Mapping[str, str], columns: Sequence[str]) -> dic
         sources = [column for column, name in fields.items() if name == field]
         if not sources and field in _NEEDED:
             option = f"--column {field}=COLUMN (it has {', '.join(columns)})"
-            raise PelError(f"{path}: no column {field}", f"name the one that holds it: {option}")
+            raise PelError(
+                f"{path}: no column {field}", f"name the column with this field: {option}"
+            )
         if len(sources) > 1:
             raise PelError(f"{path}: several columns for {field}: {', '.join(sources)}", "name one")
     return fields

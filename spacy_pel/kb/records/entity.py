@@ -211,7 +211,7 @@ def renamed(entities: Iterable[Entity], mapping: Mapping[str, str]) -> Iterator[
 
 
 def ends_of(mapping: Mapping[str, str]) -> dict[str, str]:
-    """Return where each id of a mapping leads: to c for a -> b -> c; to the smallest id of a cycle."""
+    """Return the final target of each id of a mapping: c for a -> b -> c; the smallest id of a cycle."""
     ends: dict[str, str] = {}
     for id in mapping:
         path: dict[str, int] = {}  # from each id passed to its position

@@ -156,7 +156,7 @@ class StoredVectors:
         except OSError as error:
             raise damaged(path, f"cannot be read ({error.strerror})") from error
         if changed:
-            raise damaged(path, "does not agree with its checksum")
+            raise damaged(path, "does not match its checksum")
 
 
 def _are_within(numbers: np.ndarray, count: int) -> bool:

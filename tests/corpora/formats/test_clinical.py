@@ -50,7 +50,7 @@ def test_rows_of_omop(tmp_path: Path, doc: Doc) -> None:
     assert first["term_modifiers"] == "id=E0,probability=0.875,negex=true"
     assert fourth["term_modifiers"] == "id=E0"
     assert {row["nlp_date"] for row in rows} == {""}
-    with pytest.raises(PelError, match="omop is a format that is only written; give a file"):
+    with pytest.raises(PelError, match="omop is an output format only; give a file"):
         read(path)
 
 

@@ -112,7 +112,7 @@ BAD = [
     ("a.json", '{"passages": [{"text": "x"}]}', "1: not BioC .*'offset'"),
     ("a.txt", b"a\n\xff\n", "line 2: not UTF-8"),
     ("a.csv", "id,body\n1,MS\n", "no column 'text' in line 1, which names: id, body; name the"),
-    ("a.csv", "text,id\nMS\n", "line 2: line 1 names 2 columns, and it has more or fewer"),
+    ("a.csv", "text,id\nMS\n", "line 2: the row does not have the 2 columns of line 1"),
     ("a.csv", 'text\nfine\n"a\n', "line 3: unexpected end of data"),
     ("a.xml", "<collection/>", "no document in it"),
     ("a.xml", bioc(PASSAGE.format("x", "MS", "")), "an offset or a length is 'x', no whole number"),

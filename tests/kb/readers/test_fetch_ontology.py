@@ -48,5 +48,5 @@ def test_an_answer_that_breaks_off(tmp_path: Path, monkeypatch) -> None:
 
 
 def test_no_such_name(tmp_path: Path) -> None:
-    with pytest.raises(PelError, match="no ontology 'mundo' is known; choose one of: mondo, doid"):
+    with pytest.raises(PelError, match="unknown ontology 'mundo'; choose one of: mondo, doid"):
         fetch_ontology("mundo", tmp_path)
