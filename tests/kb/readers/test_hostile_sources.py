@@ -2,8 +2,6 @@
 
 import gzip
 import random
-from collections.abc import Callable
-from itertools import starmap
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -47,7 +45,7 @@ SOURCES = {
 
 
 def test_a_zip_of_one_file_is_read_and_any_other_one_is_refused(tmp_path: Path) -> None:
-    path, text = tmp_path / "x.obo.zip", "".join(starmap(TERM.format, enumerate(NAMES)))
+    path, text = tmp_path / "x.obo.zip", "".join(TERM.format(*row) for row in enumerate(NAMES))
     with ZipFile(path, "w") as archive:
         archive.mkdir("folder")
         archive.writestr("folder/a.obo", text)
@@ -58,7 +56,6 @@ def test_a_zip_of_one_file_is_read_and_any_other_one_is_refused(tmp_path: Path) 
     )
     for content, fault in (
         (whole.replace(b"Gout", b"Goat"), "damaged zip"),
-        (whole[:-1], "damaged zip"),
         (text.encode(), "damaged zip"),
         (encrypted, "does not contain exactly one file without a password"),
     ):
@@ -97,45 +94,33 @@ def test_a_flipped_bit_gives_the_right_entities_or_an_error(tmp_path: Path, kind
 TERM = "[Term]\nid: X:{}\nname: {}\n"
 CSV = "concept_id,canonical_name\n"
 EXACT = "subject_id\tpredicate_id\tobject_id\n"
-OBSOLETE = "is_obsolete: true\nreplaced_by: X:{}\n"
-# The suffix, what makes a text of n lines or so, and n.
-SHAPES: dict[str, tuple[str, Callable[[int], str], int]] = {
-    "rows of one id": (".csv", lambda n: CSV + "".join(f"A,b{i}\n" for i in range(n)), 2_000),
-    "columns": (".csv", lambda n: f"{CSV[:-1]},{','.join(f'c{i}' for i in range(n))}\n", 2_000),
-    "frames of one id": (".obo", lambda n: "".join(TERM.format(1, i) for i in range(n)), 500),
-    "broken references": (
-        ".obo",
-        lambda n: TERM.format(1, "x") + "".join(f'synonym: "s{i}" EXACT [\n' for i in range(n)),
-        1_000,
-    ),
-    "a chain of obsolete terms": (
-        ".obo",
-        lambda n: "".join(TERM.format(i, i) + OBSOLETE.format(i + 1) for i in range(n)),
-        500,
-    ),
-    "a chain of mappings": (
-        ".sssom.tsv",
-        lambda n: (
-            EXACT
-            + "".join(f"X:{i}\tskos:exactMatch\tX:{i + 1}\n" for i in range(n))
-            + "".join(f"X:0\tskos:exactMatch\tY:{i}\n" for i in range(n))
+MAPPINGS = "X:{0}\tskos:exactMatch\tX:{1}\nX:0\tskos:exactMatch\tY:{0}\n"  # chained
+
+
+@pytest.mark.parametrize(
+    "name, head, line, size",
+    [
+        ("columns.csv", CSV[:-1], ",c{0}", 2_000),
+        ("frames of one id.obo", "", "[Term]\nid: X:1\nname: {0}\n", 500),
+        ("broken references.obo", TERM.format(1, "x"), 'synonym: "s{0}" EXACT [\n', 1_000),
+        (
+            "chain.obo",
+            "",
+            "[Term]\nid: X:{0}\nname: x\nis_obsolete: true\nreplaced_by: X:{1}\n",
+            500,
         ),
-        2_000,
-    ),
-}
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_reading_is_linear_in_the_size(tmp_path: Path, shape: str) -> None:
-    suffix, text, size = SHAPES[shape]
-
+        ("chain.sssom.tsv", EXACT, MAPPINGS, 2_000),
+    ],
+)
+def test_reading_is_linear_in_the_size(
+    tmp_path: Path, name: str, head: str, line: str, size: int
+) -> None:
     def written(n: int) -> Path:
-        path = tmp_path / f"{n}{suffix}"
-        path.write_text(text(n), encoding="utf8")
-        return path
+        lines = (line.format(i, i + 1) for i in range(n))
+        return write_text(tmp_path / f"{n} {name}", head + "".join(lines))
 
     def read(path: Path) -> None:
-        read_mapping([path]) if "sssom" in suffix else list(open_source(path).entities)
+        read_mapping([path]) if "sssom" in name else list(open_source(path).entities)
 
     assert_linear(read, written, size)
 
@@ -194,7 +179,6 @@ def descriptors(id: str, name: str) -> str:
     "name, data, message",
     [
         ("desc.xml", b"", "bad XML"),
-        ("desc.xml", b"<a>\xff</a>", "bad XML"),
         ("desc.xml", b"<a><b/>", "bad XML .*; fetch it again"),
         ("desc.xml", b'<?xml version="1.0" encoding="nonsense"?><a/>', "nonsense|unknown encoding"),
         ("x.owl", b"Prefix(:=<http://x>)", "not OWL in RDF/XML; convert it: robot convert"),
@@ -204,12 +188,9 @@ def descriptors(id: str, name: str) -> str:
         ("x.jsonl", b"[" * 100_000, "line 1: bad JSON"),
         ("x.parquet", b"PAR1 not parquet", "x.parquet"),
         ("x.csv", b"concept_id,canonical_name\nC1,\xff\n", "line 2: not UTF-8"),
-        ("x.obo", "[Term]\nid: D 1\nname: a\n", "line 2: cannot be parsed as OBO"),
         ("x.obo", "[Term]\nid: D:1\nname: \n", "line 3: cannot be parsed as OBO"),
         ("x.obo", "[Term]\nid: D:1\nid: D:2\nname: a\n", "line 3: cannot be parsed as OBO"),
-        ("x.obo", "[Term]\nxref: D:1\n", "line 2: cannot be parsed as OBO"),
         ("desc.xml", descriptors("", "A name"), "record 2: .*'A name'"),
-        ("desc.xml", descriptors("D9", ""), "record 2: .*'D9'"),
         ("desc.xml", descriptors("D\u0080", "b"), "record 2: .*'b' .*control"),
     ],
 )

@@ -106,9 +106,8 @@ def test_scores_near_each_other() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_equal_vectors_tie_exactly_and_alone_equals_together(dtype: str) -> None:
     random = np.random.default_rng(1)
-    rows = np.tile(
-        unit(random.standard_normal((37, 48))), (5, 1)
-    )  # entity i and entity i + 37 ... share a vector
+    # Entity i and entity i + 37 ... share a vector.
+    rows = np.tile(unit(random.standard_normal((37, 48))), (5, 1))
     queries = unit(random.standard_normal((45, 48)))
     vector_index = VectorIndex(VectorMatrix(*coded(rows, dtype)), np.arange(len(rows)))
     together = vector_index.search(queries, 12)
