@@ -18,19 +18,16 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb
 from spacy_pel.kb.change import (
     change_entities,
-    forget_mentions,
     remove_entities,
-    set_mention_weight,
 )
 from spacy_pel.kb.describe import copy_kb
 from spacy_pel.kb.faults import COPY_OR_BUILD
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.mentions import MentionWeight
 from spacy_pel.kb.store import JOURNAL, KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
 from spacy_pel.kb.vectors import stored as stored_vectors
 
-from .living import MentionRows, NameRows, edit_settings, embed, execute, learn, name_vector
+from .living import CHANGES, NameRows, edit_settings, embed, execute, learn, name_vector
 
 N = 150
 TYPES = [SemanticType("Disease", "T1", "A1"), SemanticType("Finding", "T2", "A1.1")]
@@ -104,9 +101,7 @@ def flips(folder: Path, n: int) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("kind", ["codes", "lists", "reduced"])
-def test_a_flipped_bit_raises_no_other_error(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flipped_bit_raises_no_other_error(tmp_path: Path, kind: str, monkeypatch) -> None:
     folder = made(tmp_path / "kb", kind, monkeypatch)
     for path in flips(folder, 4):
         if path.name != KB_FILE:
@@ -126,9 +121,7 @@ def test_a_flipped_bit_raises_no_other_error(
 
 @pytest.mark.parametrize("kind, value", [("float16", np.nan), ("lists", -np.inf)])
 @pytest.mark.usefixtures("large")
-def test_vectors_that_are_not_finite(
-    tmp_path: Path, kind: str, value: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_that_are_not_finite(tmp_path: Path, kind: str, value: float, monkeypatch) -> None:
     folder = made(tmp_path / "kb", kind, monkeypatch)
     [path] = folder.glob("vectors-*")
     np.save(path, np.full_like(np.load(path), value))
@@ -193,17 +186,6 @@ def contents(folder: Path) -> dict[str, list[tuple]]:
     with closing(sqlite3.connect(folder / KB_FILE)) as database:
         names = [name for (name,) in database.execute(tables)]
         return {name: database.execute(f"SELECT * FROM {name}").fetchall() for name in names}
-
-
-CHANGES = {
-    "add": lambda kb: change_entities(kb, "add", [Entity("E1", "New", ("Newer",))], NameRows()),
-    "update": lambda kb: change_entities(kb, "update", [Entity("C1", "Other")], NameRows()),
-    "remove": lambda kb: remove_entities(kb, ["C2"]),
-    "learn": lambda kb: learn(kb, "b", [("Gout", "C4")]),
-    "forget": lambda kb: forget_mentions(kb, "a"),
-    "weight": lambda kb: set_mention_weight(kb, MentionWeight(0.3, 0.4)),
-    "embed": lambda kb: embed(kb, dtype="float16", mentions=MentionRows()).close(),
-}
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -46,9 +46,7 @@ def test_search(client: TestClient) -> None:
     assert found(q="nothing of it") == found(q='"*') == []
 
 
-def test_a_local_server_is_reached_by_its_addresses_alone(
-    make_app: Callable, client: TestClient
-) -> None:
+def test_a_local_server_is_reached_by_its_addresses_alone(make_app, client: TestClient) -> None:
     local = TestClient(make_app(local=True))
     for host, status in {
         **dict.fromkeys(("LOCALHOST:80", "127.0.0.1:8000", "[::1]:8000"), 200),

@@ -135,9 +135,7 @@ def test_others_are_let_in_between_the_documents_of_a_large_request(
     assert ended == [1, 1, 20]
 
 
-def test_what_waits_is_linked_together_and_what_is_wrong_alone(
-    make_app: Callable, batches: list
-) -> None:
+def test_what_waits_is_linked_together_and_what_is_wrong_alone(make_app, batches: list) -> None:
     queue = make_app().state.queue
     wrong = Document("MS", mentions=(Mention(0, 2, "MS"),) * 2)
     given = [[Document("MS")], [wrong], [Document("RA"), DOCUMENT]]

@@ -288,9 +288,7 @@ def test_a_correction_is_applied_and_the_page_says_so(
     assert off.locator("#apply").is_hidden() and "--allow-fix" in off.text_content("#apply-off")
 
 
-def test_probabilities_types_reasons_and_long_lists(
-    make_app, serve, visit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probabilities_types_reasons_and_long_lists(make_app, serve, visit, monkeypatch) -> None:
     """The server's answers are changed on their way to the page, which shows what is in them."""
     page = visit(serve(make_app()))
 

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.records.plain_text import PlainText, plain
 
-from ...growth import assert_linear
-
 
 @pytest.mark.parametrize(
     ("given", "expected"),
@@ -63,7 +61,3 @@ def test_names_are_the_same_in_all_forms(name: str) -> None:
     assert normalised(plain(name)) == normalised(name) == normalised(normalised(name))
     for form in ("NFC", "NFD"):
         assert plain(unicodedata.normalize(form, plain(name))) == plain(name)
-
-
-def test_long_runs_of_marks_are_read_in_time() -> None:
-    assert_linear(plain, lambda n: "a" + "\u0316\u0301\u3099\u0591\u05b0" * n, 1_000)

@@ -35,9 +35,7 @@ def write(folder: Path, batches: Any = None, step: int = 128, **settings: Any) -
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 @pytest.mark.parametrize("kind", ["exact", "PQ4", "SQ8"])
-def test_what_is_written_is_found(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, kind: str
-) -> None:
+def test_what_is_written_is_found(folder: Path, monkeypatch, dtype: str, kind: str) -> None:
     """And the same again is the same."""
     if kind == "SQ8":
         monkeypatch.setattr(building, "MAX_SCANNED_ROWS", 0)
@@ -61,9 +59,7 @@ def test_what_is_written_is_found(
 
 
 @pytest.mark.parametrize("limit, dtype", [(N, "float32"), (N - 1, "float16")])
-def test_the_size_decides_by_itself(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, limit: int, dtype: str
-) -> None:
+def test_the_size_decides_by_itself(folder: Path, monkeypatch, limit: int, dtype: str) -> None:
     monkeypatch.setitem(EXACT_ROWS, "auto", limit)
     monkeypatch.setitem(FLOAT32_ROWS, "auto", limit)
     entry = write(folder).settings["vectors"]
