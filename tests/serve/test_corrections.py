@@ -1,6 +1,5 @@
 """POST /corrections: what a person decided counts from the next request on, if the server allows it."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,6 @@ from spacy.language import Language
 
 TEXT = "🧠 The MS was measured."
 START = TEXT.index("MS")
-
-
-@pytest.fixture
-def own_nlp(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> Language:
-    """The tiny pipeline with a KB that a test may change."""
-    shutil.copytree(tiny_kb, tmp_path / "kb")
-    nlp = spacy.load(tiny_folder)
-    nlp.get_pipe("proxy_linker").set_kb(tmp_path / "kb")
-    return nlp
 
 
 def ids(client: TestClient, text: str = TEXT) -> list[str]:

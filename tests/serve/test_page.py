@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import spacy
 from spacy.language import Language
 
 from spacy_pel.corpora.document_corpus import open_corpus
@@ -263,13 +262,8 @@ def test_corrections_of_several_texts_are_kept_and_exported_together(
     assert [len(d.mentions) for d in open_corpus(tmp_path / "linked.json").documents()] == [2, 2]
 
 
-def test_a_correction_is_applied_and_the_page_says_so(
-    make_app, serve, visit, tiny_folder: Path, tiny_kb: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(tiny_kb, tmp_path / "kb")
-    nlp = spacy.load(tiny_folder)
-    nlp.get_pipe("proxy_linker").set_kb(tmp_path / "kb")
-    address = serve(make_app(nlp=nlp, allow_fix=True))
+def test_a_correction_is_applied_and_the_page_says_so(make_app, serve, visit, own_nlp) -> None:
+    address = serve(make_app(nlp=own_nlp, allow_fix=True))
     page = visit(address)
     link(page, "MS or kidney")
     right = choose(page, "MS", 1)
