@@ -332,6 +332,7 @@ FILE = {"name": "x", "sha256": "0" * 64, "bytes": 1}
     [
         ({"schema_version": 99}, "version 99, this release reads 3; build it again"),
         ({"kind": "web app"}, "is not the database"),
+        ({"change": -1}, "is not the database"),
         ({"counts": {"entities": "4"}}, "in no known way"),
         ({"next_number": 10**12}, "in no known way"),
         ({"vectors": {"file": {**FILE, "name": "../secret"}}}, "in no known way"),

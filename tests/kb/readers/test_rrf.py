@@ -53,12 +53,8 @@ def read(folder: Path, recipe: UmlsRecipe = UmlsRecipe(), **choices) -> list[Ent
 
 @pytest.mark.parametrize("end", ["", ".gz"])
 def test_names_types_and_definitions(tmp_path: Path, end: str) -> None:
-    names = [
-        conso("C2", "Rash"),
-        conso("C1", "MS"),
-        conso("C3", "Sclérose", lat="FRE"),
-        conso("C1", "Sclerosis, multiple", preferred=True, sab="MTH", code="NOCODE"),
-    ]
+    names = [conso("C2", "Rash"), conso("C1", "MS"), conso("C3", "Sclérose", lat="FRE")]
+    names += [conso("C1", "Sclerosis, multiple", preferred=True, sab="MTH", code="NOCODE")]
     definitions = [
         definition("C1", "CSP", "From another source."),
         definition("C1", "NCI", "Suppressed.", suppress="O"),
@@ -106,11 +102,8 @@ def test_types_of_the_release_and_its_version(tmp_path: Path) -> None:
         file.truncate(2**40)  # only its start is read
     source = open_source(tmp_path)
     assert source.version == "2017AB"
-    assert source.types == (
-        SemanticType("Virus", "T005", "A1.1.4"),
-        SemanticType("Disease", "T047", "B2.2.1.2.1"),
-        SemanticType("Odd", "T999", None),
-    )
+    virus, odd = SemanticType("Virus", "T005", "A1.1.4"), SemanticType("Odd", "T999", None)
+    assert source.types == (virus, SemanticType("Disease", "T047", "B2.2.1.2.1"), odd)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +129,9 @@ def test_a_row_that_is_not_whole_is_named(tmp_path: Path, name: str, row, fault:
 
 def test_no_room_to_sort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "MRCONSO.RRF", [conso("C1", "x" * 900_000) for _ in range(25)])
-    opened, small = duckdb_session.duckdb_connection, {"max_temp_directory_size": "0KB"}
-    monkeypatch.setattr(
-        *(duckdb_session, "duckdb_connection"),
-        lambda **given: opened(**{**given, **small, "memory_limit": "10MB"}),
-    )
+    opened = duckdb_session.duckdb_connection
+    small = {"max_temp_directory_size": "0KB", "memory_limit": "10MB"}
+    monkeypatch.setattr(duckdb_session, "duckdb_connection", lambda **g: opened(**{**g, **small}))
     with pytest.raises(PelError, match="cannot be sorted in .*TMPDIR"):
         read(tmp_path)
 
