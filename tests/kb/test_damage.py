@@ -227,9 +227,7 @@ def test_crafted_rows_are_found(changed: Path, sql: str) -> None:
 
 
 @pytest.mark.parametrize("size", [0, stored_vectors.CHECKED_BYTES])
-def test_a_damaged_table_of_names_is_found_and_made_anew(
-    changed: Path, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_table_of_names_is_made_anew(changed: Path, size: int, monkeypatch) -> None:
     """With its checksum, or, where that is not read, only if its numbers are in their ranges."""
     monkeypatch.setattr(stored_vectors, "CHECKED_BYTES", size)
     with KnowledgeBase.open(changed) as kb:

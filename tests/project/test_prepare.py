@@ -31,9 +31,7 @@ def run_here(commands: list[str], **_: object) -> None:
         prepare.app(arguments, standalone_mode=False)
 
 
-def test_the_workflows_make_corpora_and_knowledge_bases(
-    project: Path, tmp_path: Path, monkeypatch
-) -> None:
+def test_the_workflows_make_corpora_and_kbs(project: Path, tmp_path: Path, monkeypatch) -> None:
     shutil.copytree(project / "release", tmp_path, dirs_exist_ok=True)
     downloads.write_downloads(tmp_path / "assets")
     monkeypatch.setattr("weasel.cli.run.run_commands", run_here)

@@ -1,6 +1,5 @@
 """POST /corrections: what a person decided counts from the next request on, if the server allows it."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,7 @@ def correction(**changed: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("right", ["C01", "C02", "NIL"])
-def test_the_next_request_gets_the_corrected_answer(
-    make_app: Callable, own_nlp: Language, tiny_folder: Path, right: str
-) -> None:
+def test_the_next_request_is_corrected(make_app, own_nlp, tiny_folder: Path, right: str) -> None:
     client = TestClient(make_app(nlp=own_nlp, allow_fix=True))
     assert client.get("/health").json()["stores_corrections"]
     other = ids(client, "kidney")

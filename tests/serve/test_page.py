@@ -149,7 +149,7 @@ def test_paste_click_edit_export(make_app, serve, visit, tmp_path: Path) -> None
     assert [m["text"] for m in exported(page, tmp_path)["mentions"]] == shown(page)
 
 
-def test_what_is_corrected_is_gold_also_from_the_whole_kb(
+def test_corrections_from_the_whole_kb_are_gold(
     make_app, serve, visit, tiny_nlp: Language, tmp_path: Path
 ) -> None:
     tiny_nlp.get_pipe("proxy_linker").search.candidates = 1
@@ -237,9 +237,7 @@ def choose(page, mention: str, place: int) -> str:
     return id
 
 
-def test_corrections_of_several_texts_are_kept_and_exported_together(
-    make_app, serve, visit, tmp_path: Path
-) -> None:
+def test_corrections_of_several_texts_are_exported(make_app, serve, visit, tmp_path: Path) -> None:
     page = visit(serve(make_app()))
     asked: list[str] = []
     page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))

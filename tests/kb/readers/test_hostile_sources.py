@@ -60,9 +60,7 @@ def test_a_zip_of_one_file_is_read_and_any_other_one_is_refused(tmp_path: Path) 
         ("x.obo.gz", "", TERM),
     ],
 )
-def test_a_flipped_bit_gives_the_right_entities_or_an_error(
-    tmp_path: Path, name: str, head: str, row: str
-) -> None:
+def test_a_flipped_bit_changes_no_entity(tmp_path: Path, name: str, head: str, row: str) -> None:
     rows = (row.format(*pair) for pair in enumerate(NAMES))
     path = write_text(tmp_path / name, head + "".join(rows))
     source = tmp_path if "RRF" in name else path
@@ -104,9 +102,7 @@ MAPPINGS = "X:{0}\tskos:exactMatch\tX:{1}\nX:0\tskos:exactMatch\tY:{0}\n"  # cha
         ("chain.sssom.tsv", EXACT, MAPPINGS, 2_000),
     ],
 )
-def test_reading_is_linear_in_the_size(
-    tmp_path: Path, name: str, head: str, line: str, size: int
-) -> None:
+def test_reading_is_linear(tmp_path: Path, name: str, head: str, line: str, size: int) -> None:
     def written(n: int) -> Path:
         lines = (line.format(i, i + 1) for i in range(n))
         return write_text(tmp_path / f"{n} {name}", head + "".join(lines))
@@ -205,9 +201,7 @@ def descriptors(id: str, name: str) -> str:
         ("desc.xml", descriptors("D\u0080", "b"), "record 2: .*'b' .*control"),
     ],
 )
-def test_what_cannot_be_read_is_named(
-    tmp_path: Path, name: str, data: bytes | str, message: str
-) -> None:
+def test_what_cannot_be_read(tmp_path: Path, name: str, data: bytes | str, message: str) -> None:
     (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
     with pytest.raises(PelError, match=f"{name}.*({message})") as caught:
         list(open_source(tmp_path / name).entities)
