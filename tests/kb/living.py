@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
-from spacy_pel.kb.change import learn_mentions
+from spacy_pel.kb.change import (
+    change_entities,
+    forget_mentions,
+    learn_mentions,
+    remove_entities,
+    set_mention_weight,
+)
 from spacy_pel.kb.mentions import NEAREST, SHARPNESS, MentionPassage, MentionWeight, PassageMention
 from spacy_pel.kb.store import KB_FILE, vector_files
 from spacy_pel.kb.transaction import CHECKSUMS
@@ -24,8 +30,6 @@ ENTITIES = [
     Entity("C2", "Mass spectrometry", (), (), None),
     Entity("C10", "Été 日本 🧬", ("β-catenin",), (), "Naïve."),
 ]
-IDS = ["C1", "C10", "C2", "C3"]  # in order of number
-VECTORS = np.eye(4, dtype=np.float32)
 
 
 def names_of(kb: KnowledgeBase) -> set[str]:
@@ -192,3 +196,14 @@ def assert_finds(folder: Path, entities: Iterable[Entity], learnt: Learnt) -> No
                 words = mention.text[mention.start : mention.stop]
                 assert words in {words for words, _ in learnt[mention.source]}
                 assert abs(query @ name_vector(words) - score) < 1e-5
+
+
+CHANGES = {
+    "add": lambda kb: change_entities(kb, "add", [Entity("E1", "New", ("Newer",))], NameRows()),
+    "update": lambda kb: change_entities(kb, "update", [Entity("C1", "Other")], NameRows()),
+    "remove": lambda kb: remove_entities(kb, ["C2"]),
+    "learn": lambda kb: learn(kb, "b", [("Gout", "C1")]),
+    "forget": lambda kb: forget_mentions(kb, "a"),
+    "weight": lambda kb: set_mention_weight(kb, MentionWeight(0.3, 0.4)),
+    "embed": lambda kb: embed(kb, dtype="float16", mentions=MentionRows()).close(),
+}

@@ -1,4 +1,3 @@
-import json
 import os
 import random
 from pathlib import Path
@@ -39,10 +38,6 @@ def test_scopes_of_names_are_stored_and_counted(tmp_path: Path) -> None:
     assert info["scopes"] == {"exact": 2, "narrow": 0, "broad": 1, "related": 1}
     assert info["prefixes"] == {"CL": 1}
     assert list(info["left_out"].items()) == [("BFO", 6), ("GO", 5)]
-    # Without scopes, a record is stored as older releases store it.
-    [aliases] = kb._store.read("SELECT aliases FROM entity WHERE concept_id = 'CL:1'")[0]
-    assert json.loads(aliases)[:2] == [["exact", "exact"], "Zelle"]
-
     change_entities(kb.path, "merge", [Entity("CL:1", "cell", narrow_names=("small", "large"))])
     assert kb_info(kb.path)["scopes"] == {"exact": 2, "narrow": 2, "broad": 0, "related": 1}
     change_entities(kb.path, "update", [scoped._replace(related_names=())])

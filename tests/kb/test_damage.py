@@ -18,19 +18,16 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb
 from spacy_pel.kb.change import (
     change_entities,
-    forget_mentions,
     remove_entities,
-    set_mention_weight,
 )
 from spacy_pel.kb.describe import copy_kb
 from spacy_pel.kb.faults import COPY_OR_BUILD
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.mentions import MentionWeight
 from spacy_pel.kb.store import JOURNAL, KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
 from spacy_pel.kb.vectors import stored as stored_vectors
 
-from .living import MentionRows, NameRows, edit_settings, embed, execute, learn, name_vector
+from .living import CHANGES, NameRows, edit_settings, embed, execute, learn, name_vector
 
 N = 150
 TYPES = [SemanticType("Disease", "T1", "A1"), SemanticType("Finding", "T2", "A1.1")]
@@ -104,16 +101,14 @@ def flips(folder: Path, n: int) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("kind", ["codes", "lists", "reduced"])
-def test_a_flipped_bit_raises_no_other_error(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flipped_bit_raises_no_other_error(tmp_path: Path, kind: str, monkeypatch) -> None:
     folder = made(tmp_path / "kb", kind, monkeypatch)
     for path in flips(folder, 4):
         if path.name != KB_FILE:
             with pytest.raises(PelError, match=f"{path.name}: does not match .*kb verify {folder}"):
                 use(folder)
     monkeypatch.setattr(stored_vectors, "CHECKED_BYTES", 0)
-    for path in flips(folder, 20):
+    for path in flips(folder, 12):
         try:
             use(folder)
         except PelError as error:
@@ -126,9 +121,7 @@ def test_a_flipped_bit_raises_no_other_error(
 
 @pytest.mark.parametrize("kind, value", [("float16", np.nan), ("lists", -np.inf)])
 @pytest.mark.usefixtures("large")
-def test_vectors_that_are_not_finite(
-    tmp_path: Path, kind: str, value: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_that_are_not_finite(tmp_path: Path, kind: str, value: float, monkeypatch) -> None:
     folder = made(tmp_path / "kb", kind, monkeypatch)
     [path] = folder.glob("vectors-*")
     np.save(path, np.full_like(np.load(path), value))
@@ -143,7 +136,6 @@ def test_vectors_that_are_not_finite(
     "sql",
     [
         "UPDATE entity SET aliases = '[1]'",
-        "UPDATE entity SET canonical_name = x'ff'",
         "UPDATE entity SET definition = CAST(x'ff' AS TEXT)",
         "DELETE FROM entity WHERE number = 8",
         "UPDATE typed SET numbers = x'000000'",
@@ -151,9 +143,7 @@ def test_vectors_that_are_not_finite(
         "UPDATE passage SET text = ''",
         "UPDATE mention SET concept_id = x'07'",
         "UPDATE vectors SET owners = x'00000000'",
-        "UPDATE vectors SET scales = x'0000c07f'",
         "UPDATE row SET vector = x'00'",
-        "UPDATE row SET number = -1",
     ],
 )
 @pytest.mark.usefixtures("large")
@@ -198,17 +188,6 @@ def contents(folder: Path) -> dict[str, list[tuple]]:
         return {name: database.execute(f"SELECT * FROM {name}").fetchall() for name in names}
 
 
-CHANGES = {
-    "add": lambda kb: change_entities(kb, "add", [Entity("E1", "New", ("Newer",))], NameRows()),
-    "update": lambda kb: change_entities(kb, "update", [Entity("C1", "Other")], NameRows()),
-    "remove": lambda kb: remove_entities(kb, ["C2"]),
-    "learn": lambda kb: learn(kb, "b", [("Gout", "C4")]),
-    "forget": lambda kb: forget_mentions(kb, "a"),
-    "weight": lambda kb: set_mention_weight(kb, MentionWeight(0.3, 0.4)),
-    "embed": lambda kb: embed(kb, dtype="float16", mentions=MentionRows()).close(),
-}
-
-
 @pytest.mark.parametrize("change", CHANGES)
 def test_any_flipped_bit_is_found_after_a_change(changed: Path, change: str) -> None:
     """What is not found changes nothing that SQLite reads."""
@@ -228,7 +207,6 @@ def test_any_flipped_bit_is_found_after_a_change(changed: Path, change: str) -> 
     "sql",
     [
         "INSERT INTO name VALUES (1, 2)",
-        "DELETE FROM name WHERE number = 3",
         "UPDATE alternative SET number = 5 WHERE id = 'A9'",
         "UPDATE typed SET numbers = x'01000000' WHERE type = 'Disease'",
         "INSERT INTO sourced VALUES ('people', 0, x'01000000')",
@@ -236,11 +214,9 @@ def test_any_flipped_bit_is_found_after_a_change(changed: Path, change: str) -> 
         "UPDATE semantic_type SET name = 'Disorder' WHERE code = 'T1'",
         "UPDATE passage SET text = replace(text, 'the', 'one')",
         "UPDATE mention SET concept_id = 'C5'",
-        "UPDATE mention SET vector = zeroblob(length(vector))",
         "UPDATE row SET vector = zeroblob(length(vector))",
         "UPDATE removed SET change = 1",
         "UPDATE vectors SET scales = zeroblob(length(scales))",
-        "UPDATE setting SET value = replace(value, '0.5', '0.6') WHERE name = 'kb'",
         "UPDATE sqlite_sequence SET seq = seq + 1000",
     ],
 )
@@ -251,43 +227,37 @@ def test_crafted_rows_are_found(changed: Path, sql: str) -> None:
 
 
 @pytest.mark.parametrize("size", [0, stored_vectors.CHECKED_BYTES])
-def test_a_damaged_table_of_names_is_found_and_made_anew(
-    changed: Path, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_table_of_names_is_made_anew(changed: Path, size: int, monkeypatch) -> None:
     """With its checksum, or, where that is not read, only if its numbers are in their ranges."""
     monkeypatch.setattr(stored_vectors, "CHECKED_BYTES", size)
     with KnowledgeBase.open(changed) as kb:
         kb.name_finder()
         [path] = changed.glob(f"{kb.names_stem}-*")
         content, table = path.read_bytes(), kb.name_table()
-        edits = {
+        for column, value in {
             "owners": kb.settings["next_number"],
             "bounds": len(table["owners"][0]) + 1,
             "hashes": 0,
-        }
-        for column, value in edits.items():
+            "beginnings": False,  # names vanish
+        }.items():
             edited = table.copy()
             edited[column][0][1:] = value
             np.save(path, edited)
-            assert verify(changed) and kb.stored_names() is None
-            assert kb.name_finder().find("Name 5")
-            assert path.read_bytes() == content  # made anew
-        edited = table.copy()
-        edited["beginnings"][0][:] = False  # names vanish
-        np.save(path, edited)
-        assert verify(changed)
-        assert bool(size) == bool(kb.name_finder().find("Name 5"))
+            assert verify(changed)
+            if size or column != "beginnings":
+                assert kb.stored_names() is None and kb.name_finder().find("Name 5")
+                assert path.read_bytes() == content  # made anew
 
 
 def test_missing_and_short_files(changed: Path) -> None:
     vectors = next(changed.glob("vectors-*"))
-    size = vectors.stat().st_size
-    vectors.write_bytes(vectors.read_bytes()[:-1])
-    [problem] = verify(changed)
-    assert problem.problem == f"{vectors}: {size - 1} bytes, not {size}"
+    content = vectors.read_bytes()
+    vectors.write_bytes(content[:-1])
+    [short] = verify(changed)
     vectors.unlink()
-    [problem] = verify(changed)
-    assert problem.problem == f"{vectors}: missing"
+    [missing] = verify(changed)
+    assert short.problem == f"{vectors}: {len(content) - 1} bytes, not {len(content)}"
+    assert missing.problem == f"{vectors}: missing"
 
 
 def test_a_change_after_the_checksums_is_no_damage(changed: Path) -> None:
@@ -302,18 +272,15 @@ def test_a_change_after_the_checksums_is_no_damage(changed: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "edit, fault",
+    "sql, fault",
     [
-        (lambda s: s["counts"].update(entities=9), "counts 9 entities where there are 150"),
-        (lambda s: s["vectors"].update(stored_dim=9), "vectors do not fit"),
-        ("INSERT INTO removed VALUES (2, 1)", "counts 150 entities"),
-        ("UPDATE entity SET concept_id = 'C4' WHERE number = 0", "checksum"),
+        ("INSERT INTO removed VALUES (2, 1)", "counts 150 entities where there are 149"),
         ("UPDATE vectors SET scales = NULL", "vectors do not fit"),
         ("DELETE FROM vectors", "replaced meanwhile"),
     ],
 )
-def test_what_contradicts_the_tables(changed: Path, edit, fault: str) -> None:
-    execute(changed, edit) if isinstance(edit, str) else edit_settings(changed, edit)
+def test_what_contradicts_the_tables(changed: Path, sql: str, fault: str) -> None:
+    execute(changed, sql)
     assert fault in "".join(map(str, verify(changed)))
 
 
@@ -332,9 +299,8 @@ HOSTILE = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_another_schema_is_refused(folder: Path, kind: str) -> None:
-    database = sqlite3.connect(folder / KB_FILE)
-    database.executescript(HOSTILE[kind])
-    database.close()
+    with closing(sqlite3.connect(folder / KB_FILE)) as database:
+        database.executescript(HOSTILE[kind])
     for open_it in USES:
         with pytest.raises(PelError, match="its tables are not those of a KB"):
             open_it(folder)
@@ -357,16 +323,6 @@ def test_a_journal_that_names_other_files_is_not_played(folder: Path, tmp_path: 
 
 
 FILE = {"name": "x", "sha256": "0" * 64, "bytes": 1}
-MALFORMED = [
-    {"sources": [1]},
-    {"counts": {"entities": "4"}},
-    {"next_number": 10**12},
-    {"mentions": 7},
-    {"vectors": {"file": {**FILE, "name": "../secret"}}},
-    {"vectors": {"found_by": {"kind": "PQ4", "file": FILE}}},
-    {"vectors": {"found_by": {"kind": "SQ8", "probes": 0, "file": FILE}}},
-    {"vectors": {"dim": None}},
-]
 
 
 @pytest.mark.parametrize(
@@ -375,7 +331,10 @@ MALFORMED = [
         ({"schema_version": 99}, "version 99, this release reads 3; build it again"),
         ({"kind": "web app"}, "is not the database"),
         ({"change": -1}, "is not the database"),
-        *((changes, "unreadable settings") for changes in MALFORMED),
+        ({"counts": {"entities": "4"}}, "unreadable settings"),
+        ({"next_number": 10**12}, "unreadable settings"),
+        ({"vectors": {"file": {**FILE, "name": "../secret"}}}, "unreadable settings"),
+        ({"vectors": {"found_by": {"kind": "SQ8", "probes": 0, "file": FILE}}}, "unreadable settings"),
     ],
 )
 def test_settings_that_no_writer_writes(folder: Path, changes: dict, fault: str) -> None:

@@ -25,18 +25,9 @@ from itertools import count
 from pathlib import Path
 import faiss  # once, for all children
 from spacy_pel.kb import Entity, build_kb, transaction
-from spacy_pel.kb.change import change_entities, remove_entities
-from spacy_pel.kb.change import forget_mentions
-from tests.kb.living import NameRows, embed, learn
+from tests.kb.living import CHANGES
 
-WRITERS = {
-    "build": lambda folder: build_kb([Entity("X1", "new")], folder),
-    "embed": lambda folder: embed(folder, stored_dim=4),
-    "update": lambda folder: change_entities(folder, "update", [Entity("C2", "new")], NameRows()),
-    "remove": lambda folder: remove_entities(folder, ["C2"]),
-    "learn": lambda folder: learn(folder, "b", [("scan", "C3"), ("gout", "C1")]),
-    "forget": lambda folder: forget_mentions(folder, "a"),
-}
+WRITERS = {**CHANGES, "build": lambda folder: build_kb([Entity("X1", "new")], folder)}
 STEPS = ("BEGIN", "COMMIT", "DELETE", "INSERT INTO entity", "INSERT INTO re", "INSERT OR REPLACE")
 transaction._CACHE = 4  # pages are written while the change goes on
 

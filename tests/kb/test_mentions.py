@@ -7,7 +7,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, SearchFilter, build_kb
-from spacy_pel.kb.change import forget_mentions, learn_mentions, remove_entities, set_mention_weight
+from spacy_pel.kb.change import forget_mentions, learn_mentions, set_mention_weight
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.store import KB_FILE
 
@@ -49,19 +49,6 @@ def test_a_filter_holds_for_mentions_and_a_query_is_answered_by_itself(folder: P
             got = {id: s for (id, _), s in zip(kb.labels(numbers[numbers >= 0]), scores)}
             assert got == pytest.approx(wanted, abs=1e-5)
             np.testing.assert_array_equal(kb.search(query[None], 4, only=only).scores[0], scores)
-
-
-def test_the_mention_that_a_candidate_was_found_by(folder: Path) -> None:
-    learn(folder, "a", [("spectra", "C2"), ("spectra", "C3"), ("plaques", "C3")])
-    learn(folder, "b", [("scan", "C1")])
-    remove_entities(folder, ["C2"])
-    with KnowledgeBase.open(folder) as kb:
-        numbers = np.array([[kb.number("C3"), kb.number("C1"), -1]])
-        for word, source, place in (("plaques", "a", 0), ("scan", "b", 1)):
-            rows = kb.mentions.nearest_of(name_vector(word)[None], numbers)[0]
-            assert rows[2] == -1
-            [mention] = kb.mentions.described(rows[place : place + 1])
-            assert mention.source == source and mention.text[mention.start : mention.stop] == word
 
 
 def test_mentions_of_a_kb_without_vectors_get_them_later(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -80,18 +79,14 @@ def test_it_finds_what_a_naive_search_finds(names, texts, min_length) -> None:
     assert list(together) == [(n, a, b) for n, own in enumerate(expected) for a, b, _ in own]
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("Lung Cancer and lung  cancer cells", ["Lung Cancer", "lung  cancer"]),
-        ("all of ALL, but lunger", ["ALL"]),
-        ("small-cell lung cancer, lung", ["small-cell lung cancer", "lung"]),
-        ("in role 12 but of Of OF", ["OF"]),
-    ],
-)
-def test_what_is_a_name(text: str, expected: list[str]) -> None:
+def test_what_is_a_name() -> None:
     names = ["lung", "lung cancer", "Small-cell lung cancer", "ALL", "in", "Role", "12", "OF"]
     finder = finder_of([Entity("1", "x", tuple(names))], stop_words={"rOle", "of"})
+    text = (
+        "Lung Cancer and lung  cancer cells, all of ALL, but lunger; small-cell lung cancer, lung"
+    )
+    expected = ["Lung Cancer", "lung  cancer", "ALL", "small-cell lung cancer", "lung", "OF"]
+    text += "; in role 12 but of Of OF"
     assert [text[start:end] for start, end, _ in finder.find(text)] == expected
 
 
@@ -110,8 +105,6 @@ def test_the_file_is_made_once_and_swept_with_the_next_change(tmp_path: Path) ->
         finder = kb.name_finder(lambda entities: [read.append(e) or e for e in entities])
         assert len(read) == len(finder.find("some aspirin")) == 1
     (file,) = kb.path.glob(".names-*")
-    file.write_bytes(file.read_bytes()[:-1])  # a damaged one is made anew
-    assert kb.name_finder().find("aspirin") and kb.name_finder().find("aspirin")
     change_entities(kb.path, "add", [Entity("2", "long COVID")])
     assert not file.exists()
     changed = KnowledgeBase.open(kb.path).name_finder()

@@ -21,70 +21,26 @@ DISEASES = [
     ("D7", "Headaches", ("Headache",)),
     ("D8", "Giant Sarcoma", ()),
 ]
-MONDO = """
-[Term]
-id: MONDO:1
-name: gout disease
-xref: MESH:D1
-xref: UMLS:C0000001
-xref: SCTID:11
 
-[Term]
-id: MONDO:2
-name: type 2 diabetes
-xref: UMLS:C0000002
-xref: OMIM:125853
 
-[Term]
-id: MONDO:3
-name: day blindness
-xref: UMLS:C0000003
+def term(id: str, name: str, xrefs: str, *clauses: str) -> str:
+    lines = ["[Term]", f"id: {id}", f"name: {name}", *(f"xref: {xref}" for xref in xrefs.split())]
+    return "\n".join([*lines, *clauses]) + "\n\n"
 
-[Term]
-id: MONDO:4
-name: breast cancer
-xref: MESH:D4
-xref: ICD10CM:C50
 
-[Term]
-id: MONDO:5
-name: breast carcinoma
-xref: MESH:D4
-xref: ICD10CM:C50.1
-is_a: MONDO:4
-
-[Term]
-id: MONDO:6
-name: giant sarcoma
-xref: UMLS:C0000006
-
-[Term]
-id: MONDO:7
-name: stroke
-xref: Orphanet:7
-xref: UMLS:C0000007
-
-[Term]
-id: MONDO:8
-name: stroke of the eye
-xref: UMLS:C0000007
-is_a: MONDO:7
-
-[Term]
-id: MONDO:9
-name: rare fever
-synonym: "headache" BROAD []
-xref: Orphanet:7
-"""
-DOID = """
-[Term]
-id: DOID:1
-name: gout
-xref: MESH:D1
-xref: UMLS_CUI:C9999999
-xref: SNOMEDCT_US_2023_03_01:99
-xref: ICD10CM:M10
-"""
+MONDO = (
+    term("MONDO:1", "gout disease", "MESH:D1 UMLS:C0000001 SCTID:11")
+    + term("MONDO:2", "type 2 diabetes", "UMLS:C0000002 OMIM:125853")
+    + term("MONDO:3", "day blindness", "UMLS:C0000003")
+    + term("MONDO:4", "breast cancer", "MESH:D4 ICD10CM:C50")
+    + term("MONDO:5", "breast carcinoma", "MESH:D4 ICD10CM:C50.1", "is_a: MONDO:4")
+    + term("MONDO:6", "giant sarcoma", "UMLS:C0000006")
+    + term("MONDO:7", "stroke", "Orphanet:7 UMLS:C0000007")
+    + term("MONDO:8", "stroke of the eye", "UMLS:C0000007", "is_a: MONDO:7")
+    + term("MONDO:9", "rare fever", "Orphanet:7", 'synonym: "headache" BROAD []')
+)
+DOID = term("DOID:1", "gout", "MESH:D1 UMLS_CUI:C9999999 SNOMEDCT_US_2023_03_01:99 ICD10CM:M10")
+CHEBI = term("CHEBI:1", "paracetamol", "CAS:103-90-2")
 ICD = """<ICD10CM.tabular><chapter><section><diag><name>R51</name><desc>Headache</desc>
 <diag><name>R51.9</name><desc>Headache, unspecified</desc></diag></diag>
 <diag><name>I63.9</name><desc>Cerebral infarction, unspecified</desc>
@@ -92,25 +48,14 @@ ICD = """<ICD10CM.tabular><chapter><section><diag><name>R51</name><desc>Headache
 <diag><name>Z1</name><desc>Sarcoma</desc></diag>
 <diag><name>M11</name><desc>Podagra in diseases classified elsewhere</desc></diag>
 <diag><name>H53.11</name><desc>Day blindness</desc></diag></section></chapter></ICD10CM.tabular>"""
-CHEBI = """
-[Term]
-id: CHEBI:1
-name: paracetamol
-xref: CAS:103-90-2
-"""
 
 
 def codes_of(folder: Path, **files: str) -> dict[str, tuple[str, ...]]:
     diseases = [Entity(*record, types=("Diseases",)) for record in DISEASES]
     drug = Entity("C1", "Acetaminophen", ("Paracetamol",), ("Chemicals and Drugs",))
     write_entities(folder / "in.jsonl.gz", [*diseases, drug._replace(xrefs=("EFO:1", "PUBCHEM:2"))])
-    for name, text in files.items():
-        write_text(folder / name.replace("_", "."), text)
-    main(
-        folder / "in.jsonl.gz",
-        folder / "out.jsonl.gz",
-        [folder / n.replace("_", ".") for n in files],
-    )
+    paths = [write_text(folder / name.replace("_", "."), text) for name, text in files.items()]
+    main(folder / "in.jsonl.gz", folder / "out.jsonl.gz", paths)
     return {e.concept_id: e.xrefs for e in open_source(folder / "out.jsonl.gz").entities}
 
 

@@ -121,9 +121,7 @@ def kb(project: Path, tmp_path: Path) -> KnowledgeBase:
     return build_kb(open_source("assets/demo/umls").entities, tmp_path / "kb")
 
 
-def test_align_says_what_it_learns_from_names_that_it_does_not_see(
-    kb: KnowledgeBase, tmp_path: Path
-) -> None:
+def test_align_measures_names_that_it_does_not_see(kb: KnowledgeBase, tmp_path: Path) -> None:
     log = train("align", tmp_path / "out", {"paths.kb": str(kb.path), "training.batcher.size": 8})
     recall = [line["scores"]["nel_recall_at_1"] for line in log if "scores" in line]
     assert recall and all(0 < score < 1 for score in recall)  # a name does not find itself
@@ -138,9 +136,7 @@ def test_arborescence_trains_mentions_against_mentions(kb: KnowledgeBase, tmp_pa
     assert linker.retriever and linker.training.coreference.negatives == 5
 
 
-def test_self_supervised_and_its_reranker_train_on_mined_mentions(
-    kb: KnowledgeBase, tmp_path: Path
-) -> None:
+def test_self_supervised_models_train_on_mined_mentions(kb: KnowledgeBase, tmp_path: Path) -> None:
     mined = tmp_path / "mined.parquet"
     result = mine_mentions(MentionSearch(kb, kb.name_finder(), aliases=True), [TRAIN], mined)
     assert result.kept > 20

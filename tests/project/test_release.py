@@ -5,7 +5,6 @@ from pathlib import Path
 import distil
 import numpy as np
 import pretrain
-import pytest
 import release_pipeline
 import round_vectors
 import small_encoder
@@ -92,9 +91,7 @@ def test_the_pipeline_of_the_release_finds_and_links_with_rounded_weights(tmp_pa
     assert nlp(doc).ents[0]._.kb_candidates
 
 
-def test_rounded_vectors_have_15_levels_and_stay_close(
-    bare_kb: KnowledgeBase, tmp_path: Path
-) -> None:
+def test_rounded_vectors_have_15_levels(bare_kb: KnowledgeBase, tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(len(bare_kb), 32)).astype("f")
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     numbers = bare_kb.numbers_by_id()
@@ -108,9 +105,7 @@ def test_rounded_vectors_have_15_levels_and_stay_close(
     assert np.abs(rounded - rows).max() <= np.abs(rows).max() / 13
 
 
-def test_texts_to_learn_from_have_names_and_acronyms_in_place_of_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_to_learn_from_have_names_and_acronyms(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(release_texts, "SUPPLEMENTARY", 1)
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
     (tmp_path / "weak-labels.pubtator").write_text(
@@ -173,9 +168,7 @@ def test_most_teachers_mark_texts_and_acronyms_are_what_their_sense_is(tmp_path:
     ]
 
 
-def test_an_encoder_learns_to_find_hidden_words(
-    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_an_encoder_learns_hidden_words(bert: Path, tmp_path: Path, monkeypatch, capsys) -> None:
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
     (tmp_path / "text.txt").write_text("Aspirin relieves headache.\n" * 40)
     monkeypatch.setattr(pretrain, "BATCH", 2)
@@ -243,9 +236,7 @@ def test_calibration_has_the_labels_and_ids_of_the_package(tmp_path: Path) -> No
     ]
 
 
-def test_a_small_encoder_learns_the_vectors_of_the_large_one(
-    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_encoder_learns_from_the_large_one(bert: Path, tmp_path: Path, monkeypatch) -> None:
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
     make_small(bert, tmp_path, layers=1)
     monkeypatch.setattr(distil, "BATCH", 8)

@@ -1,5 +1,6 @@
 """A server over the tiny pipeline."""
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ import spacy
 import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from spacy.language import Language
 
 from spacy_pel.batch.link_docs import Linking
 from spacy_pel.serve import network
@@ -25,9 +27,7 @@ def make_app(tiny_folder: Path) -> Iterator[Callable[..., FastAPI]]:
     """Makes an application over a pipeline, ``tiny_nlp`` anew if none is given."""
     queues = []
 
-    def make(
-        limits: Limits = LIMITS, nlp: spacy.Language | None = None, **settings: bool
-    ) -> FastAPI:
+    def make(limits: Limits = LIMITS, nlp: Language | None = None, **settings: bool) -> FastAPI:
         linking = Linking(nlp or spacy.load(tiny_folder))
         app = create_app(linking, limits, "https://example.org/{id}", **settings)
         queues.append(app.state.queue)
@@ -47,6 +47,15 @@ def client(tiny_folder: Path) -> Iterator[TestClient]:
     app = create_app(Linking(spacy.load(tiny_folder)), LIMITS, "https://example.org/{id}")
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
+
+
+@pytest.fixture
+def own_nlp(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> Language:
+    """The tiny pipeline with a KB that a test may change."""
+    shutil.copytree(tiny_kb, tmp_path / "kb")
+    nlp = spacy.load(tiny_folder)
+    nlp.get_pipe("proxy_linker").set_kb(tmp_path / "kb")
+    return nlp
 
 
 @pytest.fixture

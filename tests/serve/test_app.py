@@ -46,9 +46,7 @@ def test_search(client: TestClient) -> None:
     assert found(q="nothing of it") == found(q='"*') == []
 
 
-def test_a_local_server_is_reached_by_its_addresses_alone(
-    make_app: Callable, client: TestClient
-) -> None:
+def test_a_local_server_is_reached_by_its_addresses_alone(make_app, client: TestClient) -> None:
     local = TestClient(make_app(local=True))
     for host, status in {
         **dict.fromkeys(("LOCALHOST:80", "127.0.0.1:8000", "[::1]:8000"), 200),
@@ -101,9 +99,7 @@ def test_the_examples_of_the_description_work(client: TestClient) -> None:
     assert "50,000 bytes" in description["info"]["description"]
 
 
-def test_a_browser_asks_nothing_of_another_host_and_runs_the_scripts_of_the_page_alone(
-    client: TestClient,
-) -> None:
+def test_a_browser_asks_no_other_host_and_runs_the_page_s_scripts_alone(client: TestClient) -> None:
     assert OUTSIDE.search("<script src='https://example.org/a.js'>")
     for address in ("/", "/docs"):
         answer = client.get(address)

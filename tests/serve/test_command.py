@@ -47,9 +47,7 @@ def test_a_warning_beyond_this_computer(tmp_path: Path, host: str, is_warned: bo
     assert ("no login" in output) is is_warned and "cannot be loaded" in output
 
 
-def test_the_address_is_said_at_once_and_what_is_done_until_it_serves(
-    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_address_is_said_at_once(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "run_app", lambda *_: None)
     result = CliRunner().invoke(pel, ["serve", str(tiny_folder), "--port", "0"])
     first, *others = result.output.splitlines()

@@ -1,6 +1,5 @@
 """POST /corrections: what a person decided counts from the next request on, if the server allows it."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,7 @@ def correction(**changed: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("right", ["C01", "C02", "NIL"])
-def test_the_next_request_gets_the_corrected_answer(
-    make_app: Callable, own_nlp: Language, tiny_folder: Path, right: str
-) -> None:
+def test_the_next_request_is_corrected(make_app, own_nlp, tiny_folder: Path, right: str) -> None:
     client = TestClient(make_app(nlp=own_nlp, allow_fix=True))
     assert client.get("/health").json()["stores_corrections"]
     other = ids(client, "kidney")
@@ -40,9 +37,7 @@ def test_the_next_request_gets_the_corrected_answer(
     assert [ent.kb_id_ for ent in again(TEXT).ents] == [right]
 
 
-def test_a_server_that_was_not_told_so_stores_nothing(
-    make_app: Callable, own_nlp: Language
-) -> None:
+def test_a_server_that_was_not_told_so_stores_nothing(make_app, own_nlp: Language) -> None:
     client = TestClient(make_app(nlp=own_nlp))
     before = ids(client)
     assert not client.get("/health").json()["stores_corrections"]
@@ -53,9 +48,7 @@ def test_a_server_that_was_not_told_so_stores_nothing(
 
 
 @pytest.mark.parametrize("type", ["text/plain", "", "application/x-www-form-urlencoded"])
-def test_a_page_of_another_host_stores_nothing(
-    make_app: Callable, own_nlp: Language, type: str
-) -> None:
+def test_a_page_of_another_host_stores_nothing(make_app, own_nlp: Language, type: str) -> None:
     client = TestClient(make_app(nlp=own_nlp, allow_fix=True))
     body = client.build_request("POST", "/corrections", json=correction()).content
     headers = {"content-type": type} if type else {}
@@ -81,9 +74,7 @@ def test_a_page_of_another_host_stores_nothing(
         ({"text": "a" * 301}, "301 characters of text; send at most 300"),
     ],
 )
-def test_a_wrong_correction(
-    make_app: Callable, own_nlp: Language, changed: dict, reason: str
-) -> None:
+def test_a_wrong_correction(make_app, own_nlp: Language, changed: dict, reason: str) -> None:
     client = TestClient(make_app(nlp=own_nlp, allow_fix=True))
     answer = client.post("/corrections", json=correction(**changed))
     assert answer.status_code == 422 and reason in answer.json()["detail"], answer.text

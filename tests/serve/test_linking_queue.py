@@ -93,9 +93,7 @@ def test_the_time_is_up(make_app: Callable, held: threading.Event) -> None:
         held.set()
 
 
-def test_what_nobody_waits_for_is_not_linked_to_the_end(
-    make_app: Callable, batches: list, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_nobody_waits_for_is_not_linked(make_app, batches: list, monkeypatch) -> None:
     monkeypatch.setattr(linking_queue, "MAX_BATCH_CHARACTERS", 10)
     queue = make_app().state.queue
     batches.clear()
@@ -111,9 +109,7 @@ def test_what_nobody_waits_for_is_not_linked_to_the_end(
     assert 0 < sum(map(len, batches)) < 4000
 
 
-def test_others_are_let_in_between_the_documents_of_a_large_request(
-    make_app: Callable, held: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_are_let_in_between_documents(make_app, held: threading.Event, monkeypatch) -> None:
     monkeypatch.setattr(linking_queue, "PART_CHARACTERS", 10)
     monkeypatch.setattr(linking_queue, "MAX_BATCH_CHARACTERS", 10)
     queue = make_app().state.queue
@@ -135,9 +131,7 @@ def test_others_are_let_in_between_the_documents_of_a_large_request(
     assert ended == [1, 1, 20]
 
 
-def test_what_waits_is_linked_together_and_what_is_wrong_alone(
-    make_app: Callable, batches: list
-) -> None:
+def test_what_waits_is_linked_together_and_what_is_wrong_alone(make_app, batches: list) -> None:
     queue = make_app().state.queue
     wrong = Document("MS", mentions=(Mention(0, 2, "MS"),) * 2)
     given = [[Document("MS")], [wrong], [Document("RA"), DOCUMENT]]

@@ -63,9 +63,7 @@ def answer(client: socket.socket, request: bytes = REQUEST) -> bytes:
 
 
 @pytest.mark.parametrize("sent", [b"", b"12345"])
-def test_a_body_that_does_not_come_is_not_waited_for(
-    serve: Callable, make_app: Callable, sent: bytes
-) -> None:
+def test_a_body_that_does_not_come_is_not_waited_for(serve, make_app, sent: bytes) -> None:
     url = urlsplit(serve(make_app(LIMITS._replace(seconds=0.3))))
     with connected((url.hostname, url.port)) as client:
         reason = json.loads(answer(client, HEADERS.replace(b"/ ", b"/link ", 1) + sent))
@@ -105,9 +103,7 @@ def test_connections_that_do_nothing_keep_nobody_out(place: tuple) -> None:
         client.close()
 
 
-def test_errors_alone_are_written_and_nothing_that_controls_a_terminal(
-    serve: Callable, capfd: pytest.CaptureFixture
-) -> None:
+def test_errors_alone_are_written_and_nothing_that_controls_a_terminal(serve, capfd) -> None:
     url = serve(application)
     assert httpx.get(f"{url}/bug").status_code == 500
     assert httpx.get(url, headers={"upgrade": "x", "connection": "upgrade"})

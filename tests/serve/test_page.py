@@ -149,7 +149,7 @@ def test_paste_click_edit_export(make_app, serve, visit, tmp_path: Path) -> None
     assert [m["text"] for m in exported(page, tmp_path)["mentions"]] == shown(page)
 
 
-def test_what_is_corrected_is_gold_also_from_the_whole_kb(
+def test_corrections_from_the_whole_kb_are_gold(
     make_app, serve, visit, tiny_nlp: Language, tmp_path: Path
 ) -> None:
     tiny_nlp.get_pipe("proxy_linker").search.candidates = 1
@@ -237,9 +237,7 @@ def choose(page, mention: str, place: int) -> str:
     return id
 
 
-def test_corrections_of_several_texts_are_kept_and_exported_together(
-    make_app, serve, visit, tmp_path: Path
-) -> None:
+def test_corrections_of_several_texts_are_exported(make_app, serve, visit, tmp_path: Path) -> None:
     page = visit(serve(make_app()))
     asked: list[str] = []
     page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
@@ -262,9 +260,7 @@ def test_corrections_of_several_texts_are_kept_and_exported_together(
     assert [len(d.mentions) for d in open_corpus(tmp_path / "linked.json").documents()] == [2, 2]
 
 
-def test_a_correction_is_applied_and_the_page_says_so(
-    make_app, serve, visit, own_nlp: Language
-) -> None:
+def test_a_correction_is_applied_and_the_page_says_so(make_app, serve, visit, own_nlp) -> None:
     address = serve(make_app(nlp=own_nlp, allow_fix=True))
     page = visit(address)
     link(page, "MS or kidney")
@@ -284,9 +280,7 @@ def test_a_correction_is_applied_and_the_page_says_so(
     assert off.locator("#apply").is_hidden() and "--allow-fix" in off.text_content("#apply-off")
 
 
-def test_probabilities_types_reasons_and_long_lists(
-    make_app, serve, visit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probabilities_types_reasons_and_long_lists(make_app, serve, visit, monkeypatch) -> None:
     """The server's answers are changed on their way to the page, which shows what is in them."""
     page = visit(serve(make_app()))
 

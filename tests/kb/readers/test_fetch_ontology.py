@@ -23,9 +23,7 @@ OBO = "data-version: 2026-01-05\n\n[Term]\nid: X:1\nname: gout\n\n[Term]\nid: X:
         ("[Term]\nid X:1\nname: gout\n", "line 3: cannot be parsed as OBO.*; run it again"),
     ],
 )
-def test_what_is_not_whole_leaves_the_old_file(
-    tmp_path: Path, monkeypatch, text: str | None, message: str
-) -> None:
+def test_a_part_leaves_the_old_file(tmp_path: Path, monkeypatch, text, message: str) -> None:
     published = tmp_path / "mondo.obo"
     monkeypatch.setitem(ONTOLOGIES, "mondo", ("diseases", published.as_uri()))
     if text is not None:

@@ -1,5 +1,6 @@
 """MeSH in XML."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,12 @@ from ...conftest import write_text
 HEAD = '<?xml version="1.0"?>\n<!DOCTYPE DescriptorRecordSet SYSTEM "https://nlm.nih.gov/x.dtd">\n'
 
 
+def elements(tag: str, texts: Iterable[str]) -> str:
+    return "".join(f"<{tag}>{text}</{tag}>" for text in texts)
+
+
 def concept(names: list[str], note: str = "", preferred: str = "Y") -> str:
-    terms = "".join(f"<Term><TermUI>T1</TermUI><String>{name}</String></Term>" for name in names)
+    terms = elements("Term", (f"<TermUI>T1</TermUI><String>{name}</String>" for name in names))
     scope = f"<ScopeNote>{note}\n    </ScopeNote>" if note else ""
     return (
         f'<Concept PreferredConceptYN="{preferred}"><ConceptUI>M1</ConceptUI>{scope}'
@@ -23,7 +28,7 @@ def concept(names: list[str], note: str = "", preferred: str = "Y") -> str:
 
 
 def descriptor(id: str, name: str, numbers: list[str], *concepts: str) -> str:
-    places = "".join(f"<TreeNumber>{number}</TreeNumber>" for number in numbers)
+    places = elements("TreeNumber", numbers)
     return (
         f'<DescriptorRecord DescriptorClass="1"><DescriptorUI>{id}</DescriptorUI>'
         f"<DescriptorName><String>{name}</String></DescriptorName>"
@@ -88,15 +93,10 @@ def test_reads_a_folder_of_xml(tmp_path: Path, end: str) -> None:
 
 @pytest.mark.parametrize("listed", ["{}", "<RegistryNumberList>{}</RegistryNumberList>"])  # by year
 def test_registry_numbers_are_cross_references(tmp_path: Path, listed: str) -> None:
-    numbers = "".join(
-        f"<RegistryNumber>{n}</RegistryNumber>" for n in ("R16CO5Y76E", "EC 1.1", "0")
-    )
-    related = "".join(
-        f"<RelatedRegistryNumber>{n}</RelatedRegistryNumber>"
-        for n in ("50-78-2 (Aspirin)", "493-53-8 (Na salt)", "69-72-7")
-    )
-    own = listed.format(numbers)
-    own += f"<RelatedRegistryNumberList>{related}</RelatedRegistryNumberList>"
+    related = ("50-78-2 (Aspirin)", "493-53-8 (Na salt)", "69-72-7")
+    own = listed.format(elements("RegistryNumber", ("R16CO5Y76E", "EC 1.1", "0")))
+    related_numbers = elements("RelatedRegistryNumber", related)
+    own += f"<RelatedRegistryNumberList>{related_numbers}</RelatedRegistryNumberList>"
     kind, other = (concept(["Aspirin"], preferred=preferred) for preferred in "YN")
     kind = kind.replace("<TermList>", f"{own}<TermList>")
     other = other.replace("<TermList>", "<RegistryNumber>1-11-1</RegistryNumber><TermList>")

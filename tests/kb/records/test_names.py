@@ -53,7 +53,7 @@ def test_name_similarity_prefers_few_other_words_and_the_same_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "marks", ["\u0316\u0301", "\u0301\u0316", "\uff9e\u0f73", "\u0344", "\u0345\u0301"]
+    "marks", ["\u0316\u0301", "\u0301\u0316", "\uff9e\u0f73", "\u0344", "\u3099\u0591\u05b0"]
 )
 def test_a_long_run_of_marks_is_normalised_in_time(marks: str) -> None:
     assert_linear(words, lambda n: "a" + marks * n, 1_000)
@@ -63,28 +63,17 @@ def test_a_long_name_keeps_the_marks_that_languages_need() -> None:
     assert normalised("कि \u0915\u093f " * 300) == ("कि कि " * 300).strip()
 
 
-@pytest.mark.parametrize(
-    ("british", "spelled"),
-    [
-        ("haemoptysis", "hemoptysis"),
-        ("gastro oesophageal reflux", "gastro esophageal reflux"),
-        ("hyperkalaemia", "hyperkalemia"),
-        ("ischaemic colitis", "ischemic colitis"),
-        ("oedema and diarrhoea", "edema and diarrhea"),
-        ("angioedema of a chemical", "angioedema of a chemical"),
-    ],
-)
-def test_american_spelling(british: str, spelled: str) -> None:
+def test_american_spelling() -> None:
+    british = "haemoptysis gastro oesophageal hyperkalaemia ischaemic colitis oedema and diarrhoea"
+    spelled = "hemoptysis gastro esophageal hyperkalemia ischemic colitis edema and diarrhea"
     assert american(british) == spelled
+    assert american("angioedema of a chemical") == "angioedema of a chemical"
 
 
-def test_text_is_made_printable_and_distinct() -> None:
+def test_text_is_made_printable_and_distinct_and_is_kept_where_it_is_so() -> None:
     aliases = ("a\x00\x1fb", "a b", " ", "", "\ud800c")
     entity = Entity(" C1 ", "\x00Fever\n", aliases, ("T", "T"), " \t", ("X", "X", "C1"))
     assert cleaned(entity) == Entity("C1", "Fever", ("a b", "c"), ("T",), None, ("X",))
-
-
-def test_printable_text_is_kept() -> None:
     names = ("β\u2028x", "Été 日本 🧬")
     entity = Entity("C1", "Été 日本 🧬", names, ("T  T",), "A  b.", ("D1",))
     assert cleaned(entity) == entity
@@ -95,7 +84,6 @@ def test_printable_text_is_kept() -> None:
     [
         (Entity(" ", "Fever"), "the id ' ' of the entity 'Fever' is blank"),
         (Entity("C\x001", "Fever"), "control characters"),
-        (Entity("C1", "Fever", alt_ids=("",)), "the id '' of the entity 'Fever' is blank"),
         (Entity("C1", "\x00"), "'C1' has a blank canonical_name"),
         (Entity(" NIL ", "Fever"), "'Fever' has the id 'NIL', which marks mentions without"),
         (Entity("C1", "Fever", alt_ids=("D1", "NIL")), "has the id 'NIL'.*; give it another id"),

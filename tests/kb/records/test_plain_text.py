@@ -10,17 +10,11 @@ from hypothesis import strategies as st
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.records.plain_text import PlainText, plain
 
-from ...growth import assert_linear
-
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        *(
-            (f"non{hyphen}Hodgkin", "non-Hodgkin")
-            for hyphen in "\u2010\u2011\u2012\u2013\u2014\u2015"
-        ),
-        *((f"non{hyphen}Hodgkin", "non-Hodgkin") for hyphen in "\u2212\ufe58\ufe63\uff0d"),
+        *((f"non{dash}Hodgkin", "non-Hodgkin") for dash in "\u2010\u2011\u2013\u2212\ufe58\uff0d"),
         *((f"as{hidden}thma", "asthma") for hidden in "\u00ad\u200b\u200c\u200d\u2060\ufeff\u200e"),
         *((f"a{blank}b", "a b") for blank in "\u00a0\u2002\u2009\u200a\u202f\u205f\u3000"),
         *((f"Crohn{quote}s", "Crohn's") for quote in "\u2018\u2019\u02bc\u2032\u00b4\uff07"),
@@ -67,7 +61,3 @@ def test_names_are_the_same_in_all_forms(name: str) -> None:
     assert normalised(plain(name)) == normalised(name) == normalised(normalised(name))
     for form in ("NFC", "NFD"):
         assert plain(unicodedata.normalize(form, plain(name))) == plain(name)
-
-
-def test_long_runs_of_marks_are_read_in_time() -> None:
-    assert_linear(plain, lambda n: "a" + "\u0316\u0301\u3099\u0591\u05b0" * n, 1_000)

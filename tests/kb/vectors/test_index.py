@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import VectorIndex
@@ -106,9 +107,8 @@ def test_scores_near_each_other() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_equal_vectors_tie_exactly_and_alone_equals_together(dtype: str) -> None:
     random = np.random.default_rng(1)
-    rows = np.tile(
-        unit(random.standard_normal((37, 48))), (5, 1)
-    )  # entity i and entity i + 37 ... share a vector
+    # Entity i and entity i + 37 ... share a vector.
+    rows = np.tile(unit(random.standard_normal((37, 48))), (5, 1))
     queries = unit(random.standard_normal((45, 48)))
     vector_index = VectorIndex(VectorMatrix(*coded(rows, dtype)), np.arange(len(rows)))
     together = vector_index.search(queries, 12)
@@ -140,6 +140,22 @@ def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(found.numbers, brute_force(queries, rows, np.arange(300), 10)[0])
     assert calls == [("GPU", faiss.METRIC_INNER_PRODUCT)]
     index.gpu.cache_clear()
+
+
+finite = st.just(0.0) | st.floats(2.0**-60, 2.0**60, width=32) | st.floats(-8, -0.5, width=32)
+small_matrices = arrays.arrays(
+    np.float32, arrays.array_shapes(min_dims=2, max_dims=2, max_side=8), elements=finite
+)
+
+
+@given(small_matrices)
+def test_quantized_is_near_and_stays_as_it_is(rows: np.ndarray) -> None:
+    values, scales = coded(rows, "int8")
+    assert values.dtype == np.int8 and scales.dtype == np.float32
+    again = values * scales[:, None]
+    assert (np.abs(again - rows) <= 0.51 * scales[:, None]).all()
+    recoded = VectorMatrix(*coded(again, "int8"))
+    np.testing.assert_array_equal(recoded.take(np.arange(len(rows))), again)
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,7 @@ def halves_by_hand(nlp: Language, corpus: Path) -> list[tuple]:
     return found
 
 
-def test_mentions_are_linked_together_as_the_other_half_says(
-    tiny_nlp: Language, corpus: Path
-) -> None:
+def test_mentions_are_linked_as_the_other_half_says(tiny_nlp, corpus: Path) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
     before = replace(linker.fitted)
     linker.cfg["trained_entities"] = []
@@ -71,9 +69,7 @@ def test_mentions_are_linked_together_as_the_other_half_says(
     assert joint_metrics(tiny_nlp, corpus)["recall@1"]["best"]["unseen"] is None
 
 
-def test_discovery_leaves_the_linker_as_it_was(
-    tiny_nlp: Language, corpus: Path, tmp_path: Path
-) -> None:
+def test_discovery_changes_no_linker(tiny_nlp, corpus: Path, tmp_path: Path) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
     path, before = linker.kb.path, replace(linker.fitted)
     metrics = cross_fitted_discovery(tiny_nlp, corpus, tmp_path / "lacking", share=0.3)
