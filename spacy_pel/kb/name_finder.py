@@ -103,8 +103,9 @@ class NameFinder:
         """Return the numbers of the entities that have a name with these words in any form: int32."""
         owners = self._remembered.get(name)
         if owners is None:
-            names, lengths = self._longest(Pieces([name]))
-            is_whole = len(lengths) > 1 and lengths[0] == len(lengths) - 1
+            pieces = Pieces([name])
+            first, lengths, names = self._matches(pieces)
+            is_whole = len(first) and (first[0], lengths[0]) == (0, len(pieces.words) - 1)
             owners = self.owners_of(names[0]) if is_whole else self.owners[:0]
             if len(self._remembered) >= _CACHE_SIZE:
                 self._remembered.clear()
@@ -116,44 +117,43 @@ class NameFinder:
         return self.owners[self.bounds[name] : self.bounds[name + 1]]
 
     def find_in(self, pieces: Pieces, nested: bool = False) -> NameMatches:
-        """Return the names in texts; with ``nested`` also those that begin inside another."""
-        names, lengths = self._longest(pieces)
-        at = np.flatnonzero(lengths)
-        goes_on = pieces.paragraphs[at] != pieces.paragraphs[at + lengths[at] - 1]
-        lengths[at[goes_on]] = 0
-        starts, end = list[int](), 0
-        for start in np.flatnonzero(lengths).tolist():
-            if nested or start >= end:
-                starts.append(start)
-                end = start + lengths[start]
-        first = np.array(starts, dtype=np.int64)
-        return NameMatches(first, first + lengths[first] - 1, names[first])
+        """Return the names in texts; with ``nested`` also those inside another, behind it."""
+        first, lengths, names = self._matches(pieces, nested)
+        inside = pieces.paragraphs[first] == pieces.paragraphs[first + lengths - 1]
+        chosen, end = list[int](), 0
+        for row in np.flatnonzero(inside).tolist():
+            if nested or first[row] >= end:
+                chosen.append(row)
+                end = first[row] + lengths[row]
+        first, lengths, names = first[chosen], lengths[chosen], names[chosen]
+        return NameMatches(first, first + lengths - 1, names)
 
-    def _longest(self, pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
-        """Return the longest name from each piece on, and its length in pieces; 0 for none: int64 [n].
+    def _matches(
+        self, pieces: Pieces, nested: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the longest name from each piece on, or with ``nested`` all from the longest to the shortest.
 
         Of names of the same length, a canonical one comes before a synonym, and one that is written as in the
         KB before other forms.
+
+        Returns:
+            The first piece, the length in pieces and the number of each name, int64 [n].
         """
-        names, lengths = np.zeros((2, len(pieces.words)), np.int64)
-        canonical = self._is_canonical
-
-        def add(first: np.ndarray, last: np.ndarray, found: np.ndarray) -> None:
-            growth = last - first + 1 - lengths[first]
-            is_better = growth > 0
-            is_better |= (growth == 0) & (canonical[found] >= canonical[names[first]])
-            first, last, found = first[is_better], last[is_better], found[is_better]
-            names[first], lengths[first] = found, last - first + 1
-
+        found = [np.empty((3, 0), np.int64)]
         if self._forms is not None:
             words = in_one_form(word_hashes(pieces), *self._forms)
             places = np.flatnonzero(words)
-            for first, last, found in [*self._swapped(words[places]), *self._runs(words[places])]:
-                add(places[first], places[last], found)
+            for first, last, names in [*self._swapped(words[places]), *self._runs(words[places])]:
+                found.append(np.stack([places[first], places[last], names]))
         for hashes in pieces.hashes(_folded), pieces.hashes(_exact):
-            for run in self._runs(hashes):
-                add(*run)
-        return names, lengths
+            found += map(np.stack, self._runs(hashes))
+        first, last, names = np.concatenate(found, axis=1)
+        order = np.lexsort((np.arange(len(first)), self._is_canonical[names], last, -first))[::-1]
+        first, last, names = first[order], last[order], names[order]
+        is_new = np.diff(first, prepend=-1) != 0
+        if nested:
+            is_new |= np.diff(last, prepend=-1) != 0
+        return first[is_new], (last - first + 1)[is_new], names[is_new]
 
     def _runs(self, hashes: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield the runs of hashes, uint64 [n], that are names, by length: first, last, name."""
