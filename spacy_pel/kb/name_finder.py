@@ -11,6 +11,7 @@ from .pieces import Pieces, hash_of, is_case_sensitive
 from .records.entity import Entity
 from .records.names import american
 from .records.plain_text import plain
+from .word_synonyms import reworded
 from .word_forms import (
     CANONICAL,
     OF,
@@ -259,7 +260,10 @@ def name_table(
         forms["forms"], forms["words"] = form_table(names)
         bounds, hashes, texts = name_words(names, forms["forms"], forms["words"])
         lengths = np.minimum(list(map(len, names)), _ANY_LENGTH)
-        add(bounds, hashes, *(np.array(v)[texts] for v in (values[0], values[1], lengths)))
+        owners, ranks = map(np.array, values[:2])
+        add(bounds, hashes, *(column[texts] for column in (owners, ranks, lengths)))
+        bounds, hashes, texts = reworded(bounds, hashes, texts, owners)
+        add(bounds, hashes, owners[texts], np.full(len(texts), OTHER), lengths[texts])
     elif word_forms:
         forms["forms"], forms["words"] = form_table([])
     hashes, owners, ranks, lengths = map(np.concatenate, zip(*columns))
