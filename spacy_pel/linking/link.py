@@ -80,8 +80,8 @@ class LinkOptions:
     reranking: Reranking | None = None
     # Orders at least SEARCH_DEPTH candidates after that. None: the order stays.
     ordering: Ordering | None = None
-    # Unless there are filters, mentions also have the entities as candidates that this KB knows by their words
-    # (``with_owners``). None: only the nearest.
+    # Unless there are filters, entities that have a mention as a name in this KB are candidates, too
+    # (``with_owners``). None: only the nearest are.
     named_in: KnowledgeBase | None = None
     # The filter of each mention's search, or None for no filter.
     filters: Sequence[SearchFilter | None] | None = None
