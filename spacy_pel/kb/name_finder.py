@@ -117,6 +117,10 @@ class NameFinder:
         """Return the numbers of the entities that have a name: int32."""
         return self.owners[self.bounds[name] : self.bounds[name + 1]]
 
+    def is_canonical(self, name: int) -> bool:
+        """Tell whether a name is the canonical one of an entity, or its plural."""
+        return bool(self.preferred[self.bounds[name] : self.bounds[name + 1]].any())
+
     def find_in(self, pieces: Pieces, nested: bool = False) -> NameMatches:
         """Return the names in texts; with ``nested`` also those inside another, behind it."""
         first, lengths, names = self._matches(pieces, nested)
