@@ -11,7 +11,6 @@ from .pieces import Pieces, hash_of, is_case_sensitive
 from .records.entity import Entity
 from .records.names import american
 from .records.plain_text import plain
-from .word_synonyms import reworded
 from .word_forms import (
     CANONICAL,
     OF,
@@ -22,6 +21,7 @@ from .word_forms import (
     ranked_names,
     word_hashes,
 )
+from .word_synonyms import reworded
 
 _ANY_LENGTH = 255  # the stored length of case-sensitive names: ``min_length`` ignores them
 _BASE = np.uint64(0x9E3779B97F4A7C15)
@@ -136,7 +136,7 @@ class NameFinder:
     def _matches(
         self, pieces: Pieces, nested: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the longest name from each piece on, or with ``nested`` all from the longest to the shortest.
+        """Return the longest name from each piece on; with ``nested`` all, the longest first.
 
         Of names of the same length, a canonical one comes before a synonym, and one that is written as in the
         KB before other forms.
@@ -266,7 +266,7 @@ def name_table(
         lengths = np.minimum(list(map(len, names)), _ANY_LENGTH)
         owners, ranks = map(np.array, values[:2])
         add(bounds, hashes, *(column[texts] for column in (owners, ranks, lengths)))
-        bounds, hashes, texts = reworded(bounds, hashes, texts, owners)
+        bounds, hashes, texts = reworded(bounds, hashes, texts, owners, ranks > OTHER)
         add(bounds, hashes, owners[texts], np.full(len(texts), OTHER), lengths[texts])
     elif word_forms:
         forms["forms"], forms["words"] = form_table([])

@@ -43,8 +43,9 @@ class KBMatcher(KBComponent, Pipe):
         label: The label of the mentions. None: the first type of the entity that alone has the name, or
             "ENTITY".
         spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
-        nested: Also mark names inside another name, as "colitis" in "ulcerative colitis", if their entity is an ancestor of the entity of the longer name. This needs a ``spans_key``,
-            because entities cannot overlap.
+        nested: Also mark names inside another name, as "colitis" in "ulcerative colitis", if their entity
+            is an ancestor of the entity of the longer name. This needs a ``spans_key``, because entities
+            cannot overlap.
         min_length: The minimum number of characters of a name, except of acronyms.
         stop_words: Names that are not marked, such as "role" or "lead", in any case; None: the stop words
             of the language. Acronyms are still marked.
