@@ -71,8 +71,8 @@ def _synonyms(
             known[words].append(others)
     conflicts = Counter[tuple[Words, Words]]()
     for name, own in names.items():
-        for other, *pair in _replaced(name, known):
-            conflicts[tuple(pair)] += other in names and names[other].isdisjoint(own)
+        for other, words, others in _replaced(name, known):
+            conflicts[words, others] += other in names and names[other].isdisjoint(own)
     n_with = Counter(word for own in entities.values() for word in set(chain.from_iterable(own)))
 
     def is_clear(words: Words, others: Words) -> bool:
