@@ -1,6 +1,6 @@
 """Signs that curators found in abstracts (GSC+): how many a pipeline of "pel start" finds, and two peers.
 
-    python -m spacy pel start hp.obo hpo_linker --encoder en_pel_mesh_sm --below HP:0000118
+    python -m spacy pel start hp.obo hpo_linker --encoder en_pel_mesh_sm
     pip install fasthpocr pronto    # the index takes 5 minutes of processor time and more:
     python -c "from FastHPOCR.IndexHPO import IndexHPO; IndexHPO('hp.obo', 'index').index()"
     pip install fenominal    # and take hp.json, which the HPO publishes beside hp.obo
@@ -66,7 +66,7 @@ def main(
 
         annotator = HPOAnnotator(str(fasthpocr))
         systems["FastHPOCR"] = lambda: [
-            today((x.startOffset, x.endOffset, x.hpoUri) for x in annotator.annotate(text, True))
+            today((x.startOffset, x.endOffset, x.hpoUri) for x in annotator.annotate(text))
             for text in texts
         ]
     if fenominal is not None:

@@ -67,7 +67,7 @@ def start_cli(
     \b
     Examples:
       python -m spacy pel start hp.obo linker --encoder sentence-transformers/all-MiniLM-L6-v2
-      python -m spacy pel start hp.obo linker --below HP:0000118
+      python -m spacy pel start hp.obo linker --below HP:0000707
       python -m spacy pel start mondo.obo hp.obo linker --encoder models/sapbert
       python -m spacy pel start codes.csv linker --column concept_id=Code --column canonical_name=Title
     """

@@ -21,6 +21,7 @@ from .word_forms import (
     ranked_names,
     word_hashes,
 )
+from .word_synonyms import reworded
 
 _ANY_LENGTH = 255  # the stored length of case-sensitive names: ``min_length`` ignores them
 _BASE = np.uint64(0x9E3779B97F4A7C15)
@@ -103,8 +104,9 @@ class NameFinder:
         """Return the numbers of the entities that have a name with these words in any form: int32."""
         owners = self._remembered.get(name)
         if owners is None:
-            names, lengths = self._longest(Pieces([name]))
-            is_whole = len(lengths) > 1 and lengths[0] == len(lengths) - 1
+            pieces = Pieces([name])
+            first, lengths, names = self._matches(pieces)
+            is_whole = len(first) and (first[0], lengths[0]) == (0, len(pieces.words) - 1)
             owners = self.owners_of(names[0]) if is_whole else self.owners[:0]
             if len(self._remembered) >= _CACHE_SIZE:
                 self._remembered.clear()
@@ -115,45 +117,48 @@ class NameFinder:
         """Return the numbers of the entities that have a name: int32."""
         return self.owners[self.bounds[name] : self.bounds[name + 1]]
 
-    def find_in(self, pieces: Pieces, nested: bool = False) -> NameMatches:
-        """Return the names in texts; with ``nested`` also those that begin inside another."""
-        names, lengths = self._longest(pieces)
-        at = np.flatnonzero(lengths)
-        goes_on = pieces.paragraphs[at] != pieces.paragraphs[at + lengths[at] - 1]
-        lengths[at[goes_on]] = 0
-        starts, end = list[int](), 0
-        for start in np.flatnonzero(lengths).tolist():
-            if nested or start >= end:
-                starts.append(start)
-                end = start + lengths[start]
-        first = np.array(starts, dtype=np.int64)
-        return NameMatches(first, first + lengths[first] - 1, names[first])
+    def is_canonical(self, name: int) -> bool:
+        """Tell whether a name is the canonical one of an entity, or its plural."""
+        return bool(self.preferred[self.bounds[name] : self.bounds[name + 1]].any())
 
-    def _longest(self, pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
-        """Return the longest name from each piece on, and its length in pieces; 0 for none: int64 [n].
+    def find_in(self, pieces: Pieces, nested: bool = False) -> NameMatches:
+        """Return the names in texts; with ``nested`` also those inside another, behind it."""
+        first, lengths, names = self._matches(pieces, nested)
+        inside = pieces.paragraphs[first] == pieces.paragraphs[first + lengths - 1]
+        chosen, end = list[int](), 0
+        for row in np.flatnonzero(inside).tolist():
+            if nested or first[row] >= end:
+                chosen.append(row)
+                end = first[row] + lengths[row]
+        first, lengths, names = first[chosen], lengths[chosen], names[chosen]
+        return NameMatches(first, first + lengths - 1, names)
+
+    def _matches(
+        self, pieces: Pieces, nested: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the longest name from each piece on; with ``nested`` all, the longest first.
 
         Of names of the same length, a canonical one comes before a synonym, and one that is written as in the
         KB before other forms.
+
+        Returns:
+            The first piece, the length in pieces and the number of each name, int64 [n].
         """
-        names, lengths = np.zeros((2, len(pieces.words)), np.int64)
-        canonical = self._is_canonical
-
-        def add(first: np.ndarray, last: np.ndarray, found: np.ndarray) -> None:
-            growth = last - first + 1 - lengths[first]
-            is_better = growth > 0
-            is_better |= (growth == 0) & (canonical[found] >= canonical[names[first]])
-            first, last, found = first[is_better], last[is_better], found[is_better]
-            names[first], lengths[first] = found, last - first + 1
-
+        found = [np.empty((3, 0), np.int64)]
         if self._forms is not None:
             words = in_one_form(word_hashes(pieces), *self._forms)
             places = np.flatnonzero(words)
-            for first, last, found in [*self._swapped(words[places]), *self._runs(words[places])]:
-                add(places[first], places[last], found)
+            for first, last, names in [*self._swapped(words[places]), *self._runs(words[places])]:
+                found.append(np.stack([places[first], places[last], names]))
         for hashes in pieces.hashes(_folded), pieces.hashes(_exact):
-            for run in self._runs(hashes):
-                add(*run)
-        return names, lengths
+            found += map(np.stack, self._runs(hashes))
+        first, last, names = np.concatenate(found, axis=1)
+        order = np.lexsort((np.arange(len(first)), self._is_canonical[names], last, -first))[::-1]
+        first, last, names = first[order], last[order], names[order]
+        is_new = np.diff(first, prepend=-1) != 0
+        if nested:
+            is_new |= np.diff(last, prepend=-1) != 0
+        return first[is_new], (last - first + 1)[is_new], names[is_new]
 
     def _runs(self, hashes: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield the runs of hashes, uint64 [n], that are names, by length: first, last, name."""
@@ -259,7 +264,10 @@ def name_table(
         forms["forms"], forms["words"] = form_table(names)
         bounds, hashes, texts = name_words(names, forms["forms"], forms["words"])
         lengths = np.minimum(list(map(len, names)), _ANY_LENGTH)
-        add(bounds, hashes, *(np.array(v)[texts] for v in (values[0], values[1], lengths)))
+        owners, ranks = map(np.array, values[:2])
+        add(bounds, hashes, *(column[texts] for column in (owners, ranks, lengths)))
+        bounds, hashes, texts = reworded(bounds, hashes, texts, owners, ranks > OTHER)
+        add(bounds, hashes, owners[texts], np.full(len(texts), OTHER), lengths[texts])
     elif word_forms:
         forms["forms"], forms["words"] = form_table([])
     hashes, owners, ranks, lengths = map(np.concatenate, zip(*columns))

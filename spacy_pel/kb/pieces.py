@@ -13,7 +13,7 @@ from .records.plain_text import PlainText
 _PIECE = re.compile(r"(\w+|[^\w\s])")
 _BLANK_LINES = re.compile(r"\n\s*\n")
 BREAK = ""  # the piece after each text; no name contains it
-_MAX_LETTERS = 5  # of a name that is case-sensitive
+MAX_LETTERS = 5  # of a name that is case-sensitive
 
 
 class Pieces:
@@ -79,5 +79,5 @@ def hash_of(text: str, kind: bytes) -> int:
 def is_case_sensitive(name: str) -> bool:
     """Return whether a name is one word of at most five letters, all capitals: "AIDS" is no "aids"."""
     n_letters = sum(map(str.isalpha, name))
-    is_short_word = len(name) >= 2 and n_letters <= _MAX_LETTERS and len(name.split()) == 1
+    is_short_word = len(name) >= 2 and n_letters <= MAX_LETTERS and len(name.split()) == 1
     return is_short_word and name.isupper()

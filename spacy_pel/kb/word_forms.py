@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .pieces import Pieces, hash_of
+from .pieces import MAX_LETTERS, Pieces, hash_of
 from .records.entity import Entity
 from .records.names import american
 
@@ -34,6 +34,7 @@ _ADJECTIVES = {
     "stomach": "gastric", "vein": "venous", "vessel": "vascular", "brain": "cerebral", "bone": "osseous",
     "spleen": "splenic", "bladder": "vesical",
 }  # fmt: skip
+_ADJECTIVE = re.compile("(?:al|ar|ary|eal|ic|ous)$")
 _MIN_LETTERS = 4  # of a word that has adjectives
 # An adjective of names is a form of a noun only if the noun is in this share of as many names: "dorsal", said
 # of many parts, is no form of "dorsum".
@@ -53,6 +54,7 @@ _NUMBERS = {
 }
 OTHER, EXACT, CANONICAL = range(3)  # the ranks of names
 _WORDS = re.compile(r"[^\W_]+")
+_OF = re.compile(" of (?:the )?")
 _CACHE_SIZE = 50_000
 
 
@@ -140,10 +142,17 @@ def name_words(
         name that it is of, int64 [n].
     """
     pieces = Pieces([_spaced(name) for name in names])
-    hashes = in_one_form(word_hashes(pieces), forms, words)
+    given = word_hashes(pieces)
+    hashes = in_one_form(given, forms, words)
     ends, flat, texts = [0], list[int](), list[int]()
     for text, (start, stop) in enumerate(pairwise(pieces.first.tolist())):
         own = [hash for hash in hashes[start : stop - 1].tolist() if hash]
+        if (
+            len(own) == 1
+            and _ADJECTIVE.search(names[text])
+            and own != given[start : stop - 1].tolist()
+        ):
+            continue  # the gene is not meant by the name "genetic"
         for wording in (own, *_reordered(own)):
             kept = [hash for hash in wording if hash != _COMMA]
             if kept:
@@ -164,6 +173,12 @@ def _reordered(words: list[int]) -> Iterator[list[int]]:
         yield [*words[-2:], *words[:-2]]
 
 
+def _initials(name: str) -> str:
+    """Return the initials of a name's words in lower case; "" of less than two or more than five."""
+    words = _WORDS.findall(name.casefold())
+    return "".join(word[0] for word in words) if 2 <= len(words) <= MAX_LETTERS else ""
+
+
 def _spaced(name: str) -> str:
     """Return a name with blanks between its words: "5' UTR" for "five_prime_UTR"."""
     return _PRIME.sub("'", _BETWEEN.sub(" ", name))
@@ -172,13 +187,19 @@ def _spaced(name: str) -> str:
 def ranked_names(entity: Entity, word_forms: bool) -> Iterator[tuple[str, int]]:
     """Yield the names of an entity that are found in texts, and their ranks.
 
-    With ``word_forms`` a synonym of one word that is narrower, broader or only related is not found.
+    With ``word_forms`` a synonym of one word is not found if it is narrower, broader or only related, or if
+    it is what the entity is of: "skin", if "neoplasm of skin" is a name, too. One that has the initials of
+    another name is an acronym: "FED", not "fed", is the fish eye disease.
     """
-    scopes = entity.scopes
-    for name in entity.names:
+    scopes, names = entity.scopes, entity.names
+    initials = set(map(_initials, names)) if word_forms else ()
+    wholes = {_OF.split(name)[-1] for name in names if _OF.search(name)}
+    for name in names:
         is_exact = scopes.get(name, "exact") == "exact"
         rank = CANONICAL if name == entity.canonical_name else EXACT if is_exact else OTHER
         if not word_forms:
             yield name, rank
-        elif rank or len(_WORDS.findall(name)) > 1:
+        elif name.casefold() in initials:
+            yield name.upper(), rank
+        elif len(_WORDS.findall(name)) > 1 or rank == CANONICAL or rank and name not in wholes:
             yield name.removeprefix("the "), rank

@@ -7,12 +7,21 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..kb.corrections import Decision
-from ..kb.knowledge_base import SearchFilter
+from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.mentions import KnownMentions
 from ..kb.vectors.index import Candidates
 from ..text.mention_inputs import MentionInContext
 from .nil import NilPolicy, is_nil
-from .ordering import Evidence, Ordered, RankingInput, Reranking, group_means, reranked_candidates
+from .ordering import (
+    Evidence,
+    Ordered,
+    RankingInput,
+    Reranking,
+    group_means,
+    reranked_candidates,
+    with_owners,
+)
+from .ranking import TOP
 from .retriever import Retriever
 
 # The minimum number of candidates to search where exact names or a ranking decide.
@@ -70,6 +79,9 @@ class LinkOptions:
     reranking: Reranking | None = None
     # Orders at least SEARCH_DEPTH candidates after that. None: the order stays.
     ordering: Ordering | None = None
+    # Unless there are filters, entities that have a mention as a name in this KB are candidates, too
+    # (``with_owners``). None: only the nearest are.
+    named_in: KnowledgeBase | None = None
     # The filter of each mention's search, or None for no filter.
     filters: Sequence[SearchFilter | None] | None = None
     # Int [n], the group of each mention. The mentions of a group, which must have the same surface and
@@ -140,6 +152,8 @@ def ranking_input(
     depth = max(k, reranking.top if reranking else 0)
     candidates = nearest(index, vectors, depth, options.filters, groups)
     best_scores, rerank_scores = candidates.scores[:, 0], None
+    if options.named_in is not None and not options.filters:
+        candidates = with_owners(options.named_in, mentions, vectors, candidates, TOP)
     if reranking is not None:
         candidates, rerank_scores = reranked_candidates(candidates, mentions, reranking, groups)
     return RankingInput(mentions, candidates, rerank_scores, groups, vectors), best_scores

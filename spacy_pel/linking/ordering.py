@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .reranker import Reranker
 
 MAX_ACRONYM_LETTERS = 5
+MAX_OWNERS = 4  # of a name, which are added to the candidates
 
 
 class Reranking(NamedTuple):
@@ -71,6 +72,32 @@ class Ordered(NamedTuple):
     evidence: Evidence | None = (
         None  # about the candidates that the ranking reads, in the new order
     )
+
+
+def with_owners(
+    kb: KnowledgeBase,
+    mentions: Sequence[MentionInContext],
+    vectors: np.ndarray,
+    candidates: Candidates,
+    top: int,
+) -> Candidates:
+    """Put the entities that have a mention as a name among its ``top`` first candidates, [n, k].
+
+    The vectors, float32 [n, d], of "pulmonary" and "lung" may be far apart. A name of more entities than
+    ``MAX_OWNERS`` adds none.
+    """
+    numbers, scores = candidates.numbers.copy(), candidates.scores.copy()
+    for place, mention in enumerate(mentions):
+        owners = kb.numbers_named(mention.surface)
+        new = owners[~np.isin(owners, numbers[place, :top])]
+        if 0 < len(new) <= len(owners) <= MAX_OWNERS:
+            lines = np.zeros(len(new), np.int64)
+            new_scores = kb.vectors.name_scores(vectors[place : place + 1], lines, new)
+            others = np.flatnonzero(~np.isin(numbers[place], new))
+            for row, values in ((numbers[place], new), (scores[place], new_scores)):
+                joined = np.insert(row[others], top - len(new), values)
+                row[:] = joined[: len(row)]
+    return Candidates(numbers, scores)
 
 
 def unambiguous_names_first(kb: KnowledgeBase, given: RankingInput) -> Ordered:

@@ -17,7 +17,14 @@ from ..kb.records.entity import Entity
 from ..kb.records.names import american, normalised
 from ..text.mention_inputs import MentionInContext
 from .contexts import Contexts
-from .ordering import Evidence, Ordered, RankingInput, group_means, is_acronym
+from .ordering import (
+    Evidence,
+    Ordered,
+    RankingInput,
+    group_means,
+    is_acronym,
+    unambiguous_owners,
+)
 from .similarity import trigram_similarity, word_similarity
 
 if TYPE_CHECKING:
@@ -45,7 +52,8 @@ class Ranking(NamedTuple):
     def ordered(self, kb: KnowledgeBase, labels: Sequence[str], given: RankingInput) -> Ordered:
         """Order the best candidates of mentions with these labels by their probabilities.
 
-        Equally probable candidates, and those that the ranking does not read, keep their order.
+        Equally probable candidates, and those that the ranking does not read, keep their order. In a KB that
+        knows word forms, the entity that alone has the mention as a name comes first.
         """
         comparison = compare(kb, given, self.contexts)
         p_correct = self.probabilities(features_of(labels, comparison))
@@ -54,7 +62,10 @@ class Ranking(NamedTuple):
         n_read = p_correct.shape[1] - 1
         probabilities = np.full(given.candidates.scores.shape, np.nan, dtype=np.float32)
         probabilities[:, :n_read] = p_correct[:, :-1]
-        order = np.argsort(-np.nan_to_num(probabilities, nan=-1.0), kind="stable", axis=1)
+        keys = np.nan_to_num(probabilities, nan=-1.0)
+        if kb.settings.get("word_forms"):
+            keys += 2 * unambiguous_owners(kb, given.mentions, given.candidates.numbers)
+        order = np.argsort(-keys, kind="stable", axis=1)
         evidence = evidence_of(comparison).in_order(order[:, :n_read])
         probabilities = np.take_along_axis(probabilities, order, axis=1)
         return Ordered(order, probabilities, 1 - p_correct[:, -1], evidence)

@@ -4,7 +4,7 @@ import json
 import logging
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,9 @@ logger = logging.getLogger(__name__)
 
 # The pipeline of the project's workflow "release".
 RELEASED = "en_pel_mesh_sm"
+
+# The share of the entities that are in the branch of an ontology's subject, at least.
+_SUBJECT = 0.95
 
 # The best settings without annotations, as in project/configs/align.cfg: one vector per name, from the states
 # of the name's tokens.
@@ -69,7 +72,8 @@ def start(
         out: The folder of the pipeline.
         encoder: The name or folder of a BERT, or of a pipeline whose linker has trained encoders.
             None: the pipeline ``RELEASED``, if it is installed.
-        below: Ids of entities. Only these and their descendants are linked to.
+        below: Ids of entities. Only these and their descendants are linked to. None of them: all entities,
+            but only the subject of an ontology that has one (``_subject``).
         format: The format of the sources; None infers it from the files.
         options: Options that only some formats use.
         force: Replace a pipeline in ``out``.
@@ -96,8 +100,8 @@ def start(
             word_forms=True,
             progress=reading,
         )
-        if below:
-            remove_entities(kb_path, _not_below(built, below))
+        if tops := below or _subject(built):
+            remove_entities(kb_path, _not_below(built, tops))
         with whole_file(state_path) as file:
             file.write(state)
     nlp = untrained_pipeline(kb_path, config)
@@ -142,22 +146,51 @@ def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
     return nlp
 
 
+def _subject(kb: KnowledgeBase) -> list[str]:
+    """Return the id of the branch that an ontology is about; none if its branches are equally important.
+
+    The HPO is about phenotypic abnormalities: nearly all entities are below this one. The small branches
+    beside it qualify them by severity, side or inheritance. Their root, "All", names nothing. In contrast,
+    a "cell in vitro" is a "cell", and so in the subject of its ontology.
+    """
+    roots = [entity for entity in kb if not entity.parents]
+    if len(roots) != 1:
+        return []
+    [root], children = roots, _children(kb)
+    branches = kb.entities(kb.numbers_of(children[root.concept_id]))
+    if any(f" {root.canonical_name} " in f" {branch.canonical_name} " for branch in branches):
+        return []
+    ids = (branch.concept_id for branch in branches)
+    return [id for id in ids if len(_reached([id], children)) >= _SUBJECT * len(kb)]
+
+
 def _not_below(kb: KnowledgeBase, tops: Sequence[str]) -> list[str]:
     """Return the ids of the entities other than ``tops`` and their descendants."""
-    children = defaultdict(list)
-    for entity in kb:
-        for parent in entity.parents:
-            children[parent].append(entity.concept_id)
-    queue, reached = list(tops), set(tops)
-    for id in queue:
-        new = [child for child in children[id] if child not in reached]
-        queue += new
-        reached.update(new)
     if missing := [id for id in tops if id not in kb]:
         raise PelError(
             f"--below {missing[0]}: no entity of the sources", "give an id of the sources"
         )
+    reached = _reached(tops, _children(kb))
     return [entity.concept_id for entity in kb if entity.concept_id not in reached]
+
+
+def _children(kb: KnowledgeBase) -> defaultdict[str, list[str]]:
+    """Return the ids of the children of each id."""
+    children = defaultdict(list)
+    for entity in kb:
+        for parent in entity.parents:
+            children[parent].append(entity.concept_id)
+    return children
+
+
+def _reached(tops: Sequence[str], children: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the ids ``tops`` and those of their descendants."""
+    queue, reached = list(tops), set(tops)
+    for id in queue:
+        new = [child for child in children.get(id, ()) if child not in reached]
+        queue += new
+        reached.update(new)
+    return reached
 
 
 def _encoder_config(encoder: str | None) -> dict[str, Any]:

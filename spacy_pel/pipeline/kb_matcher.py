@@ -12,17 +12,18 @@ from spacy.util import filter_spans, minibatch
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.name_finder import NameFinder
+from ..kb.name_finder import NameFinder, NameMatches
 from ..kb.pieces import Pieces
 from ..kb.records.entity import Entity
 from ..kb.records.plain_text import PlainText
-from ..linking.ordering import unambiguous_owner
+from ..linking.ordering import is_acronym, unambiguous_owner
 from ..spans import add_ents
 from ..text.abbreviations import WithLongForms
 from .doc_mentions import CACHE_SIZE, NameTest, plain_offsets, span_of, with_parts
 from .kb_component import KBComponent
 
 ANY = "ENTITY"  # the default label
+_MIN_ARTICLE = 1000  # words and punctuation marks
 
 
 class KBMatcher(KBComponent, Pipe):
@@ -42,9 +43,9 @@ class KBMatcher(KBComponent, Pipe):
         label: The label of the mentions. None: the first type of the entity that alone has the name, or
             "ENTITY".
         spans_key: Mentions are written to ``doc.spans[spans_key]``; None: to ``doc.ents``.
-        nested: Also mark names that begin inside another name, as "colitis" in "ulcerative colitis", if
-            their entity is an ancestor of the entity of the longer name. This needs a ``spans_key``,
-            because entities cannot overlap.
+        nested: Also mark names inside another name, as "colitis" in "ulcerative colitis", if their entity
+            is an ancestor of the entity of the longer name. This needs a ``spans_key``, because entities
+            cannot overlap.
         min_length: The minimum number of characters of a name, except of acronyms.
         stop_words: Names that are not marked, such as "role" or "lead", in any case; None: the stop words
             of the language. Acronyms are still marked.
@@ -145,7 +146,10 @@ class KBMatcher(KBComponent, Pipe):
         read = [WithLongForms(text.text, partial(_is_name_of_kb, kb)) for text in texts]
         pieces = Pieces([text.text for text in read])
         finder, names, owners = self.read_names(kb=kb)
-        first, last, _ = finder.find_in(pieces, self.nested)
+        matches = finder.find_in(pieces, self.nested)
+        first, last, _ = NameMatches(
+            *(x[_is_meant(matches, finder, pieces, read)] for x in matches)
+        )
         bounds = pieces.texts[first].searchsorted(np.arange(len(docs) + 1))
         all_spans: list[list[Span]] = [[] for _ in docs]
         for number, (begin, stop) in enumerate(pairwise(bounds.tolist())):
@@ -183,6 +187,32 @@ class KBMatcher(KBComponent, Pipe):
         label = self.label or (owner.types[0] if owner and owner.types else ANY)
         id = owner.concept_id if owner else ""
         return Span(span.doc, span.start, span.end, label=label, kb_id=id)
+
+
+def _is_meant(
+    matches: NameMatches, finder: NameFinder, pieces: Pieces, texts: Sequence[WithLongForms]
+) -> np.ndarray:
+    """Return which names are meant, bool [n]: all but acronyms that an article does not explain.
+
+    An article defines its acronyms, or mentions their entity by another name. Those that are the canonical
+    name of an entity, such as "DNA", need no explanation, and notes give none.
+    """
+    is_meant = np.ones(len(matches.first), bool)
+    starts, ends = pieces.starts[matches.first], pieces.ends[matches.last]
+    bounds = pieces.texts[matches.first].searchsorted(np.arange(len(texts) + 1))
+    for text, size, (begin, stop) in zip(texts, np.diff(pieces.first).tolist(), pairwise(bounds)):
+        if size < _MIN_ARTICLE:
+            continue
+        acronyms, explained = [], set[int]()
+        for place in range(begin, stop):
+            words, name = text.text[starts[place] : ends[place]], int(matches.names[place])
+            if is_acronym(words) and words not in text.kept and not finder.is_canonical(name):
+                acronyms.append((place, name))
+            else:
+                explained.update(finder.owners_of(name).tolist())
+        for place, name in acronyms:
+            is_meant[place] = not explained.isdisjoint(finder.owners_of(name).tolist())
+    return is_meant
 
 
 def _is_name_of_kb(kb: KnowledgeBase, short: str, long: str) -> bool:

@@ -313,6 +313,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
             ordering = partial(unambiguous_names_first, kb)
         return mentions, replace(
             options,
+            named_in=kb,
             nil_policy=NilPolicy(kb, self.sure_probability),
             ordering=ordering,
             known=kb.mentions if kb.settings["mentions"] else None,

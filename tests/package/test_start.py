@@ -61,6 +61,21 @@ def test_it_links_to_a_part_of_an_ontology(obo: Path, bert: Path, tmp_path: Path
         start([obo], tmp_path / "other", encoder=str(bert), below=["T:9"])
 
 
+@pytest.mark.parametrize("root, n_linked", [("All", 80), ("sign", 83)])
+def test_an_ontology_is_about_the_branch_with_nearly_all_entities(
+    root: str, n_linked: int, obo: Path, bert: Path, tmp_path: Path
+) -> None:
+    below = "is_a: T:{}\n"
+    terms = [TERM.format("T:1", root, "any"), TERM.format("T:2", "sign of disease", "signs")]
+    terms += [below.format(1), TERM.format("T:3", "severity", "degree"), below.format(1)]
+    for n in range(4, 83):
+        terms += [TERM.format(f"T:{n}", f"pain of kind {n}", f"ache {n}"), below.format(2)]
+    terms += [TERM.format("T:83", "severe", "grave"), below.format(3)]
+    obo.write_text("".join(terms))
+    made = start([obo], tmp_path / "out", encoder=str(bert))
+    assert len(made) == n_linked and ("T:83" in made) == (root == "sign")
+
+
 def test_an_interrupted_one_goes_on(
     obo: Path, bert: Path, tmp_path: Path, monkeypatch, caplog
 ) -> None:
