@@ -34,6 +34,15 @@ _ADJECTIVES = {
     "stomach": "gastric", "vein": "venous", "vessel": "vascular", "brain": "cerebral", "bone": "osseous",
     "spleen": "splenic", "bladder": "vesical",
 }  # fmt: skip
+# To those of verbs, in a KB of processes.
+_VERBS = {
+    "ation": "ate ates ated ating ative atory ize izes ized izing",
+    "ction": "ct cts cted cting ctive ce ces ced cing",
+    "etion": "ete etes eted eting", "ution": "ute utes uted uting", "ition": "it its ited iting ive",
+    "ption": "pt pts pted pting be bes bed bing", "sion": "se ses sed sing ss sses ssed ssing ssive",
+    "growth": "grow grows grown growing",
+}  # fmt: skip
+_MIN_PROCESSES = 0.25  # the share of names that end in "ion", such as "oxidation", in such a KB
 _ADJECTIVE = re.compile("(?:al|ar|ary|eal|ic|ous)$")
 _MIN_LETTERS = 4  # of a word that has adjectives
 # An adjective of names is a form of a noun only if the noun is in this share of as many names: "dorsal", said
@@ -102,14 +111,18 @@ def word_hashes(pieces: Pieces) -> np.ndarray:
 
 def form_table(names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the hashes of all forms of the words of names, ascending, and of the word each is a form of."""
-    counts = Counter(word_of(piece) for piece in Pieces([_spaced(n) for n in names]).words)
+    spaced = [_spaced(name) for name in names]
+    counts = Counter(word_of(piece) for piece in Pieces(spaced).words)
     bases: dict[str, str] = {}
+    has_processes = sum(name.endswith("ion") for name in spaced) > _MIN_PROCESSES * len(spaced)
     for word, count in counts.items():
         if len(word) >= _MIN_LETTERS:
             for form in forms_of(word, _ADJECTIVES):
                 if counts[form] * _MIN_SHARE <= count:
                     bases.setdefault(form, word)
                     bases.setdefault(form + ("ly" if form.endswith("l") else "ally"), word)
+            for form in forms_of(word, _VERBS) if has_processes else ():
+                bases.setdefault(form, word)
     for word in counts:
         if word not in bases:
             bases |= dict.fromkeys(forms_of(word, _INFLECTIONS), word)
@@ -193,7 +206,7 @@ def ranked_names(entity: Entity, word_forms: bool) -> Iterator[tuple[str, int]]:
     """
     scopes, names = entity.scopes, entity.names
     initials = set(map(_initials, names)) if word_forms else ()
-    wholes = {_OF.split(name)[-1] for name in names if _OF.search(name)}
+    wholes = {_OF.split(name.casefold())[-1] for name in names if _OF.search(name)}
     for name in names:
         is_exact = scopes.get(name, "exact") == "exact"
         rank = CANONICAL if name == entity.canonical_name else EXACT if is_exact else OTHER
@@ -201,5 +214,10 @@ def ranked_names(entity: Entity, word_forms: bool) -> Iterator[tuple[str, int]]:
             yield name, rank
         elif name.casefold() in initials:
             yield name.upper(), rank
-        elif len(_WORDS.findall(name)) > 1 or rank == CANONICAL or rank and name not in wholes:
+        elif (
+            len(_WORDS.findall(name)) > 1
+            or rank == CANONICAL
+            or rank
+            and name.casefold() not in wholes
+        ):
             yield name.removeprefix("the "), rank

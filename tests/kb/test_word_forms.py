@@ -96,6 +96,15 @@ def test_what_is_no_form() -> None:
     assert found(["dorsum", *many], "dorsal; dorsum") == ["dorsum"]
     assert found(["cell", "lung"], "cell (lung), lung of cell") == ["cell", "lung", "lung", "cell"]
     assert found(["the heart wall"], "-/- heart wall") == ["heart wall"]
+    genetic = ["genetic", "gene panel"]  # the adjective means no noun
+    assert found(genetic, "a genetic gene in gene panels") == ["genetic", "gene panels"]
+
+
+def test_verbs_are_forms_in_a_kb_of_processes() -> None:
+    text = "oxidized, oxidative, secretes, oxidation"
+    names = ["oxidation", "secretion"]
+    assert found(names, text) == text.split(", ")
+    assert found([*names, *"abcdefg"], text) == ["oxidation"]
 
 
 def test_which_entity_a_name_means(tmp_path: Path) -> None:
@@ -115,3 +124,14 @@ def test_which_entity_a_name_means(tmp_path: Path) -> None:
     assert [e.concept_id for e in kb.named("Lungs")] == ["1"]
     assert [e.concept_id for e in kb.named("coat")] == ["3"]  # asked for by name
     assert kb.named("pair") == []
+
+
+def test_which_synonyms_of_one_word_are_names() -> None:
+    finder = finder_of(
+        [
+            Entity("0", "fish eye disease", ("fed",)),
+            Entity("1", "skin neoplasm", ("neoplasm of the skin", "SKIN", "ulcus")),
+        ]
+    )
+    text = "fed, FED; skin, ulcus"
+    assert [text[start:end] for start, end, _ in finder.find(text)] == ["FED", "ulcus"]

@@ -13,7 +13,13 @@ from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.linking.link import LinkOptions, link
 from spacy_pel.linking.nil import NilPolicy, is_nil
-from spacy_pel.linking.ordering import Ordered, Reranking, is_acronym, unambiguous_names_first
+from spacy_pel.linking.ordering import (
+    Ordered,
+    Reranking,
+    is_acronym,
+    unambiguous_names_first,
+    with_owners,
+)
 from spacy_pel.text.mention_inputs import MentionInContext
 
 from ..conftest import ENTITIES
@@ -58,6 +64,26 @@ class Labels:
 
     def labels(self, numbers) -> list[tuple[str, str]]:
         return [(f"C{99 - n if self.descend else n:02}", "name") for n in numbers]
+
+
+def test_entities_with_the_name_are_candidates() -> None:
+    class Named:
+        """A KB in which "lung" is a name of 7 and 2, and the score of each entity is its number."""
+
+        vectors = property(lambda self: self)
+
+        def numbers_named(self, name: str) -> np.ndarray:
+            return np.array([2, 7] if name == "lung" else [], np.int64)
+
+        def name_scores(self, vectors, lines, numbers) -> np.ndarray:
+            return np.array(numbers, np.float32)
+
+    mentions = [MentionInContext(word, 0, 4) for word in ("lung", "mice")]
+    numbers = [[5, 6, 4, 2, 3], [1, 3, 4, 5, 6]]
+    candidates = Candidates(np.array(numbers), np.array(numbers, np.float32))
+    moved = with_owners(Named(), mentions, np.zeros((2, 1), np.float32), candidates, 3)
+    assert moved.numbers.tolist() == [[5, 2, 7, 6, 4], numbers[1]]
+    np.testing.assert_array_equal(moved.scores, moved.numbers)
 
 
 NIL_SCORES = st.lists(st.floats(-2, 2, width=32) | st.sampled_from([-math.inf, math.inf]))

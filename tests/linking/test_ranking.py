@@ -8,7 +8,7 @@ import pytest
 
 from spacy_pel import models
 from spacy_pel.curation.learn_names import learn_acronyms
-from spacy_pel.kb import KnowledgeBase
+from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.kb.vectors.writing import write_vectors
 from spacy_pel.linking.ordering import RankingInput
@@ -152,6 +152,15 @@ def test_a_label_says_which_types_fit_and_how_often_the_kb_lacks_it() -> None:
     right, wrong, several, one, without, unknown = fits.ravel()
     assert right > 0 > wrong and several == one > 0 and without < 0 == unknown
     assert none[0] < none[5] < none[2]
+
+
+def test_an_entity_that_alone_has_the_name_in_any_form_comes_first(tmp_path: Path) -> None:
+    kb = build_kb(ENTITIES, tmp_path / "kb", word_forms=True)
+    mention = MentionInContext("renal pain", 0, 5)
+    order = np.arange(N)[None]
+    given = RankingInput([mention], Candidates(order, -order.astype(np.float32)))
+    ordered = ranking_by_score(labels={"A": 3}).ordered(kb, ["A"], given)
+    assert kb.labels(ordered.order[0, :1])[0][1] == "kidney" != ENTITIES[0].canonical_name
 
 
 def test_a_ranking_is_plain_data(whole_kb: KnowledgeBase) -> None:

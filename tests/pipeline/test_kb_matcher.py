@@ -78,6 +78,15 @@ def test_an_acronym_that_the_text_defines_is_read_as_its_long_form(tmp_path: Pat
     assert [(ent.text, ent._.read_as) for ent in doc.ents] == [("siRNA", "siRNA")] * 2
 
 
+def test_an_article_explains_its_acronyms(tmp_path: Path) -> None:
+    entities = [Entity("0", "Ewing sarcoma", ("ES",)), Entity("1", "DNA")]
+    build_kb(entities, tmp_path / "kb", word_forms=True)
+    nlp, article = matcher_in(tmp_path / "kb"), "ES, DNA." + 1000 * " word"
+    assert found(nlp, "ES, DNA.") == ["ES", "DNA"]
+    assert found(nlp, article) == ["DNA"]
+    assert found(nlp, f"{article} Ewing sarcomas") == ["ES", "DNA", "Ewing sarcomas"]
+
+
 def test_names_that_share_words(tiny_kb: Path) -> None:
     for nlp in (matcher_in(tiny_kb), matcher_in(tiny_kb, types=["Disease"])):
         ents = nlp("Multiple and disseminated sclerosis, or multiple atrium dextrum").ents[:2]
