@@ -61,7 +61,6 @@ def build_kb(
                 "next_number": counts["entities"],
                 "in_order": counts["entities"],
                 "word_forms": word_forms,
-                "plain_names": True,
                 "vectors": None,
                 "mentions": None,
             }

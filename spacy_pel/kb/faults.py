@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import PelError
 from .lookup_tables import write_tables
-from .store import FIELDS, Settings, connected, entity_row, stored_entity
+from .store import FIELDS, connected, entity_row, stored_entity
 
 COPY_OR_BUILD = "copy the folder again, or build the KB again"
 
@@ -41,7 +41,7 @@ def copied(path: Path) -> Iterator[sqlite3.Connection]:
         raise PelError(problem, remedy) from error
 
 
-def table_fault(copy: sqlite3.Connection, settings: Settings) -> str | None:
+def table_fault(copy: sqlite3.Connection) -> str | None:
     """Return the first fault of the tables in a copy of a KB's database, or None.
 
     Damage that stops the reading raises the error of SQLite or of the record.
@@ -49,17 +49,13 @@ def table_fault(copy: sqlite3.Connection, settings: Settings) -> str | None:
     [[fault]] = copy.execute("PRAGMA integrity_check(1)")
     if fault != "ok":
         return str(fault)
-    skipped = set[int]()  # records with names that older releases normalised in another way
 
     def rows() -> Iterator[Sequence[str | None]]:
         records = copy.execute(f"SELECT number, crc, {FIELDS} FROM entity ORDER BY number")
         for expected, (number, crc, *fields) in enumerate(records):
             if number != expected:
                 raise ValueError(f"the record {expected} is missing")
-            entity = stored_entity(crc, *fields)
-            if not settings.get("plain_names") and not "".join(entity.names).isascii():
-                skipped.add(number)
-            yield entity_row(entity)
+            yield entity_row(stored_entity(crc, *fields))
 
     with closing(sqlite3.connect("", isolation_level=None)) as made:
         write_tables(made, rows(), ())
@@ -67,10 +63,7 @@ def table_fault(copy: sqlite3.Connection, settings: Settings) -> str | None:
         for database in (copy, made):
             database.execute(_WORDS)
         for table, query in _DERIVED.items():
-            found, expected = (
-                (row for row in database.execute(query) if row[1] not in skipped)
-                for database in (copy, made)
-            )
+            found, expected = (database.execute(query) for database in (copy, made))
             if any(one != other for one, other in zip_longest(found, expected)):
                 return f"its table {table!r} is not that of its records"
         for table, column in ("typed", "type"), ("sourced", "source"):

@@ -299,8 +299,6 @@ class KnowledgeBase:
             return numbers.astype(np.int64)
         key = normalised(name)
         numbers = self._selected("SELECT number FROM name WHERE hash = ?", name_hash(key))
-        if key in self._renormalised:
-            numbers = np.union1d(numbers, self._renormalised[key])
         entities = self._store.entities(numbers) if len(numbers) else ()
         has_it = [key in map(normalised, entity.names) for entity in entities]
         if any(has_it):
@@ -308,21 +306,6 @@ class KnowledgeBase:
         if (spelled := american(key)) != key:
             return self._named(spelled)
         return numbers[:0]
-
-    @property
-    @_cached
-    def _renormalised(self) -> dict[str, list[int]]:
-        """The owners of names that are not ASCII: KBs of older versions normalised them in another way."""
-        if self.settings.get("plain_names"):
-            return {}
-        query = "SELECT number FROM entity WHERE canonical_name GLOB ?1 OR aliases GLOB ?1"
-        numbers = self._selected(query, "*[^ -~]*")
-        owners = defaultdict[str, list[int]](list)
-        for number, entity in zip(numbers.tolist(), self._store.entities(numbers)):
-            for name in entity.names:
-                if not name.isascii():
-                    owners[normalised(name)].append(number)
-        return owners
 
     @property
     @_cached
@@ -350,7 +333,7 @@ class KnowledgeBase:
 
     @property
     def _word_forms(self) -> bool:
-        return bool(self.settings.get("word_forms") or self.settings.get("in_any_order"))
+        return bool(self.settings.get("word_forms"))
 
     def stored_names(self) -> np.ndarray | None:
         """Return the table of names in the folder; None if it is missing or damaged."""
@@ -766,7 +749,7 @@ def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]
         problem = "does not match its checksum"
         return [PelError(f"{path}: {problem}", COPY_OR_BUILD) for path in changed]
     with kb._store.reading(), copied(path) as copy:
-        fault = table_fault(copy, kb.settings)
+        fault = table_fault(copy)
         if fault is None and len(kb) != len(kb.numbers()):
             fault = f"counts {len(kb)} entities where there are {len(kb.numbers())}"
         if fault is None:

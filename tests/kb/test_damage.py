@@ -334,7 +334,10 @@ FILE = {"name": "x", "sha256": "0" * 64, "bytes": 1}
         ({"counts": {"entities": "4"}}, "unreadable settings"),
         ({"next_number": 10**12}, "unreadable settings"),
         ({"vectors": {"file": {**FILE, "name": "../secret"}}}, "unreadable settings"),
-        ({"vectors": {"found_by": {"kind": "SQ8", "probes": 0, "file": FILE}}}, "unreadable settings"),
+        (
+            {"vectors": {"found_by": {"kind": "SQ8", "probes": 0, "file": FILE}}},
+            "unreadable settings",
+        ),
     ],
 )
 def test_settings_that_no_writer_writes(folder: Path, changes: dict, fault: str) -> None:

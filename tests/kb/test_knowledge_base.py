@@ -1,10 +1,8 @@
 import os
 import pickle
 import shutil
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +13,6 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb import knowledge_base as module
 from spacy_pel.kb.change import remove_entities
 from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.records.names import name_hash
-from spacy_pel.kb.store import KB_FILE
 
 from .living import ENTITIES
 
@@ -137,18 +133,3 @@ def test_writers_beside_readers_lose_nothing(kb: KnowledgeBase) -> None:
     remove_entities(kb.path, ["X1"])
     assert kb.refresh() and len(kb) == 4 + 2 * 3 - 1
     assert verify(kb.path) == []
-
-
-def test_names_of_older_kbs_are_found_in_any_spelling(tmp_path: Path) -> None:
-    build_kb([Entity("C1", "Löfgren syndrome", ("β-thal",)), Entity("C2", "Fever")], tmp_path)
-    hashes = [name_hash(name) for name in ("löfgren syndrome", "β thal")]
-    with closing(sqlite3.connect(tmp_path / KB_FILE)) as database, database:
-        database.execute(
-            "UPDATE setting SET value = json_remove(value, '$.plain_names') WHERE name = 'kb'"
-        )
-        database.execute("DELETE FROM name WHERE number = 0")
-        database.executemany("INSERT INTO name VALUES (?, 0)", [(each,) for each in hashes])
-    kb = KnowledgeBase.open(tmp_path)
-    for name in ("Lofgren syndrome", "LO\u0308FGREN SYNDROME", "beta\u2011thal", "β-thal"):
-        assert [entity.concept_id for entity in kb.named(name)] == ["C1"]
-    assert [entity.concept_id for entity in kb.named("fever")] == ["C2"]
