@@ -16,10 +16,9 @@ Words = tuple[int, ...]  # the hashes of words in one form
 _MAX_WORDS = 2  # that mean the same as other words
 _MIN_ENTITIES = 5  # whose names show that words mean the same
 _MIN_RATIO = 4  # of these to the names that show that they do not
-_MIN_SHARE = 0.05  # of these among the entities with the other word
-# A name of one word is found as another word if this share of the entities that are this "of" something show
-# it: a "tumor of" an organ is a neoplasm, but few diseases "of" it are an atherosclerosis.
-_MIN_HEAD_SHARE = 0.3
+# Of these among the entities with the other word. For names of one word, among those that are this word "of"
+# something: a "tumor of" an organ is a neoplasm, but few diseases "of" it are an atherosclerosis.
+_MIN_SHARE = 0.3
 
 
 def reworded(
@@ -89,7 +88,7 @@ def _synonyms(
     )
     whole = defaultdict[Words, list[Words]](list)
     for (word, other), count in sorted(same.items()):
-        if count >= max(_MIN_ENTITIES, _MIN_HEAD_SHARE * n_entities[other]):
+        if count >= max(_MIN_ENTITIES, _MIN_SHARE * n_entities[other]):
             whole[word].append(other)
     return inside, whole
 
