@@ -16,10 +16,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb
-from spacy_pel.kb.change import (
-    change_entities,
-    remove_entities,
-)
+from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.describe import copy_kb
 from spacy_pel.kb.faults import COPY_OR_BUILD
 from spacy_pel.kb.knowledge_base import verify
@@ -207,6 +204,7 @@ def test_any_flipped_bit_is_found_after_a_change(changed: Path, change: str) -> 
     "sql",
     [
         "INSERT INTO name VALUES (1, 2)",
+        "DELETE FROM name WHERE number = 3",
         "UPDATE alternative SET number = 5 WHERE id = 'A9'",
         "UPDATE typed SET numbers = x'01000000' WHERE type = 'Disease'",
         "INSERT INTO sourced VALUES ('people', 0, x'01000000')",
@@ -214,9 +212,11 @@ def test_any_flipped_bit_is_found_after_a_change(changed: Path, change: str) -> 
         "UPDATE semantic_type SET name = 'Disorder' WHERE code = 'T1'",
         "UPDATE passage SET text = replace(text, 'the', 'one')",
         "UPDATE mention SET concept_id = 'C5'",
+        "UPDATE mention SET vector = zeroblob(length(vector))",
         "UPDATE row SET vector = zeroblob(length(vector))",
         "UPDATE removed SET change = 1",
         "UPDATE vectors SET scales = zeroblob(length(scales))",
+        "UPDATE setting SET value = replace(value, '0.5', '0.6') WHERE name = 'kb'",
         "UPDATE sqlite_sequence SET seq = seq + 1000",
     ],
 )

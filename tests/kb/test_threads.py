@@ -61,7 +61,8 @@ def test_reading_while_the_kb_is_changed_refreshed_and_closed(tmp_path: Path) ->
                     failures.append(error)
 
     threads = [threading.Thread(target=read, args=(seed,)) for seed in range(8)]
-    [thread.start() for thread in threads]
+    for thread in threads:
+        thread.start()
     stop, change = time.monotonic() + SECONDS, 0
     while time.monotonic() < stop and not failures:
         change += 1
@@ -75,5 +76,6 @@ def test_reading_while_the_kb_is_changed_refreshed_and_closed(tmp_path: Path) ->
                 kb.close()
                 kb.refresh()
     end.set()
-    [thread.join() for thread in threads]
+    for thread in threads:
+        thread.join()
     assert not failures and n_read[0] and change > 1

@@ -50,10 +50,8 @@ def naive(names: list[str], text: str) -> list[tuple[int, int]]:
         for last in range(len(places) - 1, at - 1, -1):
             phrase = text[places[at][0] : places[last][1]]
             own = words(phrase)
-            of = [n for n, word in enumerate(own) if word == "of"]
-            turned = [
-                [*own[n + 1 :], *own[:n]] for n in of if 0 < n <= 4 and 2 <= len(own) - n <= 5
-            ]
+            of = [n for n, word in enumerate(own[:5]) if word == "of" and 2 <= len(own) - n <= 5]
+            turned = [[*own[n + 1 :], *own[:n]] for n in of if n]
             in_form = is_word[at] and is_word[last] and any(key in keys for key in [own, *turned])
             if in_form or re.findall(r"\w+|[^\w\s]", phrase) in written:
                 result.append((places[at][0], places[last][1]))

@@ -32,9 +32,8 @@ TRAIN, DEV = (f"assets/demo/corpus/{split}.pubtator" for split in ("train", "dev
 @pytest.mark.parametrize("name", ["paper", "paper_zeshel", "paper_rerank", "paper_zeshel_rerank"])
 def test_table_6(project: Path, name: str) -> None:
     reranks = name.endswith("rerank")
-    length, rate, warmup, batch, epochs = (
-        (256, 2e-5, 0.2, 4, 5) if reranks else (128, 1e-5, 0.25, 32, 7)
-    )
+    published = (256, 2e-5, 0.2, 4, 5) if reranks else (128, 1e-5, 0.25, 32, 7)
+    length, rate, warmup, batch, epochs = published
     config = load_config(f"configs/{name}.cfg")
     linker, training = config["components"]["proxy_linker"], config["training"]
     optimizer, schedule = training["optimizer"], training["optimizer"]["learn_rate"]

@@ -27,9 +27,6 @@ def test_a_short_form_is_encoded_as_its_long_form(make_serializable: bool) -> No
     long = "Spinal and bulbar muscular atrophy"
     expected = [long, "androgen receptor", long, "androgen receptor"]
     assert [mention.surface for mention in mentions] == expected
-    text, start, end, *_ = mentions[2]
-    assert text[:start].endswith("(androgen receptor). ")
-    assert text[end:].startswith(" was seen in early life, and androgen receptor was")
     # Those are the long forms that scispaCy's linker looks up.
     theirs = [ent._.long_form for ent in doc.ents]
     assert [getattr(form, "text", form) for form in theirs] == expected

@@ -135,9 +135,8 @@ def test_a_record_that_does_not_end(
 
 def test_a_parquet_of_endless_cells(tmp_path: Path) -> None:
     cells = "'C1' AS concept_id, repeat('a', 9000000) AS canonical_name"
-    duckdb.sql(
-        f"COPY (SELECT {cells}) TO '{tmp_path}/a.parquet' (FORMAT parquet, COMPRESSION zstd)"
-    )
+    packed = "(FORMAT parquet, COMPRESSION zstd)"
+    duckdb.sql(f"COPY (SELECT {cells}) TO '{tmp_path}/a.parquet' {packed}")
     with pytest.raises(PelError, match="a.parquet: row 1 has 9,000,002 bytes, more than 4,194,304"):
         list(open_source(tmp_path / "a.parquet").entities)
 

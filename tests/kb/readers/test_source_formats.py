@@ -64,12 +64,9 @@ def test_a_kb_is_a_source(tmp_path: Path) -> None:
 # Entities are chosen by their types
 
 TYPES = [
-    SemanticType(*fields)
-    for fields in (
-        ("Organism", "T001", "A1.1"),
-        ("Fish", "T013", "A1.1.3"),
-        ("Food", "T168", "A1.4"),
-    )
+    SemanticType("Organism", "T001", "A1.1"),
+    SemanticType("Fish", "T013", "A1.1.3"),
+    SemanticType("Food", "T168", "A1.4"),
 ]
 KINDS = {"cod": ("Fish", "Food"), "shark": ("Fish",), "bread": ("Food",), "rain": ("weather",)}
 TYPED = [Entity(name, name, types=types) for name, types in {**KINDS, "thing": ()}.items()]

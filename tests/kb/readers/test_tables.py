@@ -141,14 +141,8 @@ HEAD = (
 
 
 def test_exact_matches_without_the_prefix_of_umls(tmp_path: Path) -> None:
-    rows = [
-        "MONDO:1\tx\tskos:exactMatch\t\tUMLS:C0012634",
-        "MONDO:2\tx\tskos:broadMatch\t\tUMLS:C2",
-    ]
-    rows += [
-        "MONDO:3\tx\tskos:exactMatch\tNot\tUMLS:C3",
-        "MESH:D000001\tx\tskos:exactMatch\t\tDOID:4",
-    ]
+    rows = ["MONDO:1\tx\tskos:exactMatch\t\tUMLS:C0012634", "M:2\tx\tskos:broadMatch\t\tUMLS:C2"]
+    rows += ["M:3\tx\tskos:exactMatch\tNot\tUMLS:C3", "MESH:D000001\tx\tskos:exactMatch\t\tDOID:4"]
     path = write_text(tmp_path / "m.sssom.tsv.gz", HEAD + "\n".join([*rows, ""]))
     assert read_mapping([path]) == {"MONDO:1": "C0012634", "D000001": "DOID:4"}
 

@@ -54,10 +54,8 @@ def write_lines(path: Path, records: list[dict]) -> None:
 
 def test_mentions_of_a_document_come_together(tmp_path: Path) -> None:
     zeshel.main(write_zeshel(tmp_path), tmp_path / "out")
-    told = (
-        "The rose is a plant . A Tulip ( flower ) is not .",
-        "Grows from a bulb near the rose .",
-    )
+    rose = "The rose is a plant . A Tulip ( flower ) is not ."
+    told = (rose, "Grows from a bulb near the rose .")
     assert list(open_source(tmp_path / "out" / "worlds" / "garden.jsonl").entities) == [
         Entity(id, title, definition=definition, sources=("garden",))
         for (id, title, _), definition in zip(WORLDS["garden"], told)
