@@ -69,13 +69,12 @@ def test_dropout_acts_where_theirs_does() -> None:
 
 
 def test_an_activation_that_is_not_known_is_refused() -> None:
-    with pytest.raises(PelError, match='the activation "mish"; choose one with gelu, gelu_new'):
-        TextEncoder(pooling="mean", normalize=True, mixed_precision=False).load(
-            build_transformer(**SIZES, hidden_act="mish"), None
-        )
-    relative = build_transformer(**SIZES, position_embedding_type="relative_key")
-    with pytest.raises(PelError, match='"relative_key"; choose one with "absolute"'):
-        own_bert(relative)
+    for change, message in (
+        ({"hidden_act": "mish"}, 'the activation "mish"; choose one with gelu, gelu_new'),
+        ({"position_embedding_type": "relative_key"}, '"relative_key"; choose one with "absol'),
+    ):
+        with pytest.raises(PelError, match=message):
+            own_bert(build_transformer(**SIZES, **change))
 
 
 # The last layer
@@ -83,14 +82,10 @@ def test_an_activation_that_is_not_known_is_refused() -> None:
 BERTS = {layers: both(num_hidden_layers=layers) for layers in (1, 3)}
 
 
-@given(
-    st.sampled_from(sorted(BERTS)),
-    st.lists(
-        st.tuples(st.integers(1, LENGTH), st.sets(st.integers(0, LENGTH - 1))),
-        min_size=1,
-        max_size=4,
-    ),
-)
+ROW = st.tuples(st.integers(1, LENGTH), st.sets(st.integers(0, LENGTH - 1)))
+
+
+@given(st.sampled_from(sorted(BERTS)), st.lists(ROW, min_size=1, max_size=4))
 def test_states_are_those_of_hugging_face(layers: int, rows: list[tuple[int, set[int]]]) -> None:
     theirs, ours = BERTS[layers]
     ids = torch.arange(len(rows) * LENGTH).reshape(len(rows), LENGTH) * 7 % 30
@@ -127,8 +122,8 @@ def test_gradients_are_those_of_hugging_face(layers: int) -> None:
     assert any(gradient.abs().max() > 0.1 for gradient in gradients[0].values())
 
 
-@pytest.mark.parametrize("length", [16, 17, 23, 30, 31])
-@pytest.mark.parametrize("n_wanted", [None, 1, 2, 3, 5])
+@pytest.mark.parametrize("length", [16, 23, 31])
+@pytest.mark.parametrize("n_wanted", [None, 1, 2, 5])
 def test_the_number_of_threads_does_not_matter(length: int, n_wanted: int | None) -> None:
     """To the last bit: so vectors are the same in a worker of ``n_process`` as in one process."""
     sizes = {"max_position_embeddings": 31, "hidden_size": 32, "intermediate_size": 128}

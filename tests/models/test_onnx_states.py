@@ -24,11 +24,9 @@ def batch(*lengths: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, tor
     return ids, torch.arange(shape[1]) < torch.tensor(lengths)[:, None], segments
 
 
-def torch_states(transformer, ids, mask, segments=None) -> torch.Tensor:
+def torch_states(transformer, ids, mask, segments) -> torch.Tensor:
     with torch.no_grad():
-        return transformer(
-            ids, attention_mask=mask.long(), token_type_ids=segments
-        ).last_hidden_state
+        return transformer(ids, mask.long(), segments).last_hidden_state
 
 
 def cosines(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -51,9 +49,8 @@ def test_a_layer_reads_states() -> None:
     layer = own_bert(bert()).eval().encoder.layer[0]
     states, wanted = torch.randn(1, LIMIT, 32), torch.zeros(1, LIMIT, dtype=torch.bool)
     wanted[0, [0, 5, 6]] = True
-    found = OnnxStates(layer, int8=False).of_one(
-        states[0].numpy(), wanted[0].nonzero()[:, 0].numpy()
-    )
+    places = wanted[0].nonzero()[:, 0].numpy()
+    found = OnnxStates(layer, int8=False).of_one(states[0].numpy(), places)
     with torch.no_grad():
         expected = last_hidden_states([layer], states, torch.ones_like(wanted), wanted)[wanted]
     torch.testing.assert_close(torch.from_numpy(found), expected, atol=1e-5, rtol=0)
@@ -74,13 +71,12 @@ def test_states_of_some_tokens(layers: int, int8: bool) -> None:
         torch.testing.assert_close(states[wanted], whole[wanted], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("has_zeros", [True, False])
-def test_8_bits_are_near_to_float32(has_zeros: bool) -> None:
+def test_8_bits_are_near_to_float32() -> None:
+    """Also where weights are all zero."""
     transformer = bert(width=64)
-    if has_zeros:
-        with torch.no_grad():
-            transformer.encoder.layer[0].output.dense.weight.zero_()
-            transformer.encoder.layer[1].intermediate.dense.weight[:3].zero_()
+    with torch.no_grad():
+        transformer.encoder.layer[0].output.dense.weight.zero_()
+        transformer.encoder.layer[1].intermediate.dense.weight[:3].zero_()
     inputs = batch(LIMIT, 7, 15)
     states = OnnxStates(own_bert(transformer), int8=True)(*inputs)[inputs[1]]
     expected = torch_states(transformer, *inputs)[inputs[1]]
