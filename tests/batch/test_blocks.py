@@ -51,9 +51,7 @@ def test_a_finished_block_is_there_the_next_time_unless_its_input_is_another(out
 
 
 @pytest.mark.parametrize("at", ["writing", "renaming", "entry"])
-def test_a_block_that_breaks_off_is_not_finished(
-    out: Path, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
+def test_a_block_that_breaks_off_is_not_finished(out, monkeypatch, at) -> None:
     broken_off(out)
 
     def broken(*_: object) -> int:
@@ -71,9 +69,7 @@ def test_a_block_that_breaks_off_is_not_finished(
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
-def test_a_damaged_block_is_made_again_and_damaged_settings_have_a_remedy(
-    out: Path, data: bytes
-) -> None:
+def test_a_damaged_block_is_made_again_and_damaged_settings_have_a_remedy(out, data) -> None:
     (broken_off(out) / ".pel" / "0.json").write_bytes(data)
     with opened(out) as blocks:
         assert blocks.result("0", "a") is None

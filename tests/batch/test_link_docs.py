@@ -61,9 +61,7 @@ def test_parts_are_bounded_and_as_many_as_the_text_is_long(text: str, longest: i
         assert len(read) <= 4 * (len(text) / longest + 1)
 
 
-def test_a_long_document_has_the_mentions_of_its_parts_and_all_else_of_the_whole(
-    tiny_nlp: Language, small: None
-) -> None:
+def test_a_long_document_has_the_mentions_of_its_parts_and_all_else_of_the_whole(tiny_nlp, small):
     document = Document(SENTENCE * 20, id="long", infons={"type": "book"})
     doc = make_doc(tiny_nlp, document, None)
     seen: list[int] = []

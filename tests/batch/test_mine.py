@@ -62,9 +62,7 @@ def test_a_sample_of_all_mentions(search: MentionSearch, notes: Path) -> None:
     assert rows_in(few) == sum(first_four, [])
 
 
-def test_mentions_are_a_corpus_made_by_any_number_of_processes(
-    search: MentionSearch, notes: Path
-) -> None:
+def test_mentions_are_a_corpus_made_by_any_number_of_processes(search, notes) -> None:
     one, two = notes.with_name("1.parquet"), notes.with_name("2.parquet")
     made = mine_mentions(search, [str(notes)], one)
     assert mine_mentions(search, [str(notes)], two, n_process=2) == made
@@ -96,9 +94,7 @@ def test_what_is_refused(search: MentionSearch, notes: Path) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 10, 10**6])
-def test_a_window_stays_in_its_document(
-    search: MentionSearch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
-) -> None:
+def test_a_window_stays_in_its_document(search, tmp_path, monkeypatch, at_once) -> None:
     monkeypatch.setattr(module, "_BATCH_CHARACTERS", at_once)
     path = tmp_path / "a.txt"
     path.write_text("One two.\nThe first headache, 12 of 20.\nAspirin\n")

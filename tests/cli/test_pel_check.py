@@ -10,9 +10,7 @@ from spacy_pel.cli import pel
 from ..conftest import records
 
 
-def test_pairs_in_verdicts_out(
-    run: Callable, tiny_kb: Path, tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_pairs_in_verdicts_out(run, tiny_kb, tiny_folder, tmp_path) -> None:
     pairs, out = tmp_path / "pairs.tsv", tmp_path / "out.jsonl"
     pairs.write_text("name\tid\nMS\tC01\naspirin\tC06\n", "utf8")
     result = CliRunner().invoke(pel, ["check", str(tiny_kb), str(pairs)])

@@ -61,11 +61,8 @@ def test_the_same_text_before_after_reloaded_and_undone(pipeline: Language, tmp_
     ent = pipeline(NOTE).ents[0]
     assert ent._.kb_probability == 1
     first, *others = ent._.kb_candidates
-    assert (
-        first["id"] == right
-        and first["probability"] == 1
-        and "[RA] pressure" in first["correction"]
-    )
+    assert (first["id"], first["probability"]) == (right, 1)
+    assert "[RA] pressure" in first["correction"]
     assert sorted(c["id"] for c in others) == sorted({f"C{n:02}" for n in range(1, 8)} - {right})
     assert not verify(folder)
     undo(folder, [1])
@@ -105,9 +102,7 @@ def test_scopes_and_which_goes_first(pipeline: Language) -> None:
 
 
 @pytest.mark.parametrize("scope", ["always", "text"])
-def test_an_acronym_follows_its_long_form_and_not_the_reverse(
-    pipeline: Language, scope: str
-) -> None:
+def test_an_acronym_follows_its_long_form_and_not_the_reverse(pipeline, scope) -> None:
     linker = linker_of(pipeline)
     ruler = pipeline.get_pipe("entity_ruler")
     ruler.add_patterns([{"label": "TERM", "pattern": "Multiple sclerosis"}])
@@ -122,21 +117,16 @@ def test_an_acronym_follows_its_long_form_and_not_the_reverse(
 
 
 def test_default_scopes(pipeline: Language) -> None:
-    linker = linker_of(pipeline)
     text = "Kidney and head pain, RA, skull ache, aspirin."
-
-    def correction(name: str, id: str) -> Correction:
-        return Correction(name, id, text=text)
-
-    given = [
-        correction("Kidney", "C07"),  # its own entity
-        correction("head pain", "C05"),  # the KB has it for another
-        correction("RA", "C04"),
-        correction("skull ache", "C06"),  # nobody's name
-        correction("aspirin", "NIL"),
+    cases = [
+        ("Kidney", "C07", "always"),  # its own entity
+        ("head pain", "C05", "text"),  # the KB has it for another
+        ("RA", "C04", "text"),
+        ("skull ache", "C06", "always"),  # nobody's name
+        ("aspirin", "NIL", "text"),
     ]
-    scopes = [decision.scope for decision in fix(linker, given)]
-    assert scopes == ["always", "text", "text", "always", "text"]
+    made = fix(linker_of(pipeline), [Correction(name, id, text=text) for name, id, _ in cases])
+    assert [decision.scope for decision in made] == [scope for *_, scope in cases]
 
 
 def test_refused_and_nothing_stored(pipeline: Language) -> None:
@@ -184,12 +174,8 @@ def test_the_table_of_names_stays(pipeline: Language) -> None:
 def test_the_id_of_a_rule_is_an_answer(pipeline: Language) -> None:
     ruler = pipeline.get_pipe("entity_ruler")
     ruler.clear()
-    ruler.add_patterns(
-        [
-            {"label": "TERM", "pattern": "RA", "id": "C07"},
-            {"label": "TERM", "pattern": "hands", "id": "body-part"},
-        ]
-    )
+    rules = {"RA": "C07", "hands": "body-part"}
+    ruler.add_patterns([{"label": "TERM", "pattern": p, "id": id} for p, id in rules.items()])
     doc = pipeline(OTHER)
     assert [ent.kb_id_ for ent in doc.ents][0] == "C07"
     assert doc.ents[0]._.kb_candidates[0]["correction"] == "RA is C07, as a rule says"
@@ -205,13 +191,8 @@ def test_what_the_page_exports(pipeline: Language, tmp_path: Path) -> None:
     ]
     record = {"text": NOTE, "mentions": mentions}
     kb = linker_of(pipeline).kb
-    wanted = Export(
-        [
-            Correction("RA", "C04", "", "TERM", NOTE, 0, 2),
-            Correction("tricuspid", "NIL", "", "TERM", NOTE, 27, 36),
-        ],
-        ["C99"],
-    )
+    atrium = Correction("RA", "C04", "", "TERM", NOTE, 0, 2)
+    wanted = Export([atrium, Correction("tricuspid", "NIL", "", "TERM", NOTE, 27, 36)], ["C99"])
     for name, content in (
         ("one.json", json.dumps(record)),
         ("several.json", json.dumps({"documents": [record]})),

@@ -37,16 +37,12 @@ def learn(model: Model, optimizer: AdamW, inputs: list[Tensor]) -> list[float]:
 
 def learn_by_torch(plain: nn.Module, inputs: list[Tensor], rates: list[float], clip: float):
     """The same with torch alone."""
-    named = dict(plain.named_parameters())
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": [named[name] for name in named if name in DECAYED], "weight_decay": 0.1},
-            {"params": [named[n] for n in named if n not in DECAYED], "weight_decay": 0.0},
-        ],
-        betas=(0.8, 0.99),
-        eps=1e-6,
-    )
-    norms = []
+    groups = [
+        {"params": [w for n, w in plain.named_parameters() if (n in DECAYED) == (decay > 0)],
+         "weight_decay": decay}
+        for decay in (0.1, 0.0)
+    ]  # fmt: skip
+    optimizer, norms = torch.optim.AdamW(groups, betas=(0.8, 0.99), eps=1e-6), []
     for x, rate in zip(inputs, rates):
         outputs = plain(x)
         outputs.backward(2 * outputs.detach())

@@ -174,7 +174,6 @@ def test_a_step_learns_from_views_and_pairs(kb: KnowledgeBase, monkeypatch) -> N
 
 
 def test_pairs_alone_train_one_encoder(kb: KnowledgeBase) -> None:
-    """Without a loss over proxies the gradient is that of the pairs."""
     linker, pair_loss = retriever(), MentionPairLoss(8)
     trainer = make_trainer(kb, None, in_batch_negatives(), linker=linker, pair_loss=pair_loss)
     vectors = linker.mention_vectors([m.context for m in CLUSTERED])
