@@ -37,10 +37,8 @@ FILES = {
 
 def mentions(docs: list[Doc], key: str | None = KEY) -> list[tuple]:
     """Of each doc its mentions: where they are, their labels and gold ids."""
-    return [
-        sorted((m.start_char, m.end_char, m.label_, gold_ids(m)) for m in mention_spans(doc, key))
-        for doc in docs
-    ]
+    spans = (mention_spans(doc, key) for doc in docs)
+    return [sorted((s.start_char, s.end_char, s.label_, gold_ids(s)) for s in o) for o in spans]
 
 
 @pytest.mark.parametrize("name", FILES)

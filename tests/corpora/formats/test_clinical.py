@@ -71,6 +71,8 @@ def test_resources_of_fhir(tmp_path: Path, doc: Doc) -> None:
     assert aspirin.get_resource_type() == "MedicationStatement"
     assert (aspirin.status, aspirin.medicationCodeableConcept.coding) == ("unknown", None)  # NIL
     assert len({entry.fullUrl for entry in bundle.entry}) == 3
+    assert kind_of("Gene", ["Gene or Genome"]) is None
+    assert kind_of("CHEMICAL", ["Disease or Syndrome"]) == "MedicationStatement"
 
 
 @QUICK
@@ -99,12 +101,6 @@ def test_whose_an_id_is(id: str, vocabulary: str | None, system: str | None, cod
     assert vocabulary_of(id)[0] == vocabulary
     found = coding(*vocabulary_of(id))
     assert (found.get("system"), found["code"]) == (system, code)
-
-
-def test_what_a_mention_becomes() -> None:
-    assert kind_of("CHEMICAL", ["Disease or Syndrome"]) == "MedicationStatement"
-    assert kind_of("MENTION", ["Neoplastic Process"]) == "Condition"
-    assert kind_of("Gene", ["Gene or Genome"]) is None
 
 
 def test_attributes_in_each_format(tmp_path: Path, doc: Doc) -> None:

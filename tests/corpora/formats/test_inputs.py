@@ -52,7 +52,10 @@ def test_overlapping_mentions_need_a_spans_key(tmp_path: Path) -> None:
     assert [span.text for span in doc.spans["all"]] == ["MS a", "MS", "MS"]
 
 
-@pytest.mark.parametrize("name, delimiter", [("a.csv", ","), ("a.tsv", "\t")])
+TABLES = [("a.csv", ","), ("a.csv", "\t"), ("a.csv", ";"), ("a.tsv", "\t")]
+
+
+@pytest.mark.parametrize("name, delimiter", TABLES)
 def test_tables(tmp_path: Path, name: str, delimiter: str) -> None:
     long = "x" * 200_000  # more than Python's csv takes by itself
     rows = [["year", "text", "id"], ["1", '"MS,\t""x""\nhurts"', "a"], ["2", long, ""]]
@@ -94,7 +97,6 @@ BAD = [
     ("a.jsonl", "[" * 100_000, "line 1: bad JSON"),
     ("a.jsonl", b'\n{"text": "\xff"}', "line 2: not UTF-8"),
     ("a.jsonl", '{"text": "x\\uD83D"}', r"line 1: '.ud83d' is half of a character"),
-    ("a.jsonl", '{"text": "x", "id": "\\udc00"}', r"line 1: '.udc00' is half of a character"),
     ("a.jsonl", "{}", "'text' is missing or not a string"),
     ("a.jsonl", '{"text": "MS", "id": [1]}', "'id' is not a string or an integer"),
     ("a.jsonl", '{"text": "MS", "mentions": [1]}', "the mention 1 is not an object"),
@@ -102,7 +104,6 @@ BAD = [
     ("a.jsonl", '{"text": "MS", "mentions": [{"start": 0, "end": 3}]}', "0-3 is not in the 2 ch"),
     ("a.json", '[{"text": "x"}', "bad JSON .* after document 1; correct it"),
     ("a.json", "3", "document 1: not a JSON object; give documents"),
-    ("a.json", '[{"text":' * 9999, "JSON of more than 100 levels; correct it"),
     ("a.json", '{"passages": [{"text": "x"}]}', "1: not BioC .*'offset'"),
     ("a.txt", b"a\n\xff\n", "line 2: not UTF-8"),
     ("a.csv", "id,body\n1,MS\n", "no column 'text' in line 1, which names: id, body; name the"),
@@ -114,7 +115,6 @@ BAD = [
     ("a.xml", bioc(PASSAGE.format(0, "MS", "") * 2), "document 1: a passage at 0, but the text"),
     ("a.xml", bioc(PASSAGE.format(0, "é MS.", ANNOTATION.format(3, 2, "MS"))), "the mention reads"),
     ("a.xml", bioc(PASSAGE.format(0, "MS", "<annotation/>")), "annotation None has no location"),
-    ("a.xml", '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "declares the entity 'a'; remove the"),
     ("a.spacy", "text", "not a DocBin"),
     *(("a.pubtator", f"{FLU}{line}\n", f"line 3: {fault}") for line, fault in BAD_LINES),
     ("a.pubtator", "1\t0\t3\tFlu\tD\tC1\n" + FLU, "line 1: mention before its .*; put the 'PMID"),
@@ -163,13 +163,6 @@ TSV = [
 @pytest.mark.parametrize("text, texts", TSV)
 def test_quotes_merge_no_rows_of_a_table_with_tabs(tmp_path, text, texts) -> None:
     assert [doc.text for doc in read(file(tmp_path, "a.tsv", text))] == texts
-
-
-@pytest.mark.parametrize("delimiter", "\t;")
-def test_a_csv_may_have_tabs_or_semicolons(tmp_path: Path, delimiter: str) -> None:
-    text = f"id{delimiter}text\n1{delimiter}MS, and RA\n"
-    (doc,) = read(file(tmp_path, "a.csv", text))
-    assert (doc.text, doc.user_data["id"]) == ("MS, and RA", "1")
 
 
 def many_passages(n: int) -> Document:

@@ -45,7 +45,7 @@ ARTICLE = """<article xmlns:mml="http://www.w3.org/1998/Math/MathML"
  </mml:math><tex-math>\\documentclass{x}</tex-math></alternatives></inline-formula>-cells (see <xref
  ref-type="fig" rid="F1">Fig. 1</xref>).<fig id="F1"><label>Figure 1</label><caption><title>Eyes.</title>
  <p>Left: iris. <bold>Right</bold>: none.</p></caption><alt-text>eyes</alt-text>
- <graphic xlink:href="f1"/></fig> The rate is<disp-formula id="E1"><mml:math><mml:mi>k</mml:mi></mml:math>
+ <graphic xlink:href="f1"/></fig> It is<disp-formula id="E1"><mml:math><mml:mi>k</mml:mi></mml:math>
  </disp-formula>per day, of<list list-type="order"><list-item><label>a</label><p>one
  retina</p></list-item><list-item><p>two</p></list-item></list></p></sec>
  <p>Back in methods.<!-- a comment --></p>
@@ -69,9 +69,7 @@ ARTICLE = """<article xmlns:mml="http://www.w3.org/1998/Math/MathML"
 </title-group></front-stub><body><p>Reject.</p></body></sub-article>
 </article>
 """
-CELLS = (
-    "Cancer and gliomas [6] need Ca2+, CO2, Cl- and β-cells (see Fig. 1). The rate is per day, of"
-)
+CELLS = "Cancer and gliomas [6] need Ca2+, CO2, Cl- and β-cells (see Fig. 1). It is per day, of"
 PASSAGES = [
     ("title", "", "Retinal Pax6 in 13C mice"),
     ("heading", "Summary", "Summary"),
@@ -111,10 +109,9 @@ def documents(path: Path) -> list[Document]:
 
 
 def passages(document: Document) -> list[tuple[str, str, str]]:
-    return [
-        (p.infons["type"], p.infons.get("section", ""), document.text[p.start : p.end])
-        for p in document.passages
-    ]
+    text = document.text
+    found = ((p.infons, text[p.start : p.end]) for p in document.passages)
+    return [(infons["type"], infons.get("section", ""), own) for infons, own in found]
 
 
 def test_an_article_has_its_sections(tmp_path: Path) -> None:

@@ -34,22 +34,17 @@ def read(tmp_path: Path) -> Callable[[str], list[Document]]:
     return read_content
 
 
+TITLE, ABSTRACT = {"type": "title"}, {"type": "abstract"}
+LUNG = (
+    Mention(0, 11, "Lung cancer", "Disease", ("D008175",)),
+    Mention(16, 21, "hurts", "Symptom", ()),
+)
+FLU = (Mention(0, 3, "Flu", "Disease", ("D007251",)),)
 EXPECTED = [
     Document(
-        "Lung cancer. It hurts.",
-        "1",
-        (
-            Mention(0, 11, "Lung cancer", "Disease", ("D008175",)),
-            Mention(16, 21, "hurts", "Symptom", ()),
-        ),
-        (Passage(0, 12, {"type": "title"}), Passage(13, 22, {"type": "abstract"})),
+        "Lung cancer. It hurts.", "1", LUNG, (Passage(0, 12, TITLE), Passage(13, 22, ABSTRACT))
     ),
-    Document(
-        "Flu ",
-        "2",
-        (Mention(0, 3, "Flu", "Disease", ("D007251",)),),
-        (Passage(0, 3, {"type": "title"}), Passage(4, 4, {"type": "abstract"})),
-    ),
+    Document("Flu ", "2", FLU, (Passage(0, 3, TITLE), Passage(4, 4, ABSTRACT))),
 ]
 
 
