@@ -120,9 +120,8 @@ def first_batch(level: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Ta
     rng = np.random.default_rng(seed)
     common, own = np.zeros(64), rng.normal(size=(12, 64)) / 8
     common[0] = math.sqrt(level / (1 - level)) if level else 0
-    mentions, entities = (
-        common + own[:n] + scale * rng.normal(size=(n, 64)) / 8 for n, scale in ((8, 0.8), (12, 1))
-    )
+    sizes = (8, 0.8), (12, 1)
+    mentions, entities = (common + own[:n] + s * rng.normal(size=(n, 64)) / 8 for n, s in sizes)
     positive = np.arange(8)
     negatives = rng.random((8, 12)) < 0.7
     negatives[np.arange(8), positive] = False
@@ -198,9 +197,8 @@ def test_a_positive_far_ahead_still_has_the_sign_that_fgsm_needs(gap: float) -> 
 def test_a_probability_near_one_keeps_its_digits(dtype) -> None:
     """1 - p of a negative that is far ahead is what the others have."""
     scores = np.array([[-30.0, 30.0, -20.0]], dtype=dtype)
-    values, d_positive, d_negatives = gradients_of_scores(
-        PositiveNegativeLoss(), scores[:, 0], scores[:, 1:]
-    )
+    loss = PositiveNegativeLoss()
+    values, d_positive, d_negatives = gradients_of_scores(loss, scores[:, 0], scores[:, 1:])
     assert values[0] == pytest.approx(60 + 50 - math.log1p(math.exp(-10)), rel=1e-5)
     assert np.isfinite(d_positive).all() and d_negatives[0, 0] == pytest.approx(2, rel=1e-4)
 

@@ -186,8 +186,7 @@ def test_a_loss_that_is_not_a_number_stops_it(kb: Path, tmp_path: Path) -> None:
 
 def test_weights_that_are_not_numbers_stop_it_at_an_evaluation(kb, tmp_path, monkeypatch) -> None:
     search = NegativePool.search
-    broken = lambda self, v, k, *more: search(self, v * math.nan, k)  # noqa: E731
-    monkeypatch.setattr(NegativePool, "search", broken)
+    monkeypatch.setattr(NegativePool, "search", lambda self, v, *k: search(self, v * math.nan, *k))
     with pytest.raises(PelError, match="^evaluation after step 0, documents .*NaN.*have not ch"):
         list(training_run(write_config(tmp_path, kb), tmp_path / "output").run())
 
@@ -198,9 +197,10 @@ def test_a_dev_corpus_of_other_identifiers_is_an_error(kb: Path, tmp_path: Path)
         list(training_run(config, tmp_path / "output").run())
 
 
-@pytest.mark.parametrize(
-    ("patience", "max_steps", "last"), [(6, 0, 8), (0, 0, None), (0, 5, 6), (0, 4, 4), (1, 1, 2)]
-)
+ENDS = [(6, 0, 8), (0, 0, None), (0, 5, 6), (0, 4, 4), (1, 1, 2)]
+
+
+@pytest.mark.parametrize(("patience", "max_steps", "last"), ENDS)
 def test_it_stops_after_an_evaluation_by_the_earliest_of_the_best(patience, max_steps, last):
     """With an evaluation at every second step. The best score is that of step 2, and of 6."""
     progress, best, over = RunProgress(step=9), [], []

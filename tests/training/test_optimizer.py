@@ -94,8 +94,7 @@ def test_what_has_no_gradient_stays_and_what_is_not_finite_changes_nothing() -> 
 def test_replaced_weights_begin_anew() -> None:
     model, optimizer = PyTorchWrapper_v2(module()), AdamW(0.01)
     learn(model, optimizer, batches(3))
-    model.shims[0]._model = module(seed=4)
+    model.shims[0]._model, other = module(seed=4), PyTorchWrapper_v2(module(seed=4))
     learn(model, optimizer, batches(2))
-    other = PyTorchWrapper_v2(module(seed=4))
     learn(other, AdamW(0.01), batches(2))
     assert same_weights(model.shims[0]._model, other.shims[0]._model)

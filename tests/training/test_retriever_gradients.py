@@ -119,11 +119,10 @@ def test_a_step_against_stored_proxies_trains_the_mentions_as_one_against_encode
     other = Retriever(copy.deepcopy(ours.model))
     kb = kbs.embedded_kb(tmp_path / "kb", ours)
     pools = NegativePool(kb, "name", 0.0, StoredRows(kb)), kbs.encoded_pool(kb, other)
+    sampler = MixedNegatives(n=2, p=1)
     stored, encoded = (
-        RetrieverTrainer(
-            linker, pool, ProxyLoss(8), MixedNegatives(n=2, p=1), np.random.default_rng(0)
-        ).step(kbs.GOLD)
-        for linker, pool in zip((ours, other), pools)
+        RetrieverTrainer(*both, ProxyLoss(8), sampler, np.random.default_rng(0)).step(kbs.GOLD)
+        for both in zip((ours, other), pools)
     )
     assert stored == pytest.approx(encoded, rel=1e-5)
     assert all(weight.grad is None for weight in encoder_of(ours.entity_tower).parameters())
@@ -150,9 +149,8 @@ def naive_step_of_edges(linker: Retriever, naive) -> float:
         source = after_deletions(values[cluster], rows[[gold]])[cluster.index(number)]
         positive = of_entities[gold] if source == ENTITY else of_mentions[cluster[source]]
         wrong = sorted(set(range(len(rows))) - {gold}, key=lambda e: -rows[e] @ values[number])
-        others = sorted(
-            set(range(len(CLUSTERED))) - set(cluster), key=lambda i: -values[i] @ values[number]
-        )
+        others = [i for i in range(len(CLUSTERED)) if i not in cluster]
+        others.sort(key=lambda i: -values[i] @ values[number])
         sources = [of_entities[e] for e in wrong[:2]] + [of_mentions[i] for i in others[:2]]
         losses.append(naive(vector @ positive, [vector @ other for other in sources]))
     loss = sum(losses) / len(losses)
