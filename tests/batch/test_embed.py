@@ -19,13 +19,6 @@ from .conftest import Told, files
 pytestmark = pytest.mark.usefixtures("small_chunks")
 
 
-def test_a_row_a_name(linker, bare_kb: KnowledgeBase) -> None:
-    bar = Told()
-    kb = embed_kb(bare_kb.path, linker, progress=bar)
-    assert (bar.total, bar.initial, bar.updates) == (7, 0, [3, 3, 1])
-    assert_rows_of(kb, ENTITIES, linker)
-
-
 def assert_rows_of(kb: KnowledgeBase, entities: list[Entity], linker) -> None:
     """A KB has a row for each name of these entities, by the retriever."""
     numbers = kb.numbers_by_id()
@@ -59,11 +52,13 @@ def test_the_next_run_goes_on_where_it_broke_off(
     assert not [path for path in kb.path.iterdir() if path.is_dir()]
 
 
-def test_a_changed_kb(linker, bare_kb: KnowledgeBase) -> None:
+def test_each_name_of_a_changed_kb_has_a_row(linker, bare_kb: KnowledgeBase) -> None:
     new = [Entity("C00", "fever"), Entity("C08", "cough")]
     change_entities(bare_kb.path, "add", new)
     remove_entities(bare_kb.path, ["C02"])
-    kb = embed_kb(bare_kb.path, linker)
+    bar = Told()
+    kb = embed_kb(bare_kb.path, linker, progress=bar)
+    assert (bar.total, bar.initial, bar.updates) == (8, 0, [3, 3, 2])
     assert kb.vectors.added is None
     assert_rows_of(kb, [new[0], ENTITIES[0], *ENTITIES[2:], new[1]], linker)
 

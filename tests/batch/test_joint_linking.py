@@ -85,7 +85,7 @@ def searched(nlp: Language, ent) -> float:
     return float(found.scores[0, place])
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv", "spacy"])
+@pytest.mark.parametrize("suffix", ["jsonl", "spacy"])
 def test_an_interrupted_run_goes_on_to_the_same_bytes(
     joint_nlp: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, caplog
 ) -> None:

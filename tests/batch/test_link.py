@@ -24,8 +24,8 @@ from .conftest import TEXTS, Told, files, link_to_folder, make_joint
 BLOCKS = ["a.jsonl-00000001", "a.jsonl-00000003", "a.jsonl-00000005", "b.jsonl-00000001"]
 
 
-def test_a_file_and_a_stream_hold_what_docs_give(tiny_nlp, notes, out) -> None:
-    told, note = Told(), notes / "a.jsonl"
+def test_a_file_a_stream_and_blocks_hold_what_docs_give(tiny_nlp, notes: Path, out: Path) -> None:
+    told, note, folder = Told(), notes / "a.jsonl", out.with_name("blocks.jsonl")
     linking = Linking(tiny_nlp, batch_size=1)
     assert link_files(linking, note, out, progress=told) == LinkedCounts(5, 5)
     docs = link_documents(tiny_nlp, map(tiny_nlp.make_doc, TEXTS), batch_size=1)
@@ -34,16 +34,11 @@ def test_a_file_and_a_stream_hold_what_docs_give(tiny_nlp, notes, out) -> None:
     stream = io.BytesIO()
     link_files(linking, str(note), stream)
     assert stream.getvalue() == out.read_bytes()
-
-
-def test_blocks_are_what_a_single_file_holds(linking: Linking, notes: Path, out: Path) -> None:
     told = Told()
-    assert link_to_folder(linking, notes / "a.jsonl", out, progress=told) == LinkedCounts(5, 5)
-    assert list(files(out)) == BLOCKS[:3]
-    single = out.with_name("single.jsonl")
-    link_files(linking, notes / "a.jsonl", single)
-    assert b"".join(files(out).values()) == single.read_bytes()
-    assert sum(told.updates) == (notes / "a.jsonl").stat().st_size
+    assert link_to_folder(linking, note, folder, progress=told) == LinkedCounts(5, 5)
+    assert list(files(folder)) == BLOCKS[:3]
+    assert b"".join(files(folder).values()) == out.read_bytes()
+    assert sum(told.updates) == note.stat().st_size
     tables = out.with_name("tables")  # each block is one
     link_to_folder(linking, notes, tables, output_format="csv")
     assert {len(rows.splitlines()) for rows in files(tables).values()} == {2, 3}
