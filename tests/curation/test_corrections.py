@@ -73,10 +73,8 @@ def test_the_same_text_before_after_reloaded_and_undone(pipeline: Language, tmp_
 def test_another_process_corrects(pipeline: Language) -> None:
     linker = linker_of(pipeline)
     right = other_than(answers(pipeline, OTHER)[0][0])
-    script = (
-        "import sys; from spacy_pel.curation.corrections import *; "
-        "fix(sys.argv[1], [Correction('ra', sys.argv[2])])"
-    )
+    script = "import sys; from spacy_pel.curation.corrections import *\n"
+    script += "fix(sys.argv[1], [Correction('ra', sys.argv[2])])"
     run_python(script, linker.kb.path, right)
     assert answers(pipeline, NOTE, OTHER) == [[right, right], [right]]
     undo(linker.kb.path)
@@ -194,11 +192,11 @@ def test_what_the_page_exports(pipeline: Language, tmp_path: Path) -> None:
     atrium = Correction("RA", "C04", "", "TERM", NOTE, 0, 2)
     wanted = Export([atrium, Correction("tricuspid", "NIL", "", "TERM", NOTE, 27, 36)], ["C99"])
     for name, content in (
-        ("one.json", json.dumps(record)),
-        ("several.json", json.dumps({"documents": [record]})),
-        ("lines.jsonl", json.dumps(record) + "\n"),
+        ("1.json", record),
+        ("2.json", {"documents": [record]}),
+        ("3.jsonl", record),
     ):
-        (tmp_path / name).write_text(content)
+        (tmp_path / name).write_text(json.dumps(content))
         assert read_corrections(tmp_path / name, kb) == wanted
     (tmp_path / "gold.pubtator").write_text(pubtator(OTHER, [("RA", "C99|C03"), ("hands", "-1")]))
     [found] = read_corrections(tmp_path / "gold.pubtator", kb).corrections
