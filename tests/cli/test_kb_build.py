@@ -78,9 +78,8 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(OPEN_SOURCE, opened)
     choices = ("--preset", "st21pv", "--language", "all", "--type", "Disease", "--type", "Anatomy")
     run("kb", "build", source, tmp_path / "kb", *choices)
-    assert given.pop().umls == UmlsRecipe.preset("st21pv")._replace(
-        languages=None, types=("Disease", "Anatomy")
-    )
+    more = {"languages": None, "types": ("Disease", "Anatomy")}
+    assert given.pop().umls == UmlsRecipe.preset("st21pv")._replace(**more)
     run("kb", "build", source, tmp_path / "kb")
     assert given == [ReadOptions(umls=UmlsRecipe())]
 
@@ -122,10 +121,12 @@ def kb(tiny_kb: Path, tiny_folder: Path, tmp_path: Path) -> Path:
 
 def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeypatch) -> None:
     output = run("kb", "embed", bare_kb.path, tiny_folder)
-    KnowledgeBase.open(bare_kb.path).check_fingerprint(
-        tiny_nlp.get_pipe("proxy_linker").retriever.entity_fingerprint()
-    )
+    encoder = tiny_nlp.get_pipe("proxy_linker").retriever
+    KnowledgeBase.open(bare_kb.path).check_fingerprint(encoder.entity_fingerprint())
     assert "7 entities, 17 vectors of 32 dimensions, one for each name" in output
+    info, facts = json.loads(run("kb", "info", bare_kb.path, "--json")), ("rows", "dim", "recall")
+    assert [info[fact] for fact in facts] == [17, 32, None]
+    assert info["fingerprint"] in run("kb", "info", bare_kb.path)
     # As a run leaves it that ended at the last moment.
     left = bare_kb.path / ".partial-vectors"
     left.mkdir()

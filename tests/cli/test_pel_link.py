@@ -170,10 +170,8 @@ def test_mentions_of_several_texts(run, tiny_kb: Path, tmp_path: Path) -> None:
 # Part by part, in several processes: the same output, also where it was broken off
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "spacy"])
-def test_it_goes_on_where_it_was_broken_off(run, tiny_folder, twelve, out, monkeypatch, suffix):
-    out = out.with_suffix(f".{suffix}")
-    whole = out.with_name(f"whole.{suffix}")
+def test_it_goes_on_where_it_was_broken_off(run, tiny_folder, twelve, out, monkeypatch) -> None:
+    whole = out.with_name("whole.jsonl")
     arguments = ("link", tiny_folder, twelve, "--batch-size", 1, "-o")
     run(*arguments, whole)
     with monkeypatch.context() as patch:
@@ -225,13 +223,8 @@ def test_a_signal_ends_workers_and_leaves_no_output(
         os.killpg(process.pid, 0)
 
 
-def test_a_gpu_that_is_not_there(tiny_folder: Path, tmp_path: Path) -> None:
-    text = tmp_path / "a.txt"
-    text.write_text("MS\n")
-    for command in (["link", tiny_folder, text], ["serve", tiny_folder, "--port", 0]):
-        arguments = [*map(str, command), "--gpu-id", "63"]
-        result = CliRunner().invoke(pel, arguments)
-        assert result.exit_code == 1, result.output
-        assert "GPU 63 cannot be used" in result.stderr and "leave out --gpu-id" in result.stderr
-    result = CliRunner().invoke(pel, ["link", str(tiny_folder), str(text), "--gpu-id", "-1"])
-    assert result.exit_code == 0 and '"text": "MS"' in result.output
+def test_a_gpu_that_is_not_there(run, tiny_folder: Path) -> None:
+    for command in (("link", tiny_folder, "-"), ("serve", tiny_folder, "--port", 0)):
+        said = run(*command, "--gpu-id", 63, code=1)
+        assert "GPU 63 cannot be used" in said and "leave out --gpu-id" in said
+    assert '"text": "MS"' in run("link", tiny_folder, "-", "--gpu-id", -1, stdin=b"MS\n")
