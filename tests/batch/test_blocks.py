@@ -38,22 +38,8 @@ def broken_off(out: Path) -> Path:
     return out
 
 
-def test_a_finished_block_is_there_the_next_time_unless_its_input_is_another(out: Path) -> None:
-    broken_off(out)
-    with opened(out) as blocks:
-        assert blocks.result("0", "a") == 3
-        assert blocks.result("1", "b") is None
-        assert blocks.result("0", "b") is None
-        assert blocks.write("1", write("two"), "b") == 3
-        assert [blocks.path(name).read_text() for name in ("0", "1")] == ["one", "two"]
-        blocks.keep_only(["1"])
-    assert sorted(path.name for path in out.iterdir()) == [".pel", "1.part"]
-
-
 @pytest.mark.parametrize("at", ["writing", "renaming", "entry"])
-def test_a_block_that_breaks_off_is_not_finished(
-    out: Path, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
+def test_a_block_that_breaks_off_is_not_finished(out, monkeypatch, at) -> None:
     broken_off(out)
 
     def broken(*_: object) -> int:
@@ -67,13 +53,12 @@ def test_a_block_that_breaks_off_is_not_finished(
         blocks.write("0", broken if at == "writing" else write("new"), "a")
     with opened(out) as blocks:
         assert blocks.result("0", "a") == (3 if at == "writing" else None)
+        assert blocks.result("0", "another input") is None
         assert blocks.names() == ["0"]  # what was made of it is known, and can be removed
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
-def test_a_damaged_block_is_made_again_and_damaged_settings_have_a_remedy(
-    out: Path, data: bytes
-) -> None:
+def test_a_damaged_block_is_made_again_and_damaged_settings_have_a_remedy(out, data) -> None:
     (broken_off(out) / ".pel" / "0.json").write_bytes(data)
     with opened(out) as blocks:
         assert blocks.result("0", "a") is None

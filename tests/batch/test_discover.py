@@ -21,11 +21,10 @@ from .conftest import make_joint
 
 def line(text: str, **ids: str) -> str:
     """A document as pel link writes it: its mentions with their ids."""
-    found = {key.replace("_", " "): id for key, id in ids.items()}
-    starts = {words: text.index(words) for words in found}
+    found = [(key.replace("_", " "), id) for key, id in ids.items()]
     mentions = [
-        {"start": at, "end": at + len(words), "label": "Virus", "id": found[words]}
-        for words, at in starts.items()
+        {"start": text.index(w), "end": text.index(w) + len(w), "label": "Virus", "id": id}
+        for w, id in found
     ]
     return json.dumps({"id": text.split()[0], "text": text, "mentions": mentions})
 
@@ -103,9 +102,7 @@ def test_what_was_accepted_is_linked_to_and_stays_in_a_new_release(
     assert entity_of(linking, folder) == before
 
 
-def test_the_page_holds_the_proposals_and_nothing_of_another_host(
-    linking: Linking, linked: Path
-) -> None:
+def test_the_page_holds_the_proposals_and_nothing_of_another_host(linking, linked) -> None:
     evil = "a4 </script><b>new virus</b>"
     linked.write_text(linked.read_text() + "\n" + line(evil, new_virus="NIL"))
     output = linked.with_name("proposals.jsonl")

@@ -9,7 +9,7 @@ import spacy
 
 from spacy_pel.batch.embed import KBEncoder, embed_kb
 from spacy_pel.errors import PelError
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.text import entity_texts
 
@@ -17,13 +17,6 @@ from ..conftest import ENTITIES
 from .conftest import Told, files
 
 pytestmark = pytest.mark.usefixtures("small_chunks")
-
-
-def test_a_row_a_name(linker, bare_kb: KnowledgeBase) -> None:
-    bar = Told()
-    kb = embed_kb(bare_kb.path, linker, progress=bar)
-    assert (bar.total, bar.initial, bar.updates) == (7, 0, [3, 3, 1])
-    assert_rows_of(kb, ENTITIES, linker)
 
 
 def assert_rows_of(kb: KnowledgeBase, entities: list[Entity], linker) -> None:
@@ -59,11 +52,13 @@ def test_the_next_run_goes_on_where_it_broke_off(
     assert not [path for path in kb.path.iterdir() if path.is_dir()]
 
 
-def test_a_changed_kb(linker, bare_kb: KnowledgeBase) -> None:
+def test_each_name_of_a_changed_kb_has_a_row(linker, bare_kb: KnowledgeBase) -> None:
     new = [Entity("C00", "fever"), Entity("C08", "cough")]
     change_entities(bare_kb.path, "add", new)
     remove_entities(bare_kb.path, ["C02"])
-    kb = embed_kb(bare_kb.path, linker)
+    bar = Told()
+    kb = embed_kb(bare_kb.path, linker, progress=bar)
+    assert (bar.total, bar.initial, bar.updates) == (8, 0, [3, 3, 2])
     assert kb.vectors.added is None
     assert_rows_of(kb, [new[0], ENTITIES[0], *ENTITIES[2:], new[1]], linker)
 
@@ -71,10 +66,12 @@ def test_a_changed_kb(linker, bare_kb: KnowledgeBase) -> None:
 def test_nobody_changes_a_kb_that_is_being_embedded(linker, bare_kb: KnowledgeBase) -> None:
     class Change(Told):
         def update(self, n: int) -> None:
-            with pytest.raises(PelError, match="is writing to it; wait until that has ended"):
-                change_entities(bare_kb.path, "add", [Entity("C00", "fever")])
-            with pytest.raises(PelError, match="is writing to it; wait until that has ended"):
-                embed_kb(bare_kb.path, linker)
+            for change in (
+                lambda: change_entities(bare_kb.path, "add", [Entity("C00", "fever")]),
+                lambda: embed_kb(bare_kb.path, linker),
+            ):
+                with pytest.raises(PelError, match="is writing to it; wait until that has ended"):
+                    change()
             super().update(n)
 
     bar = Change()
@@ -84,26 +81,29 @@ def test_nobody_changes_a_kb_that_is_being_embedded(linker, bare_kb: KnowledgeBa
 
 def test_a_change_before_embedding_begins_is_noticed(linker, bare_kb, monkeypatch) -> None:
     """Between reading what there is and keeping others out."""
-    from spacy_pel.batch import embed
 
-    def write_vectors(*arguments, **settings):
+    def write(*arguments, **settings):
         build_kb(ENTITIES[1:], bare_kb.path)
-        return original(*arguments, **settings)
+        return write_vectors(*arguments, **settings)
 
-    original = embed.write_vectors
-    monkeypatch.setattr(embed, "write_vectors", write_vectors)
+    monkeypatch.setattr("spacy_pel.batch.embed.write_vectors", write)
     with pytest.raises(PelError, match="was changed meanwhile; run kb embed again"):
         embed_kb(bare_kb.path, linker)
 
 
-@pytest.mark.parametrize(
-    "settings", [{"dtype": "int4"}, {"index": "fast"}, {"engine": "slurm"}, {"dim": 33}]
-)
-def test_unknown_settings_are_refused_before_anything_is_encoded(
-    linker, bare_kb: KnowledgeBase, encoded: list[str], settings: dict[str, object]
-) -> None:
-    with pytest.raises(PelError, match="choose"):
-        embed_kb(bare_kb.path, linker, **settings)
+def test_what_is_refused_before_anything_is_encoded(linker, bare_kb, encoded, tmp_path) -> None:
+    old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker)
+    encoded.clear()
+    for setting in ({"dtype": "int4"}, {"index": "fast"}, {"engine": "slurm"}, {"dim": 33}):
+        with pytest.raises(PelError, match="choose"):
+            embed_kb(bare_kb.path, linker, **setting)
+    with pytest.raises(PelError, match="has no weights; train it"):
+        embed_kb(bare_kb.path, spacy.blank("en").add_pipe("proxy_linker"))
+    with pytest.raises(PelError, match="has no vectors to reuse"):
+        embed_kb(bare_kb.path, linker, reuse=bare_kb.path)
+    linker.cfg["index_unit"] = "entity"
+    with pytest.raises(PelError, match="those of another encoder or index unit"):
+        embed_kb(bare_kb.path, linker, reuse=old.path)
     assert encoded == []
 
 
@@ -125,14 +125,3 @@ def test_an_older_kb_gives_the_rows_of_what_did_not_change(
     assert encoded == ["fever", *ENTITIES[1].names, *changed.names]
     assert caplog.messages == ["reused the vectors of 4 of 7 entities"]
     assert_rows_of(kb, new, linker)
-
-
-def test_what_is_refused(linker, bare_kb: KnowledgeBase, tmp_path: Path) -> None:
-    with pytest.raises(PelError, match="has no weights; train it"):
-        embed_kb(bare_kb.path, spacy.blank("en").add_pipe("proxy_linker"))
-    with pytest.raises(PelError, match="has no vectors to reuse"):
-        embed_kb(bare_kb.path, linker, reuse=bare_kb.path)
-    old = embed_kb(shutil.copytree(bare_kb.path, tmp_path / "old"), linker)
-    linker.cfg["index_unit"] = "entity"
-    with pytest.raises(PelError, match="those of another encoder or index unit"):
-        embed_kb(bare_kb.path, linker, reuse=old.path)

@@ -35,9 +35,7 @@ def linked_jointly(nlp: Language, folder: Path, texts: list[str] = TEXTS) -> lis
     return list(DocBin().from_disk(path).get_docs(nlp.vocab))
 
 
-def test_mentions_that_are_alike_get_the_entity_of_one_of_them(
-    joint_nlp: Language, tmp_path: Path
-) -> None:
+def test_mentions_that_are_alike_get_the_entity_of_one_of_them(joint_nlp, tmp_path) -> None:
     docs = linked_jointly(joint_nlp, tmp_path)
     by_themselves = link_documents(joint_nlp, map(joint_nlp.make_doc, TEXTS))
     alone = [mention for doc in by_themselves for mention in doc["mentions"]]
@@ -57,9 +55,7 @@ def test_mentions_that_are_alike_get_the_entity_of_one_of_them(
         assert ent._.kb_id == ent.kb_id_ == ent._.kb_candidates[0]["id"] == ent._.kb_ents[0][0]
 
 
-def test_another_entity_comes_with_its_name_types_and_score(
-    tiny_nlp: Language, tmp_path: Path
-) -> None:
+def test_another_entity_comes_with_its_name_types_and_score(tiny_nlp, tmp_path) -> None:
     """All mentions are joined, so all but one change."""
     nlp = make_joint(tiny_nlp, Neighbourhood(8, 0.0, False), intercept=50.0)
     nlp.get_pipe("proxy_linker").search.candidates = 2
@@ -89,7 +85,7 @@ def searched(nlp: Language, ent) -> float:
     return float(found.scores[0, place])
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv", "spacy"])
+@pytest.mark.parametrize("suffix", ["jsonl", "spacy"])
 def test_an_interrupted_run_goes_on_to_the_same_bytes(
     joint_nlp: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, caplog
 ) -> None:

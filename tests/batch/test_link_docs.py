@@ -52,18 +52,15 @@ def test_parts_are_bounded_and_as_many_as_the_text_is_long(text: str, longest: i
         whole = doc
         if len(doc):
             whole = read_in_parts(doc, lambda parts: (read.append(p) or p for p in parts))
-    assert [(t.text, t.whitespace_, t.idx) for t in whole] == [
-        (t.text, t.whitespace_, t.idx) for t in doc
-    ]
+    before, after = ([(t.text, t.whitespace_, t.idx) for t in each] for each in (doc, whole))
+    assert before == after
     widest = max((len(token.text_with_ws) for token in doc), default=0)
     assert all(len(part.text.rstrip(" ")) <= max(longest, widest) for part in read)
     if widest <= longest:  # their number is linear
         assert len(read) <= 4 * (len(text) / longest + 1)
 
 
-def test_a_long_document_has_the_mentions_of_its_parts_and_all_else_of_the_whole(
-    tiny_nlp: Language, small: None
-) -> None:
+def test_a_long_document_has_the_mentions_of_its_parts_and_all_else_of_the_whole(tiny_nlp, small):
     document = Document(SENTENCE * 20, id="long", infons={"type": "book"})
     doc = make_doc(tiny_nlp, document, None)
     seen: list[int] = []
@@ -92,10 +89,8 @@ def test_kinds_of_documents_come_back_in_their_order(tiny_nlp: Language, small: 
     long = SENTENCE * 20
     given = tuple(mention_at(long, 47 * i, 47 * i + 7) for i in range(20))
     texts = [SENTENCE, SENTENCE * 9, long, SENTENCE * 8, SENTENCE * 7, ""]
-    docs = [
-        make_doc(tiny_nlp, Document(text, mentions=given if text == long else None), None)
-        for text in texts
-    ]
+    documents = [Document(text, mentions=given if text == long else None) for text in texts]
+    docs = [make_doc(tiny_nlp, document, None) for document in documents]
     records = list(link_documents(tiny_nlp, docs))
     assert [record["text"] for record in records] == texts
     assert [len(record["mentions"]) for record in records] == [2, 18, 20, 16, 14, 0]

@@ -12,9 +12,7 @@ import pytest
 from spacy_pel.batch import workers
 from spacy_pel.batch.document_blocks import LinkedCounts
 from spacy_pel.batch.embed import embed_kb
-from spacy_pel.batch.link_docs import Linking
 from spacy_pel.errors import PelError
-from spacy_pel.kb import KnowledgeBase
 
 from .conftest import Told, files, link_to_folder
 
@@ -43,9 +41,7 @@ def mortal(killed: Path, is_deadly: Callable[[object], bool]) -> type:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks", "two_workers")
-def test_a_killed_worker_s_chunk_is_made_by_another(
-    linker, bare_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_worker_s_chunk_is_made_by_another(linker, bare_kb, tmp_path, monkeypatch) -> None:
     """The vectors, and with them all files, are those of a single process."""
     killed = tmp_path / "killed"
     monkeypatch.setattr(workers, "Actor", mortal(killed, lambda name: name == "000001"))
@@ -58,9 +54,7 @@ def test_a_killed_worker_s_chunk_is_made_by_another(
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("two_workers")
-def test_the_same_bytes_though_a_worker_is_killed(
-    linking: Linking, notes: Path, out: Path, tmp_path: Path, monkeypatch
-) -> None:
+def test_the_same_bytes_though_a_worker_is_killed(linking, notes, out, tmp_path, monkeypatch):
     class Failing(workers.Actor):
         def work(self, item):
             raise RuntimeError("no disk")
@@ -87,9 +81,7 @@ def test_the_same_bytes_though_a_worker_is_killed(
         link_to_folder(linking, notes / "b.jsonl", tmp_path / "bad.jsonl", engine="ray")
 
 
-def test_without_ray_or_its_cluster(
-    linking: Linking, notes: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_ray_or_its_cluster(linking, notes, out, monkeypatch) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "ray", None)
         with pytest.raises(PelError, match=r'install it: pip install "spacy-pel\[ray\]"'):

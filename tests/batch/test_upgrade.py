@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from spacy.language import Language
 
 from spacy_pel.batch.embed import embed_kb
 from spacy_pel.batch.upgrade import upgrade_kb
@@ -27,9 +26,7 @@ def release(tmp_path: Path) -> Path:
     return write_text(tmp_path / "release.jsonl", "".join(lines))
 
 
-def test_only_new_names_are_encoded(
-    tiny_nlp: Language, bare_kb: KnowledgeBase, release: Path, encoded: list[str]
-) -> None:
+def test_only_new_names_are_encoded(tiny_nlp, bare_kb, release, encoded) -> None:
     linker = tiny_nlp.get_pipe("proxy_linker")
     embed_kb(bare_kb.path, linker)
     encoded.clear()
@@ -49,9 +46,7 @@ def test_only_new_names_are_encoded(
     assert kb.settings["sources"][-1] == str(release)
 
 
-def test_an_interrupted_upgrade_changes_nothing(
-    tiny_nlp: Language, bare_kb: KnowledgeBase, release: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_upgrade_changes_nothing(tiny_nlp, bare_kb, release, monkeypatch) -> None:
     embed_kb(bare_kb.path, tiny_nlp.get_pipe("proxy_linker"))
     before = files(bare_kb.path)
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):

@@ -69,9 +69,8 @@ def test_workers_end_at_once_with_a_parent_that_is_interrupted_or_killed() -> No
         os.write(write, b".")
         time.sleep(1_000)
 
-    parent = multiprocessing.get_context("fork").Process(
-        target=lambda: list(local_results(work, range(4), 2))
-    )
+    fork = multiprocessing.get_context("fork")
+    parent = fork.Process(target=lambda: list(local_results(work, range(4), 2)))
     parent.start()
     os.close(write)
     with os.fdopen(read, "rb", buffering=0) as stream:

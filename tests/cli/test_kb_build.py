@@ -13,10 +13,8 @@ from ..conftest import ENTITIES, contents
 from .conftest import write_entities
 
 OBO = "data-version: 2016\n\n[Term]\nid: D:1\nname: RA\nxref: UMLS:C0000003\n"
-SSSOM = (
-    "subject_id\tpredicate_id\tobject_id\n"
-    "M:3\tskos:exactMatch\tUMLS:C0000003\n"
-    "D:1\tskos:exactMatch\tUMLS:C0000003\n"
+SSSOM = "subject_id\tpredicate_id\tobject_id\n" + "".join(
+    f"{id}\tskos:exactMatch\tUMLS:C0000003\n" for id in ("M:3", "D:1")
 )
 OPEN_SOURCE = "spacy_pel.kb.readers.build_from_sources.open_source"
 
@@ -64,10 +62,7 @@ def test_build_knows_ids_of_before(run, source: Path, tmp_path: Path) -> None:
     run("kb", "build", source, tmp_path / "kb", "--retired", table)
     kb = KnowledgeBase.open(tmp_path / "kb")
     assert kb["OLD1"].retired_ids == kb["C01"].retired_ids == ("OLD1", "OLD2")
-    for text, message in (
-        ("OLD1 C01\n", "line 1 has no tab"),
-        ("A\tB\n", "one of the 1 current ids"),
-    ):
+    for text, message in (("OLD1 C01", "line 1 has no tab"), ("A\tB", "one of the 1 current ids")):
         table.write_text(text)
         assert message in run("kb", "build", source, tmp_path / "b", "--retired", table, code=1)
 
@@ -82,9 +77,8 @@ def test_build_hands_on_the_recipe(run, source: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(OPEN_SOURCE, opened)
     choices = ("--preset", "st21pv", "--language", "all", "--type", "Disease", "--type", "Anatomy")
     run("kb", "build", source, tmp_path / "kb", *choices)
-    assert given.pop().umls == UmlsRecipe.preset("st21pv")._replace(
-        languages=None, types=("Disease", "Anatomy")
-    )
+    more = {"languages": None, "types": ("Disease", "Anatomy")}
+    assert given.pop().umls == UmlsRecipe.preset("st21pv")._replace(**more)
     run("kb", "build", source, tmp_path / "kb")
     assert given == [ReadOptions(umls=UmlsRecipe())]
 
@@ -120,10 +114,12 @@ def test_fetch(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeypatch) -> None:
     output = run("kb", "embed", bare_kb.path, tiny_folder)
-    KnowledgeBase.open(bare_kb.path).check_fingerprint(
-        tiny_nlp.get_pipe("proxy_linker").retriever.entity_fingerprint()
-    )
+    encoder = tiny_nlp.get_pipe("proxy_linker").retriever
+    KnowledgeBase.open(bare_kb.path).check_fingerprint(encoder.entity_fingerprint())
     assert "7 entities, 17 vectors of 32 dimensions, one for each name" in output
+    info, facts = json.loads(run("kb", "info", bare_kb.path, "--json")), ("rows", "dim", "recall")
+    assert [info[fact] for fact in facts] == [17, 32, None]
+    assert info["fingerprint"] in run("kb", "info", bare_kb.path)
     # As a run leaves it that ended at the last moment.
     left = bare_kb.path / ".partial-vectors"
     left.mkdir()
@@ -133,9 +129,7 @@ def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeyp
     assert "already has the vectors of this encoder" in said and not left.exists()
 
 
-def test_vectors_kept_otherwise_are_not_encoded_again(
-    run, own_kb: Path, tiny_folder: Path, encoded: list[str]
-) -> None:
+def test_vectors_kept_otherwise_are_not_encoded_again(run, own_kb, tiny_folder, encoded) -> None:
     run("kb", "embed", own_kb, tiny_folder, "--index", "exact", "--dtype", "int8")
     vectors = KnowledgeBase.open(own_kb).settings["vectors"]
     assert (vectors["dtype"], vectors["index"]) == ("int8", "exact") and not encoded
@@ -145,9 +139,7 @@ def test_vectors_kept_otherwise_are_not_encoded_again(
     )
 
 
-def test_vectors_in_fewer_numbers_and_of_shared_codes(
-    run, own_kb: Path, bare_kb: KnowledgeBase, tiny_folder: Path
-) -> None:
+def test_vectors_in_fewer_numbers_and_of_shared_codes(run, own_kb, bare_kb, tiny_folder) -> None:
     output = run("kb", "embed", own_kb, tiny_folder, "--dim", 12)
     assert "stored in 12 numbers, with" in output and "17 vectors of 32 dimensions" in output
     output = run("kb", "embed", bare_kb.path, tiny_folder, "--reuse", own_kb, code=1)

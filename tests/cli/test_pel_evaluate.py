@@ -10,7 +10,6 @@ from spacy.language import Language
 
 from spacy_pel.calibration.calibrate import calibrate
 from spacy_pel.evaluation.evaluate import evaluate
-from spacy_pel.kb import KnowledgeBase
 from spacy_pel.text.mention_inputs import MentionInContext
 
 from ..calibration.corpora import CORPUS, write_corpus
@@ -20,9 +19,7 @@ from ..conftest import contents
 IN_KB = [(0, 7, 4), (17, 25, 5), (30, 32, 2)]
 
 
-def test_metrics_agree_with_brute_force(
-    run, tiny_folder: Path, tiny_nlp: Language, tmp_path: Path
-) -> None:
+def test_metrics_agree_with_brute_force(run, tiny_folder, tiny_nlp, tmp_path) -> None:
     corpus, file = tmp_path / "dev.pubtator", tmp_path / "m" / "metrics.json"
     corpus.write_text(CORPUS, encoding="utf8")
     output = run("evaluate", tiny_folder, corpus, "--output", file)
@@ -47,9 +44,7 @@ def test_metrics_agree_with_brute_force(
         assert "| recall@64 |" in said and "NIL: 2 mentions; average precision" in said
 
 
-def test_errors_are_told_and_write_nothing(
-    run, tiny_folder: Path, bare_kb: KnowledgeBase, tmp_path: Path
-) -> None:
+def test_errors_are_told_and_write_nothing(run, tiny_folder, bare_kb, tmp_path) -> None:
     corpus, out = tmp_path / "dev.pubtator", tmp_path / "out" / "metrics.json"
     arguments = ("evaluate", tiny_folder, corpus, "-o", out)
     for text, message in (
@@ -93,9 +88,7 @@ def test_only_the_settings_change(run, pipeline: Path, corpus: Path) -> None:
     assert linker.nil_threshold is None and linker.ranking is not None
 
 
-def test_what_cannot_be_calibrated_stays_as_it_was(
-    run, pipeline: Path, corpus: Path, tmp_path: Path, monkeypatch
-) -> None:
+def test_what_cannot_be_calibrated_stays_as_it_was(run, pipeline, corpus, tmp_path, monkeypatch):
     before = contents(pipeline)
     for name in (tmp_path / "none", "en_core_sci_sm"):
         assert f"{name}: no folder of a pipeline" in run("calibrate", name, corpus, code=1)

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from spacy_pel.kb import Entity, build_kb
+
 from ..conftest import records
 
 TEXT = "The RA hurts, says the doctor."
@@ -17,9 +19,7 @@ def linked(run, pipeline: Path, tmp_path: Path) -> list[tuple[str, str]]:
     return [(mention["text"], mention["id"]) for mention in record["mentions"]]
 
 
-def test_a_correction_from_the_first_copy_to_its_undoing(
-    run, tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_a_correction_from_the_first_copy_to_its_undoing(run, tiny_folder, tmp_path) -> None:
     pipeline = tmp_path / "mine"
     assert "links to 7 entities" in run("copy", tiny_folder, pipeline)
     assert "exists" in run("copy", tiny_folder, pipeline, code=1)
@@ -77,8 +77,7 @@ def test_own_entities_and_synonyms_in_a_pipeline(run, tiny_folder: Path, tmp_pat
 
 
 def test_many_synonyms_are_folded(run, tmp_path: Path) -> None:
-    table = tmp_path / "t.csv"
-    table.write_text("id,name,synonyms\nX1,first," + ";".join(f"s{n}" for n in range(14)) + "\n")
-    run("kb", "build", table, tmp_path / "kb")
-    assert "s8; s9 and 4 more (--json)" in run("kb", "info", tmp_path / "kb", "first")
-    assert "s13" in run("kb", "info", tmp_path / "kb", "first", "--json")
+    names = tuple(f"s{n}" for n in range(14))
+    kb = build_kb([Entity("X1", "first", names)], tmp_path / "kb").path
+    assert "s8; s9 and 4 more (--json)" in run("kb", "info", kb, "first")
+    assert "s13" in run("kb", "info", kb, "first", "--json")

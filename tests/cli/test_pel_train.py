@@ -22,9 +22,7 @@ def models(output: Path) -> dict[str, bytes]:
     return {k: v for k, v in contents(output).items() if k.startswith("model-")}
 
 
-def test_a_run_and_one_that_was_interrupted(
-    run, kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_and_one_that_was_interrupted(run, kb, tmp_path, monkeypatch) -> None:
     config = write_config(tmp_path, kb)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     said = run("train", config, "--output", whole, "--training.max_steps", 4)

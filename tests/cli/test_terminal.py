@@ -14,14 +14,10 @@ def is_clean(shown: str) -> bool:
     return "owned" in shown and not any(part in shown for part in ("\x1b]", *"\x07\x9b\r\x00\x7f"))
 
 
-@pytest.mark.parametrize(
-    "show",
-    [
-        *(say, say_error, msg.good, msg.info, msg.warn, msg.text),
-        lambda text: msg.text("title", text),
-        lambda text: list(counted([1], text)),
-    ],
-)
+WAYS = [say, say_error, msg.good, msg.info, msg.warn, msg.text, lambda x: msg.text("title", x)]
+
+
+@pytest.mark.parametrize("show", [*WAYS, lambda text: list(counted([1], text))])
 def test_each_way_to_print(show, capsys) -> None:
     show(f"a {EVIL} name é 🧠")
     shown = "".join(capsys.readouterr())
@@ -36,9 +32,7 @@ def test_the_log(capsys) -> None:
     assert not logging.getLogger("spacy_pel").handlers
 
 
-def test_a_log_gets_lines_now_and_then_and_the_last(
-    capsys, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_gets_lines_now_and_then_and_the_last(capsys, monkeypatch) -> None:
     import tqdm.std
 
     clock = iter(range(10**6))

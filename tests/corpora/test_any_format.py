@@ -1,5 +1,6 @@
 """Every format with entity ids is a corpus; what is linked can be trained on."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -36,10 +37,8 @@ FILES = {
 
 def mentions(docs: list[Doc], key: str | None = KEY) -> list[tuple]:
     """Of each doc its mentions: where they are, their labels and gold ids."""
-    return [
-        sorted((m.start_char, m.end_char, m.label_, gold_ids(m)) for m in mention_spans(doc, key))
-        for doc in docs
-    ]
+    spans = (mention_spans(doc, key) for doc in docs)
+    return [sorted((s.start_char, s.end_char, s.label_, gold_ids(s)) for s in o) for o in spans]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -74,22 +73,17 @@ def test_the_entities_of_a_docbin_where_it_lacks_the_group(tmp_path: Path) -> No
         assert mentions([example.reference], key) == [[(0, 2, "D", ("E0",))]]
 
 
-@pytest.mark.parametrize("zipped", [False, True])
-def test_parquet_has_a_document_a_row(tmp_path: Path, zipped: bool) -> None:
-    (tmp_path / "a.jsonl").write_text(
-        "\n".join(map(json.dumps, [JSONL, {"text": "x"}, {"text": "y", "mentions": []}]))
-    )
-    path = tmp_path / "a.parquet"
-    duckdb.sql(f"COPY (SELECT * FROM '{tmp_path}/a.jsonl') TO '{path}' (FORMAT parquet)")
-    if zipped:
-        import gzip
-
-        path = tmp_path / "a.parquet.gz"
-        path.write_bytes(gzip.compress((tmp_path / "a.parquet").read_bytes()))
-    expected = list(open_documents(str(tmp_path / "a.jsonl")))
-    found = list(open_documents(str(path)))
-    assert [raw.document() for raw in found] == [raw.document() for raw in expected]
-    assert [raw.where for raw in found] == [f"{path}, row {number}" for number in (1, 2, 3)]
+def test_parquet_has_a_document_a_row(tmp_path: Path) -> None:
+    path, zipped, lines = (tmp_path / f"a.{end}" for end in ("parquet", "parquet.gz", "jsonl"))
+    rows = [JSONL, {"text": "x"}, {"text": "y", "mentions": []}]
+    lines.write_text("\n".join(map(json.dumps, rows)))
+    duckdb.sql(f"COPY (SELECT * FROM '{lines}') TO '{path}' (FORMAT parquet)")
+    zipped.write_bytes(gzip.compress(path.read_bytes()))
+    expected = [raw.document() for raw in open_documents(str(lines))]
+    for source in (path, zipped):
+        found = list(open_documents(str(source)))
+        assert [raw.document() for raw in found] == expected
+        assert [raw.where for raw in found] == [f"{source}, row {number}" for number in (1, 2, 3)]
 
 
 def test_parquet_without_documents(tmp_path: Path) -> None:

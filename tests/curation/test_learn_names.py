@@ -15,48 +15,36 @@ from spacy_pel.text.mention_inputs import GoldMention, MentionInContext
 
 from ..kb.living import execute
 
-ARTHRITIS, ATRIUM, HEADACHE, KIDNEY = 2, 3, 5, 6
+ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
 
 
 @pytest.mark.parametrize(
     "said, expected",
     [
-        (  # the entity that it means in most documents, then in most mentions
-            [("1", "joints", ATRIUM), ("1", "joints", ATRIUM), ("1", "joints", ARTHRITIS)]
-            + [("2", "joints", ARTHRITIS), ("2", "renal", KIDNEY), ("3", "renal", KIDNEY)]
-            + [("4", "atria", ATRIUM), ("4", "atria", ARTHRITIS), ("4", "atria", ATRIUM)],
-            {ARTHRITIS: ["joints"], KIDNEY: ["renal"], ATRIUM: ["atria"]},
-        ),
-        # of several the first
-        (
-            [("1", "x", KIDNEY), ("2", "x", KIDNEY), ("1", "x", ATRIUM), ("2", "x", ATRIUM)],
-            {ATRIUM: ["x"]},
-        ),
-        (  # case, blanks and punctuation do not count
-            [("1", "Kidney", KIDNEY), ("1", "rheumatoid-ARTHRITIS", ARTHRITIS)]
-            + [("1", "kid-ney", KIDNEY), ("1", "kid ney", KIDNEY)],
-            {KIDNEY: ["kid-ney"]},
-        ),
-        ([("1", "both", ARTHRITIS, ATRIUM), ("2", "both", ATRIUM), ("1", " ", KIDNEY)], {}),
+        # the entity that it means in most documents, then in most mentions
+        ("1 joints 3, 1 joints 3, 1 joints 2, 2 joints 2, 2 renal 6, 3 renal 6, 4 atria 3, 4 atria 2, "
+         "4 atria 3", {ARTHRITIS: ["joints"], KIDNEY: ["renal"], ATRIUM: ["atria"]}),
+        ("1 x 6, 2 x 6, 1 x 3, 2 x 3", {ATRIUM: ["x"]}),  # of several the first
+        # case, blanks and punctuation do not count
+        ("1 Kidney 6, 1 rheumatoid-ARTHRITIS 2, 1 kid-ney 6, 1 kid_ney 6", {KIDNEY: ["kid-ney"]}),
+        ("1 both 2 3, 2 both 2 3, 1 _ 6", {}),
         # a single document says it: the name has to resemble one of the entity
-        (
-            [("1", "joints", ARTHRITIS), ("1", "joints", ARTHRITIS), ("1", "RhA", ARTHRITIS)],
-            {ARTHRITIS: ["RhA"]},
-        ),
+        ("1 joints 2, 1 joints 2, 1 RhA 2", {ARTHRITIS: ["RhA"]}),
         # another entity has the name: one document is an error, two are none
-        ([("1", "head pain", KIDNEY), ("1", "kidneys", KIDNEY)], {KIDNEY: ["kidneys"]}),
-        ([("1", "head pain", KIDNEY), ("2", "head pain", KIDNEY)], {KIDNEY: ["head pain"]}),
+        ("1 head_pain 6, 1 kidneys 6", {KIDNEY: ["kidneys"]}),
+        ("1 head_pain 6, 2 head_pain 6", {KIDNEY: ["head pain"]}),
         # some mention agrees with the KB
-        ([(d, "head pain", KIDNEY) for d in "123"] + [("1", "head pain", HEADACHE)], {}),
-        ([], {}),
+        ("1 head_pain 6, 2 head_pain 6, 3 head_pain 6, 1 head_pain 5", {}),
     ],
-)
-def test_new_names(bare_kb: KnowledgeBase, said: list, expected: dict[int, list[str]]) -> None:
-    mentions = [
-        GoldMention(MentionInContext(f"the {name}.", 4, 4 + len(name)), tuple(golds), document)
-        for document, name, *golds in said
-    ]
+)  # fmt: skip
+def test_new_names(bare_kb: KnowledgeBase, said: str, expected: dict[int, list[str]]) -> None:
+    """Mentions are written: document, name, numbers of entities."""
+    mentions = []
+    for document, name, *golds in map(str.split, said.split(", ")):
+        context = MentionInContext(f"the {name.replace('_', ' ')}.", 4, 4 + len(name))
+        mentions.append(GoldMention(context, tuple(map(int, golds)), document))
     assert new_names(mentions, bare_kb) == expected
+    assert new_names([], bare_kb) == {}
 
 
 def test_a_kb_learns_the_names_of_a_corpus(bare_kb: KnowledgeBase, tmp_path: Path) -> None:
@@ -78,34 +66,18 @@ def test_a_kb_learns_the_names_of_a_corpus(bare_kb: KnowledgeBase, tmp_path: Pat
 @pytest.mark.parametrize(
     "lines, least, counts, aliases",
     [
-        (
-            [
-                "Acetylsalicylic acid (ASA) was given.",
-                "Disseminated sclerosis (DS), rheumatoid arthritis (RA) and right atrium (RA).",
-            ],
-            1,
-            (2, 2, 0),  # RA is known of both
-            {"C05": ["ASA"], "C01": ["DS"], "C03": []},
-        ),
-        (
-            ["rheumatoid arthritis (RAT)", "right atrium (RAT)", "right atrium (RAT) again"],
-            1,
-            (2, 3, 1),
-            {"C03": ["RAT"], "C04": ["RAT"]},
-        ),
-        (
-            ["head pain (HP)", "right atrium (RAT)", "right atrium (RAT) again"],
-            2,
-            (1, 3, 0),
-            {"C04": ["RAT"], "C06": []},
-        ),
+        # RA is known of both
+        ("Acetylsalicylic acid (ASA)\nDisseminated sclerosis (DS), rheumatoid arthritis (RA) and "
+         "right atrium (RA).", 1, (2, 2, 0), {"C05": ["ASA"], "C01": ["DS"], "C03": []}),
+        ("rheumatoid arthritis (RAT)\nright atrium (RAT)\nright atrium (RAT) again", 1, (2, 3, 1),
+         {"C03": ["RAT"], "C04": ["RAT"]}),
+        ("head pain (HP)\nright atrium (RAT)\nright atrium (RAT) again", 2, (1, 3, 0),
+         {"C04": ["RAT"], "C06": []}),
     ],
-)
-def test_a_kb_learns_acronyms(
-    bare_kb: KnowledgeBase, tmp_path: Path, lines, least: int, counts, aliases
-) -> None:
+)  # fmt: skip
+def test_a_kb_learns_acronyms(bare_kb, tmp_path, lines, least: int, counts, aliases) -> None:
     texts = tmp_path / "texts.txt"
-    texts.write_text("\n".join(lines), "utf8")
+    texts.write_text(lines, "utf8")
     learnt = learn_acronyms(bare_kb.path, [str(texts)], least=least)
     assert (learnt.names, learnt.texts, learnt.ambiguous) == counts
     with KnowledgeBase.open(bare_kb.path) as kb:
@@ -113,9 +85,7 @@ def test_a_kb_learns_acronyms(
             assert kb[id].aliases == (*bare_kb[id].aliases, *new)
 
 
-def test_a_kb_counts_the_texts_that_define_an_acronym(
-    bare_kb: KnowledgeBase, tmp_path: Path
-) -> None:
+def test_a_kb_counts_the_texts_that_define_an_acronym(bare_kb, tmp_path) -> None:
     def learn(name: str, *lines: str) -> None:
         (tmp_path / name).write_text("\n".join(lines), "utf8")
         learn_acronyms(bare_kb.path, [str(tmp_path / name)])
@@ -143,9 +113,7 @@ def test_damaged_counts_do_not_count(bare_kb: KnowledgeBase) -> None:
         bare_kb.definitions("MS")
 
 
-def test_weakly_labelled_documents_hide_definitions_and_annotate_each_mention(
-    bare_kb: KnowledgeBase, tmp_path: Path
-) -> None:
+def test_weakly_labelled_documents_hide_definitions_and_annotate_each_mention(bare_kb, tmp_path):
     texts, labelled = tmp_path / "texts.txt", tmp_path / "labelled.pubtator"
     told = "Rheumatoid arthritis (RAT) and PCR (polymerase chain reaction). RAT is no RATS."
     texts.write_text(f"None here.\n{told}\n", "utf8")

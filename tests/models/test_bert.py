@@ -45,17 +45,6 @@ def states(transformer, ids, mask, wanted=None, segments=None) -> torch.Tensor:
     return last_hidden_states(transformer.encoder.layer, embedded, mask, wanted)
 
 
-@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"])
-def test_every_activation_is_that_of_hugging_face(activation: str) -> None:
-    theirs, ours = both(hidden_act=activation)
-    ids, segments = torch.randint(1, 30, (3, 9)), torch.randint(0, 2, (3, 9))
-    mask = torch.arange(9) < torch.tensor([[9], [4], [7]])
-    with torch.no_grad():
-        expected = theirs(ids, mask, segments).last_hidden_state
-        found = states(ours, ids, mask, segments=segments)
-    torch.testing.assert_close(found[mask], expected[mask], atol=1e-5, rtol=1e-5)
-
-
 def test_dropout_acts_where_theirs_does() -> None:
     states = torch.randn(1, 4, 16)
     for module in ("output", "attention.output"):
@@ -69,53 +58,49 @@ def test_dropout_acts_where_theirs_does() -> None:
 
 
 def test_an_activation_that_is_not_known_is_refused() -> None:
-    with pytest.raises(PelError, match='the activation "mish"; choose one with gelu, gelu_new'):
-        TextEncoder(pooling="mean", normalize=True, mixed_precision=False).load(
-            build_transformer(**SIZES, hidden_act="mish"), None
-        )
-    relative = build_transformer(**SIZES, position_embedding_type="relative_key")
-    with pytest.raises(PelError, match='"relative_key"; choose one with "absolute"'):
-        own_bert(relative)
+    for change, message in (
+        ({"hidden_act": "mish"}, 'the activation "mish"; choose one with gelu, gelu_new'),
+        ({"position_embedding_type": "relative_key"}, '"relative_key"; choose one with "absol'),
+    ):
+        with pytest.raises(PelError, match=message):
+            own_bert(build_transformer(**SIZES, **change))
 
 
 # The last layer
 
-BERTS = {layers: both(num_hidden_layers=layers) for layers in (1, 3)}
+ACTIVATIONS = [(1, "gelu"), (3, "gelu_new"), (1, "gelu_pytorch_tanh"), (1, "relu"), (1, "silu")]
+BERTS = [both(num_hidden_layers=layers, hidden_act=name) for layers, name in ACTIVATIONS]
 
 
-@given(
-    st.sampled_from(sorted(BERTS)),
-    st.lists(
-        st.tuples(st.integers(1, LENGTH), st.sets(st.integers(0, LENGTH - 1))),
-        min_size=1,
-        max_size=4,
-    ),
-)
-def test_states_are_those_of_hugging_face(layers: int, rows: list[tuple[int, set[int]]]) -> None:
-    theirs, ours = BERTS[layers]
+ROW = st.tuples(st.integers(1, LENGTH), st.sets(st.integers(0, LENGTH - 1)))
+
+
+@given(st.sampled_from(BERTS), st.lists(ROW, min_size=1, max_size=4))
+def test_states_are_those_of_hugging_face(berts, rows: list[tuple[int, set[int]]]) -> None:
+    theirs, ours = berts
     ids = torch.arange(len(rows) * LENGTH).reshape(len(rows), LENGTH) * 7 % 30
     mask = torch.arange(LENGTH) < torch.tensor([length for length, _ in rows])[:, None]
     wanted = torch.zeros_like(mask)
     for row, (length, columns) in enumerate(rows):
         wanted[row, [column for column in columns if column < length]] = True
     with torch.no_grad():
-        expected = theirs(ids, attention_mask=mask.long()).last_hidden_state
-        whole = states(ours, ids, mask)
-        some = states(ours, ids, mask, wanted)
-    torch.testing.assert_close(whole[mask], expected[mask], atol=1e-5, rtol=0)
-    torch.testing.assert_close(some[wanted], expected[wanted], atol=1e-5, rtol=0)
+        expected = theirs(ids, mask.long(), ids % 2).last_hidden_state
+        whole = states(ours, ids, mask, segments=ids % 2)
+        some = states(ours, ids, mask, wanted, ids % 2)
+    torch.testing.assert_close(whole[mask], expected[mask], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(some[wanted], expected[wanted], atol=1e-5, rtol=1e-5)
     assert some.shape == expected.shape and not some[~wanted].any()
 
 
-@pytest.mark.parametrize("layers", [1, 3])
-def test_gradients_are_those_of_hugging_face(layers: int) -> None:
+@pytest.mark.parametrize("berts", BERTS[:2])
+def test_gradients_are_those_of_hugging_face(berts: tuple[BertModel, Bert]) -> None:
     """Of all weights, from a loss of the wanted states alone."""
     ids = torch.arange(2 * LENGTH).reshape(2, LENGTH)
     mask = torch.arange(LENGTH) < torch.tensor([LENGTH, 4])[:, None]
     wanted = torch.zeros_like(mask)
     wanted[0, [1, 5]] = wanted[1, 3] = True
     target = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(1))
-    theirs, ours = BERTS[layers]
+    theirs, ours = berts
     expected = theirs(ids, attention_mask=mask.long()).last_hidden_state
     gradients = []
     for bert, found in ((ours, states(ours, ids, mask, wanted)), (theirs, expected)):
@@ -127,8 +112,8 @@ def test_gradients_are_those_of_hugging_face(layers: int) -> None:
     assert any(gradient.abs().max() > 0.1 for gradient in gradients[0].values())
 
 
-@pytest.mark.parametrize("length", [16, 17, 23, 30, 31])
-@pytest.mark.parametrize("n_wanted", [None, 1, 2, 3, 5])
+@pytest.mark.parametrize("length", [16, 23, 31])
+@pytest.mark.parametrize("n_wanted", [None, 1, 2, 5])
 def test_the_number_of_threads_does_not_matter(length: int, n_wanted: int | None) -> None:
     """To the last bit: so vectors are the same in a worker of ``n_process`` as in one process."""
     sizes = {"max_position_embeddings": 31, "hidden_size": 32, "intermediate_size": 128}

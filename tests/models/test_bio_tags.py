@@ -17,10 +17,8 @@ def words(n: int) -> np.ndarray:
 
 
 def is_legal(tags: tuple[int, ...]) -> bool:
-    return all(
-        tag % 2 == 1 or tag == OUT or before in (tag, tag - 1)
-        for before, tag in zip((OUT, *tags), tags)
-    )
+    pairs = zip((OUT, *tags), tags)
+    return all(tag % 2 == 1 or tag == OUT or before in (tag, tag - 1) for before, tag in pairs)
 
 
 def mentions_of(tags: tuple[int, ...]) -> list[tuple[int, int, int]]:

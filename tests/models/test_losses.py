@@ -58,21 +58,15 @@ def naive_positive_negative(scale: float):
     return value
 
 
-def naive_sum(*losses):
-    return lambda positive, negatives: sum(loss(positive, negatives) for loss in losses)
-
-
+PROXY_8, CROSS_20 = naive_proxy_loss(8, 0), naive_cross_entropy(20)
 LOSSES = [
     (ProxyLoss(), naive_proxy_loss(32, 0)),
     (ProxyLoss(alpha=3, delta=0.2), naive_proxy_loss(3, 0.2)),
     (ProxyLoss(8, 0.1, bias=0.7), naive_proxy_loss(8, 0.1, 0.7)),
     (CrossEntropyLoss(), naive_cross_entropy(1)),
-    (CrossEntropyLoss(scale=20), naive_cross_entropy(20)),
+    (CrossEntropyLoss(scale=20), CROSS_20),
     (PositiveNegativeLoss(scale=12), naive_positive_negative(12)),
-    (
-        SumLoss(ProxyLoss(8, 0.1), CrossEntropyLoss(scale=20)),
-        naive_sum(naive_proxy_loss(8, 0.1), naive_cross_entropy(20)),
-    ),
+    (SumLoss(ProxyLoss(8), CrossEntropyLoss(20)), lambda *s: PROXY_8(*s) + CROSS_20(*s)),
 ]
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
@@ -126,9 +120,8 @@ def first_batch(level: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Ta
     rng = np.random.default_rng(seed)
     common, own = np.zeros(64), rng.normal(size=(12, 64)) / 8
     common[0] = math.sqrt(level / (1 - level)) if level else 0
-    mentions, entities = (
-        common + own[:n] + scale * rng.normal(size=(n, 64)) / 8 for n, scale in ((8, 0.8), (12, 1))
-    )
+    sizes = (8, 0.8), (12, 1)
+    mentions, entities = (common + own[:n] + s * rng.normal(size=(n, 64)) / 8 for n, s in sizes)
     positive = np.arange(8)
     negatives = rng.random((8, 12)) < 0.7
     negatives[np.arange(8), positive] = False
@@ -136,9 +129,7 @@ def first_batch(level: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Ta
     return unit(mentions), unit(entities), Targets(positive, negatives)
 
 
-def naive_pull_and_push(
-    scores: np.ndarray, targets: Targets, loss: ProxyLoss
-) -> tuple[float, float]:
+def naive_pull_and_push(scores, targets: Targets, loss: ProxyLoss) -> tuple[float, float]:
     """The sums of the pulls and of the pushes of all mentions, by Eq. 4."""
     scores, pull, push = scores - (loss.bias or 0), 0.0, 0.0
     for row, column, is_negative in zip(scores, *targets):
@@ -206,38 +197,28 @@ def test_a_positive_far_ahead_still_has_the_sign_that_fgsm_needs(gap: float) -> 
 def test_a_probability_near_one_keeps_its_digits(dtype) -> None:
     """1 - p of a negative that is far ahead is what the others have."""
     scores = np.array([[-30.0, 30.0, -20.0]], dtype=dtype)
-    values, d_positive, d_negatives = gradients_of_scores(
-        PositiveNegativeLoss(), scores[:, 0], scores[:, 1:]
-    )
+    loss = PositiveNegativeLoss()
+    values, d_positive, d_negatives = gradients_of_scores(loss, scores[:, 0], scores[:, 1:])
     assert values[0] == pytest.approx(60 + 50 - math.log1p(math.exp(-10)), rel=1e-5)
     assert np.isfinite(d_positive).all() and d_negatives[0, 0] == pytest.approx(2, rel=1e-4)
 
 
 # Pairs of mentions
 
-GOLDS = st.lists(
-    st.lists(st.integers(0, 4), min_size=1, max_size=2, unique=True).map(tuple),
-    min_size=1,
-    max_size=8,
-)
+IDS = st.lists(st.integers(0, 4), min_size=1, max_size=2, unique=True).map(tuple)
+GOLDS = st.lists(IDS, min_size=1, max_size=8)
 
 
 def naive_pair_loss(vectors: np.ndarray, golds: list[tuple[int, ...]], scale: float) -> float:
     """The mean over the mentions that have a partner, and for each over its partners."""
     losses = []
     for i, mine in enumerate(golds):
-        others = [k for k in range(len(golds)) if k != i]
-        partners = [k for k in others if set(mine) & set(golds[k])]
-        wrong = sum(
-            math.exp(scale * (vectors[i] @ vectors[k])) for k in others if k not in partners
-        )
-        own = []
-        for j in partners:
-            right = math.exp(scale * (vectors[i] @ vectors[j]))
-            own.append(-math.log(right / (right + wrong)))
-        if own:
-            losses.append(sum(own) / len(own))
-    return sum(losses) / len(losses) if losses else 0.0
+        e = {k: math.exp(scale * (vectors[i] @ vectors[k])) for k in range(len(golds)) if k != i}
+        partners = [k for k in e if set(mine) & set(golds[k])]
+        wrong = sum(e[k] for k in e if k not in partners)
+        if partners:
+            losses.append(np.mean([-math.log(e[j] / (e[j] + wrong)) for j in partners]))
+    return float(np.mean(losses)) if losses else 0.0
 
 
 @given(GOLDS, st.integers(0, 99), st.sampled_from([1.0, 8.0]), st.sampled_from([1.0, 0.5]))

@@ -27,10 +27,7 @@ MS = {"MS": "Multiple sclerosis"}
     ("text", "expected"),
     [
         (TEXT, MS),
-        (
-            "Acute renal failure ( ARF ) and end-stage renal disease (ESRD). ARF (acute) was seen.",
-            {"ARF": "Acute renal failure", "ESRD": "end-stage renal disease"},
-        ),
+        ("Acute renal failure ( ARF ). ARF (acute) was seen.", {"ARF": "Acute renal failure"}),
         ("Multiple sclerosis (MS) is one. Mass spectrometry (MS) is another.", MS),
         ("\ud800 multiple sclerosis (MS)", {"MS": "multiple sclerosis"}),  # a lone surrogate
         ("MS (multiple sclerosis), by mass spectrometry (MS).", {"MS": "multiple sclerosis"}),
@@ -187,9 +184,7 @@ def many(n: int) -> tuple[str, list[tuple[int, int]], dict[str, str]]:
 @pytest.mark.parametrize("read", [expanded, at_long_forms])
 def test_many_acronyms(read: Callable) -> None:
     text, mentions, long_forms = many(3)
-    assert [mention.surface for mention in read(text, mentions, long_forms)] == [
-        *("m s0", "m s1", "m s2")
-    ]
+    assert [m.surface for m in read(text, mentions, long_forms)] == ["m s0", "m s1", "m s2"]
     assert_linear(lambda input: read(*input), many, 1_000)
 
 
@@ -197,11 +192,7 @@ def test_many_acronyms(read: Callable) -> None:
     "text, hidden, places",
     [
         ("In multiple sclerosis (MS) MS-like", "In MS MS-like", [(3, 5), (6, 8)]),
-        (
-            "MS (multiple sclerosis; a disease), Multiple Sclerosis ( MS )",
-            "MS, MS",
-            [(0, 2), (4, 6)],
-        ),
+        ("MS (multiple sclerosis; x), Multiple Sclerosis ( MS )", "MS, MS", [(0, 2), (4, 6)]),
         # It goes on to be defined as something else.
         ("multiple sclerosis (MS) by mass spectrometry (MS)", None, []),
         ("nothing", "nothing", []),

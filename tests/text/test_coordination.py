@@ -21,6 +21,9 @@ def parts(text: str, mention: str) -> dict[str, str]:
 
 
 BOTH = {"breast": "breast cancer", "ovarian cancer": "ovarian cancer"}
+THREE = {"prostate": "prostate cancer", **BOTH}
+ALONE = {"asthma": "asthma", "weight loss": "weight loss"}
+SKIN, HAIR = "hypopigmentation of skin", "hypopigmentation of hair"
 TYPES = {"type 1": "type 1 diabetes", "type 2 diabetes": "type 2 diabetes"}
 
 
@@ -30,32 +33,16 @@ TYPES = {"type 1": "type 1 diabetes", "type 2 diabetes": "type 2 diabetes"}
         ("a breast and ovarian cancer", "breast and ovarian cancer", BOTH),
         ("a breast and/or ovarian cancer", "ovarian cancer", BOTH),
         ("sporadic breast or ovarian cancer", "sporadic breast or ovarian cancer", BOTH),
-        (
-            "of prostate, breast, and ovarian cancer",
-            "ovarian cancer",
-            {"prostate": "prostate cancer", **BOTH},
-        ),
-        (
-            "hypopigmentation of skin or the hair was seen",
-            "hypopigmentation of skin",
-            {
-                "hypopigmentation of skin": "hypopigmentation of skin",
-                "hair": "hypopigmentation of hair",
-            },
-        ),
+        ("of prostate, breast, and ovarian cancer", "ovarian cancer", THREE),
+        (f"{SKIN} or the hair was seen", SKIN, {SKIN: SKIN, "hair": HAIR}),
         ("type 1 and type 2 diabetes", "type 1 and type 2 diabetes", TYPES),
         ("skin or lung cancer", "skin or lung cancer", {}),  # a name as a whole
         ("pain and renal failure", "renal failure", {}),  # no "pain failure"
         ("asthma, and weight loss", "weight loss", {}),
-        (
-            "asthma, and weight loss",
-            "asthma, and weight loss",
-            {"asthma": "asthma", "weight loss": "weight loss"},
-        ),
+        ("asthma, and weight loss", "asthma, and weight loss", ALONE),
         ("breast and ovarian cyst", "breast and ovarian cyst", {}),
         ("cancer and breast cancer", "breast cancer", {}),  # a name of its own
-        ("hypopigmentation of skin, hair was lost", "hypopigmentation of skin", {}),  # no "and"
-        ("breast, ovarian cancer", "ovarian cancer", {}),
+        (f"{SKIN}, hair was lost", SKIN, {}),  # no "and"
         ("breast, otic and ovarian cancer", "ovarian cancer", BOTH),  # the KB lacks one of the list
         ("breast, asthma and ovarian cancer", "ovarian cancer", {}),  # one has a name of its own
         ("type 1 diabetes and a gene", "type 1 diabetes", {}),  # no "type a"

@@ -53,9 +53,7 @@ def _parts(text: str, *offsets: int) -> list[str]:
 
 
 @given(document(), st.integers(4, 40), st.integers(4, 40))
-def test_any_mention_is_read_once_and_whole(
-    mentions: list[MentionInContext], length: int, limit: int
-) -> None:
+def test_any_mention_is_read_once_and_whole(mentions, length, limit) -> None:
     text = mentions[0].text
     cuts = [offset for m in mentions for offset in (m.start, m.end)]
     whole = pieces(*_parts(text, *cuts))

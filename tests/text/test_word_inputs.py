@@ -5,11 +5,7 @@ import pytest
 
 from spacy_pel.kb.pieces import Pieces
 from spacy_pel.text.token_inputs import CLS, SEP, train_tokenizer
-from spacy_pel.text.word_inputs import (
-    N_SHAPES,
-    WordReader,
-    shape_of,
-)
+from spacy_pel.text.word_inputs import N_SHAPES, WordReader, shape_of
 
 TEXTS = ["Aspirin (ASA) eases pain. It thins blood", "", "pain " * 9]
 TOKENIZER = train_tokenizer(TEXTS, 60)

@@ -110,9 +110,7 @@ def test_what_evaluations_search_changes_no_weights(kb: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("part", ["model-last", "model-best"])
-def test_a_save_that_fails_leaves_what_was_there(
-    kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
+def test_a_save_that_fails_leaves_what_was_there(kb, tmp_path, monkeypatch, part) -> None:
     output = tmp_path / "output"
     run = training_run(write_config(tmp_path, kb), output)
     scores = iter([0.1, 0.2])  # the second evaluation is the best, too
@@ -133,9 +131,7 @@ def test_a_save_that_fails_leaves_what_was_there(
     assert load_checkpoint(output / CHECKPOINT)[0]["progress"]["step"] == 0
 
 
-def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch) -> None:
     def fill_the_disk(tensors, path: str, **named) -> None:
         Path(path).write_bytes(b"half of one")
         raise SafetensorError("No space left on device")
@@ -188,16 +184,10 @@ def test_a_loss_that_is_not_a_number_stops_it(kb: Path, tmp_path: Path) -> None:
     )
 
 
-def test_weights_that_are_not_numbers_stop_it_at_an_evaluation(
-    kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_that_are_not_numbers_stop_it_at_an_evaluation(kb, tmp_path, monkeypatch) -> None:
     search = NegativePool.search
-    monkeypatch.setattr(
-        NegativePool, "search", lambda self, v, k, *more: search(self, v * math.nan, k)
-    )
-    with pytest.raises(
-        PelError, match="^evaluation after step 0, documents .*NaN.*have not changed"
-    ):
+    monkeypatch.setattr(NegativePool, "search", lambda self, v, *k: search(self, v * math.nan, *k))
+    with pytest.raises(PelError, match="^evaluation after step 0, documents .*NaN.*have not ch"):
         list(training_run(write_config(tmp_path, kb), tmp_path / "output").run())
 
 
@@ -207,12 +197,11 @@ def test_a_dev_corpus_of_other_identifiers_is_an_error(kb: Path, tmp_path: Path)
         list(training_run(config, tmp_path / "output").run())
 
 
-@pytest.mark.parametrize(
-    ("patience", "max_steps", "last"), [(6, 0, 8), (0, 0, None), (0, 5, 6), (0, 4, 4), (1, 1, 2)]
-)
-def test_it_stops_after_an_evaluation_by_the_earliest_of_the_best(
-    patience: int, max_steps: int, last: int | None
-) -> None:
+ENDS = [(6, 0, 8), (0, 0, None), (0, 5, 6), (0, 4, 4), (1, 1, 2)]
+
+
+@pytest.mark.parametrize(("patience", "max_steps", "last"), ENDS)
+def test_it_stops_after_an_evaluation_by_the_earliest_of_the_best(patience, max_steps, last):
     """With an evaluation at every second step. The best score is that of step 2, and of 6."""
     progress, best, over = RunProgress(step=9), [], []
     assert not progress.is_over(1, 1)  # not before an evaluation

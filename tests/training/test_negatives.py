@@ -49,10 +49,8 @@ gold_sets = st.frozensets(st.integers(0, N_ENTITIES - 1), min_size=1, max_size=4
 def test_rows_and_negatives_are_those_that_were_asked_for(sampler, golds, data) -> None:
     """And a gold entity is never a negative."""
     sample, (n, p, in_batch, shared) = sampler
-    positives = [
-        Row(data.draw(st.sampled_from(sorted(gold))), data.draw(st.integers(0, 1)))
-        for gold in golds
-    ]
+    drawn = [data.draw(st.tuples(st.sampled_from(sorted(g)), st.integers(0, 1))) for g in golds]
+    positives = [Row(*pair) for pair in drawn]
     batch = Batch(positives, golds, np.zeros((len(golds), 4), dtype=np.float32))
     rows, targets = sample(batch, FakePool(), np.random.default_rng(0))
 
@@ -82,16 +80,13 @@ def test_hard_negatives_keep_to_the_refresh_schedule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("bad", "message"),
     [
-        (lambda: random_negatives(n=-1), "n of a negative sampler is -1; set it to 0 or more"),
-        (
-            lambda: MixedNegatives(p=1.5),
-            "fraction p of hard negatives is 1.5; choose a value from 0",
-        ),
-        (lambda: MixedNegatives(refresh=0), "refresh of a negative sampler is 0; set it to 1 or"),
+        ({"n": -1}, "n of a negative sampler is -1; set it to 0 or more"),
+        ({"p": 1.5}, "fraction p of hard negatives is 1.5; choose a value from 0"),
+        ({"refresh": 0}, "refresh of a negative sampler is 0; set it to 1 or"),
     ],
 )
-def test_bad_parameters(make, message: str) -> None:
+def test_bad_parameters(bad: dict, message: str) -> None:
     with pytest.raises(PelError, match=message):
-        make()
+        MixedNegatives(**bad)

@@ -37,16 +37,12 @@ def learn(model: Model, optimizer: AdamW, inputs: list[Tensor]) -> list[float]:
 
 def learn_by_torch(plain: nn.Module, inputs: list[Tensor], rates: list[float], clip: float):
     """The same with torch alone."""
-    named = dict(plain.named_parameters())
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": [named[name] for name in named if name in DECAYED], "weight_decay": 0.1},
-            {"params": [named[n] for n in named if n not in DECAYED], "weight_decay": 0.0},
-        ],
-        betas=(0.8, 0.99),
-        eps=1e-6,
-    )
-    norms = []
+    groups = [
+        {"params": [w for n, w in plain.named_parameters() if (n in DECAYED) == (decay > 0)],
+         "weight_decay": decay}
+        for decay in (0.1, 0.0)
+    ]  # fmt: skip
+    optimizer, norms = torch.optim.AdamW(groups, betas=(0.8, 0.99), eps=1e-6), []
     for x, rate in zip(inputs, rates):
         outputs = plain(x)
         outputs.backward(2 * outputs.detach())
@@ -98,8 +94,7 @@ def test_what_has_no_gradient_stays_and_what_is_not_finite_changes_nothing() -> 
 def test_replaced_weights_begin_anew() -> None:
     model, optimizer = PyTorchWrapper_v2(module()), AdamW(0.01)
     learn(model, optimizer, batches(3))
-    model.shims[0]._model = module(seed=4)
+    model.shims[0]._model, other = module(seed=4), PyTorchWrapper_v2(module(seed=4))
     learn(model, optimizer, batches(2))
-    other = PyTorchWrapper_v2(module(seed=4))
     learn(other, AdamW(0.01), batches(2))
     assert same_weights(model.shims[0]._model, other.shims[0]._model)

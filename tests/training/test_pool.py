@@ -1,5 +1,6 @@
 """Pools of rows: what is drawn, and what is found, against brute force."""
 
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -42,10 +43,8 @@ def test_hard_rows_are_the_highest_ranked_that_are_not_gold(
     for n in (1, 2, 5, 9):
         found = pool.mined.best_rows(vectors, GOLDS, n)
         for vector, gold, rows in zip(vectors, GOLDS, found, strict=True):
-            ranked = [
-                row for _, row in ranking(linker, index_unit, vector) if row.entity not in gold
-            ]
-            assert rows == ranked[:n]
+            ranked = [row for _, row in ranking(linker, index_unit, vector)]
+            assert rows == [row for row in ranked if row.entity not in gold][:n]
             assert all(type(number) is int for row in rows for number in row)
 
 
@@ -116,15 +115,11 @@ def naive_positive_row(index_unit: str, dropout: float, surface: str, number: in
 
     if index_unit in SINGLE_ROWS:
         return Row(number, 0)
-    names = ENTITIES[number].names
+    names, of_surface = ENTITIES[number].names, trigrams(surface)
     shown = rng.random(len(names)) >= dropout
-    likeness = [
-        len(trigrams(surface) & trigrams(name)) / len(trigrams(surface) | trigrams(name))
-        if position == 0 or shown[position]
-        else -1
-        for position, name in enumerate(names)
-    ]
-    return Row(number, likeness.index(max(likeness)))
+    pairs = [(len(of_surface & t), len(of_surface | t)) for t in map(trigrams, names)]
+    scores = [a / b if i == 0 or shown[i] else -1 for i, (a, b) in enumerate(pairs)]
+    return Row(number, scores.index(max(scores)))
 
 
 def naive_text(index_unit: str, dropout: float, row: Row, rng) -> EntityText:
@@ -132,9 +127,7 @@ def naive_text(index_unit: str, dropout: float, row: Row, rng) -> EntityText:
     entity = ENTITIES[row.entity]
     if index_unit == "entity":
         shown = rng.random(len(entity.aliases)) >= dropout
-        entity = entity._replace(
-            aliases=tuple(a for a, is_shown in zip(entity.aliases, shown) if is_shown)
-        )
+        entity = entity._replace(aliases=tuple(compress(entity.aliases, shown)))
     return proxy_texts(entity, index_unit)[row.name]
 
 

@@ -30,12 +30,7 @@ GOLD[1] = GoldMention(MENTIONS[1], (1, 4))
 FOUND = np.array([[1, 0, 2], [4, 1, 3], [2, -1, -1], [4, 0, 1]])
 SCORES = np.where(FOUND < 0, -np.inf, [[0.9, 0.6, 0.2]]).astype(np.float32)
 # (candidates, column of the positive, columns of the negatives) of each mention in training.
-TRAINED = [
-    ([1, 0, 2], 1, [0, 2]),
-    ([4, 1, 3], 0, [2]),
-    ([2], 0, []),
-    ([4, 0, 3], 2, [0, 1]),
-]
+TRAINED = [([1, 0, 2], 1, [0, 2]), ([4, 1, 3], 0, [2]), ([2], 0, []), ([4, 0, 3], 2, [0, 1])]
 
 
 class FixedSearch:
@@ -154,21 +149,15 @@ def test_where_there_is_nothing_to_learn_it_says_so(kb) -> None:
     sure = trainer(kb, retriever_weight=1.0, sure=0.3)
     with pytest.raises(PelError, match='sure of all 4 training mentions.*raise "sure" .* is 0.3'):
         sure.retrieve(GOLD)
-    with pytest.raises(
-        PelError, match="none of 1 training mentions has its gold entity .*; train the"
-    ):
+    with pytest.raises(PelError, match="none of 1 training mentions has its gold .*; train the"):
         trainer(kb).retrieve(GOLD[3:])
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.lists(st.integers(0, 9), max_size=4, unique=True),
-            st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True),
-        ),
-        min_size=1,
-    )
-)
+FOUND_IDS = st.lists(st.integers(0, 9), max_size=4, unique=True)
+GOLD_IDS = st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True)
+
+
+@given(st.lists(st.tuples(FOUND_IDS, GOLD_IDS), min_size=1))
 def test_gold_is_among_the_candidates_in_training(rows) -> None:
     numbers = np.array([found + [-1] * (4 - len(found)) for found, _ in rows])
     scores = np.where(numbers < 0, -np.inf, [9, 7, 5, 3]).astype(np.float32)

@@ -99,45 +99,30 @@ def naive_step(linker: Retriever, naive, fgsm: FGSM | None) -> StepLoss:
 
 
 @pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("fgsm", [None, FGSM(0.01, 0.3), FGSM(0.01, 0.3, per_pair=True)])
 @pytest.mark.parametrize(
-    ("fgsm", "held_tokens"),
-    [
-        (None, 8192),
-        (FGSM(0.01, 0.3), 8192),
-        (FGSM(0.01, 0.3, per_pair=True), 8192),
-        (FGSM(0.01, 0.3, per_pair=True), 1),
-    ],
+    ("held_tokens", "loss", "naive"),
+    [(8192, ProxyLoss(8), naive_proxy_loss(8, 0)), (1, CrossEntropyLoss(), naive_cross_entropy(1))],
 )
-@pytest.mark.parametrize(
-    ("loss", "naive"),
-    [(ProxyLoss(alpha=8), naive_proxy_loss(8, 0)), (CrossEntropyLoss(), naive_cross_entropy(1))],
-)
-def test_a_step_equals_pure_torch(
-    shared: bool, fgsm: FGSM | None, held_tokens: int, loss, naive, monkeypatch
-) -> None:
+def test_a_step_equals_pure_torch(shared, fgsm, held_tokens, loss, naive, monkeypatch) -> None:
     monkeypatch.setattr(trainers, "BATCH_TOKENS", held_tokens)
-    ours = retriever(shared=shared, layers=2)
+    ours, rng = retriever(shared=shared, layers=2), np.random.default_rng(0)
     reference = Retriever(copy.deepcopy(ours.model))
-    value = RetrieverTrainer(
-        ours, FixedPool(), loss, all_rows, np.random.default_rng(0), fgsm=fgsm
-    ).step(GOLD)
+    value = RetrieverTrainer(ours, FixedPool(), loss, all_rows, rng, fgsm=fgsm).step(GOLD)
     assert value == pytest.approx(naive_step(reference, naive, fgsm), rel=1e-4)
     assert (value.adversarial > 0.3 * value.clean) == (fgsm is not None)
     assert_same_gradients(ours.model, reference.model)
 
 
-def test_a_step_against_stored_proxies_trains_the_mentions_as_one_against_encoded_ones(
-    tmp_path: Path,
-) -> None:
+def test_a_step_against_stored_proxies_trains_the_mentions_as_one_against_encoded_ones(tmp_path):
     ours = retriever(shared=False)
     other = Retriever(copy.deepcopy(ours.model))
     kb = kbs.embedded_kb(tmp_path / "kb", ours)
     pools = NegativePool(kb, "name", 0.0, StoredRows(kb)), kbs.encoded_pool(kb, other)
+    sampler = MixedNegatives(n=2, p=1)
     stored, encoded = (
-        RetrieverTrainer(
-            linker, pool, ProxyLoss(8), MixedNegatives(n=2, p=1), np.random.default_rng(0)
-        ).step(kbs.GOLD)
-        for linker, pool in zip((ours, other), pools)
+        RetrieverTrainer(*both, ProxyLoss(8), sampler, np.random.default_rng(0)).step(kbs.GOLD)
+        for both in zip((ours, other), pools)
     )
     assert stored == pytest.approx(encoded, rel=1e-5)
     assert all(weight.grad is None for weight in encoder_of(ours.entity_tower).parameters())
@@ -164,9 +149,8 @@ def naive_step_of_edges(linker: Retriever, naive) -> float:
         source = after_deletions(values[cluster], rows[[gold]])[cluster.index(number)]
         positive = of_entities[gold] if source == ENTITY else of_mentions[cluster[source]]
         wrong = sorted(set(range(len(rows))) - {gold}, key=lambda e: -rows[e] @ values[number])
-        others = sorted(
-            set(range(len(CLUSTERED))) - set(cluster), key=lambda i: -values[i] @ values[number]
-        )
+        others = [i for i in range(len(CLUSTERED)) if i not in cluster]
+        others.sort(key=lambda i: -values[i] @ values[number])
         sources = [of_entities[e] for e in wrong[:2]] + [of_mentions[i] for i in others[:2]]
         losses.append(naive(vector @ positive, [vector @ other for other in sources]))
     loss = sum(losses) / len(losses)

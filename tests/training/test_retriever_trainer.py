@@ -79,8 +79,9 @@ def test_a_small_problem_is_learned_and_the_seed_decides(kb, loss, negatives, mo
 def test_repeats_of_a_name_in_a_document_are_encoded_once(kb: KnowledgeBase) -> None:
     text = "Aspirin and aspirin and aspirin; MS and ms"
     places = [(0, 7), (12, 19), (24, 31), (33, 35), (40, 42)]
+    contexts = [MentionInContext(text, *place) for place in places]
     repeats = [
-        GoldMention(MentionInContext(text, a, b), (3,) if b < 32 else (0,)) for a, b in places
+        GoldMention(context, (number,)) for context, number in zip(contexts, (3, 3, 3, 0, 0))
     ]
     assert read_in_a_step(make_trainer(kb), repeats) == 2
     elsewhere = GoldMention(mention(TEXTS[3], "Aspirin"), (3,))
@@ -149,9 +150,8 @@ def test_a_step_learns_from_views_and_pairs(kb: KnowledgeBase, monkeypatch) -> N
     """The gradient of the mentions is the sum of those of both losses, by the views."""
     mentions = [named(name, n) for name, n in (("MS", 0), ("a MS", 0), ("spectrum", 1), ("MS", 1))]
     pair_loss, views = MentionPairLoss(8, 0.5), MaskAndReplace(0.5, 0.5)
-    trainer = make_trainer(
-        kb, ProxyLoss(8), in_batch_negatives(), 3, pair_loss=pair_loss, views=views
-    )
+    both = {"pair_loss": pair_loss, "views": views}
+    trainer = make_trainer(kb, ProxyLoss(8), in_batch_negatives(), 3, **both)
     linker, encode, backpropagated = trainer.retriever, trainer.encode_mentions, []
 
     def watched(mentions):
@@ -174,7 +174,6 @@ def test_a_step_learns_from_views_and_pairs(kb: KnowledgeBase, monkeypatch) -> N
 
 
 def test_pairs_alone_train_one_encoder(kb: KnowledgeBase) -> None:
-    """Without a loss over proxies the gradient is that of the pairs."""
     linker, pair_loss = retriever(), MentionPairLoss(8)
     trainer = make_trainer(kb, None, in_batch_negatives(), linker=linker, pair_loss=pair_loss)
     vectors = linker.mention_vectors([m.context for m in CLUSTERED])

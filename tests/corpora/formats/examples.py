@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from spacy_pel.corpora import Document, Passage, format_named, make_doc, open_documents
 from spacy_pel.corpora.document import mention_at
 from spacy_pel.pipeline.annotations import install_extensions
-from spacy_pel.spans import mention_spans
+from spacy_pel.spans import gold_ids, mention_spans
 
 NLP = spacy.blank("en")
 KEY = "linked"
@@ -61,6 +61,14 @@ def linked(
         spans.append(span)
     doc.spans[KEY] = spans
     return doc
+
+
+def annotated(document: Doc | Document) -> list[tuple[int, int, str, tuple[str, ...]]]:
+    """Offsets, label and ids of each mention, sorted."""
+    if isinstance(document, Document):
+        return sorted((m.start, m.end, m.label, m.ids) for m in document.mentions)
+    spans = document.spans[KEY]
+    return sorted((s.start_char, s.end_char, s.label_, gold_ids(s)) for s in spans)
 
 
 def bounds(doc: Doc, spans_key: str | None = KEY) -> list[tuple[int, int, str]]:

@@ -11,9 +11,8 @@ from spacy.tokens import Doc
 from spacy_pel.corpora.doc_conversion import write_attributes
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.errors import PelError
-from spacy_pel.spans import gold_ids
 
-from .examples import KEY, QUICK, docs, linked, read, written
+from .examples import KEY, QUICK, annotated, docs, linked, read, written
 
 TEXT = "Painful left and right knees.\nNo MS."
 LINES = """T1\tFinding 0 12;23 28\tPainful left knees
@@ -44,18 +43,15 @@ def test_a_folder_has_a_document_for_two_files(tmp_path: Path) -> None:
     assert [(doc.user_data["id"], doc.text) for doc in second] == [("note", TEXT), ("other", "RA.")]
 
 
-@pytest.mark.parametrize(
-    "lines, message",
-    [
-        (LINES.replace("33 35", "32 34"), "note.ann, line 2: the mention reads 'MS' but"),
-        (LINES.replace("33 35", "33 99"), "note.ann, line 2: the mention 33-99 is not in the 36"),
-        (LINES.replace("33 35", "33-35"), "note.ann, line 2: malformed line"),
-    ],
-)
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, lines: str, message: str) -> None:
-    notes = folder(tmp_path / "notes", lines=lines)
-    with pytest.raises(PelError, match=message):
-        read(notes)
+def test_what_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
+    for place, problem in (
+        ("32 34", "the mention reads 'MS' but"),
+        ("33 99", "the mention 33-99 is not in the 36"),
+        ("33-35", "malformed line"),
+    ):
+        notes = folder(tmp_path / place, lines=LINES.replace("33 35", place))
+        with pytest.raises(PelError, match=f"note.ann, line 2: {problem}"):
+            read(notes)
 
 
 def test_a_text_and_its_annotations_belong_together(tmp_path: Path) -> None:
@@ -84,23 +80,11 @@ def test_places_ids_and_attributes_are_written(tmp_path: Path) -> None:
 
 @QUICK
 @given(made=st.lists(docs(), min_size=1, max_size=3))
-def test_what_is_written_is_read_back(
-    tmp_path_factory: pytest.TempPathFactory, made: list[Doc]
-) -> None:
+def test_what_is_written_is_read_back(tmp_path_factory, made: list[Doc]) -> None:
     path = tmp_path_factory.mktemp("brat")
     with ZipFile(written(made, path / "a.brat.zip", "brat")) as archive:
         archive.extractall(path / "data")
-    found = sorted(
-        (d.text, sorted((m.start, m.end, m.label, m.ids) for m in d.mentions))
-        for d in open_corpus(path / "data").documents()
-    )
-    assert found == sorted(
-        (
-            doc.text,
-            sorted(
-                (s.start_char, s.end_char, s.label_.replace("&", "_"), gold_ids(s))
-                for s in doc.spans[KEY]
-            ),
-        )
-        for doc in made
+    found = open_corpus(path / "data").documents()
+    assert sorted((document.text, annotated(document)) for document in found) == sorted(
+        (doc.text, [(*m[:2], m[2].replace("&", "_"), m[3]) for m in annotated(doc)]) for doc in made
     )

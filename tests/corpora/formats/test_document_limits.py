@@ -6,7 +6,6 @@ import re
 import sys
 import tracemalloc
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -29,18 +28,19 @@ SMALL = 2**16  # bytes that a document may have in these tests
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousandth of the limits; what is refused must not take more than a few of them."""
-    limited = (bioc, docbin, format, tables)
-    for module in limited:
-        monkeypatch.setattr(module, "MAX_DOCUMENT_BYTES", SMALL)
-    monkeypatch.setattr(docbin, "MAX_FILE_BYTES", MEGABYTE)
-    monkeypatch.setattr(docbin, "MAX_UNPACKED_BYTES", MEGABYTE)
-    monkeypatch.setattr(docbin, "MAX_DOCUMENTS", 1_000)
-    monkeypatch.setattr(docbin, "MAX_TOKENS", 1_000)
-    monkeypatch.setattr(docbin, "MAX_VALUES", 10_000)
-    monkeypatch.setattr(pubtator, "_MAX_LINES", 1_000)
-    monkeypatch.setattr(json_formats, "MAX_JSON_VALUES", 10_000)
-    monkeypatch.setattr(lines, "MAX_JSON_VALUES", 10_000)
-    monkeypatch.setattr(xml_elements, "MAX_ELEMENTS", 1_000)
+    for limit, value, *modules in (
+        ("MAX_DOCUMENT_BYTES", SMALL, bioc, docbin, format, tables),
+        ("MAX_FILE_BYTES", MEGABYTE, docbin),
+        ("MAX_UNPACKED_BYTES", MEGABYTE, docbin),
+        ("MAX_DOCUMENTS", 1_000, docbin),
+        ("MAX_TOKENS", 1_000, docbin),
+        ("MAX_VALUES", 10_000, docbin),
+        ("_MAX_LINES", 1_000, pubtator),
+        ("MAX_JSON_VALUES", 10_000, json_formats, lines),
+        ("MAX_ELEMENTS", 1_000, xml_elements),
+    ):
+        for module in modules:
+            monkeypatch.setattr(module, limit, value)
 
 
 def faults(path: Path) -> str:
@@ -76,6 +76,9 @@ TOO_MANY = "of more than 10,000 values"
 NOTHING = b"\x80"  # an empty map: a byte that takes 64 bytes in memory
 
 
+LONG = {"lengths": (99_000).to_bytes(4, "little"), "tokens": bytes(792_000)}
+
+
 @pytest.mark.parametrize(
     "data, message",
     [
@@ -83,16 +86,10 @@ NOTHING = b"\x80"  # an empty map: a byte that takes 64 bytes in memory
         (lambda: zlib.compress(b"\x81\xa1x" + repeated(500_000, NOTHING)), TOO_MANY),
         (lambda: packed(user_data=[repeated(500_000, NOTHING)]), TOO_MANY),
         (lambda: packed(lengths=bytes(4_004)), "of more than 1,000 documents"),
-        (
-            lambda: packed(lengths=(99_000).to_bytes(4, "little"), tokens=bytes(792_000)),
-            "document 1 has 99,000 tokens, more than 1,000; split the document",
-        ),
+        (lambda: packed(**LONG), "document 1 has 99,000 tokens, more than 1,000; split the doc"),
     ],
-    ids=["zeros", "values", "user data", "documents", "tokens"],
 )
-def test_a_docbin_that_would_fill_the_memory(
-    tmp_path: Path, data: Callable[[], bytes], message: str
-) -> None:
+def test_a_docbin_that_would_fill_the_memory(tmp_path: Path, data, message: str) -> None:
     (tmp_path / "a.spacy").write_bytes(data())
     assert message in faults(tmp_path / "a.spacy")
 
@@ -101,13 +98,11 @@ NO_END = "no end of a document in 65,536 bytes, and the rest"
 
 
 def test_a_docbin_of_an_endless_text(tmp_path: Path) -> None:
-    made = DocBin(docs=[NLP("x" * 10_000)])
-    made.tokens = [made.tokens[0].repeat(1_000, axis=0)]
-    made.spaces = [made.spaces[0].repeat(1_000, axis=0)]
-    made.to_disk(tmp_path / "a.spacy")
-    assert "a.spacy, document 1: longer than 65,536 characters; split it" in faults(
-        tmp_path / "a.spacy"
-    )
+    made, path = DocBin(docs=[NLP("x" * 10_000)]), tmp_path / "a.spacy"
+    for arrays in (made.tokens, made.spaces):
+        arrays[0] = arrays[0].repeat(1_000, axis=0)
+    made.to_disk(path)
+    assert "a.spacy, document 1: longer than 65,536 characters; split it" in faults(path)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +116,7 @@ def test_a_docbin_of_an_endless_text(tmp_path: Path) -> None:
         ("a.pubtator.gz", b"1|t|MS\n", b"1\t0\t2\tMS\tD\t-\n", NO_END),
     ],
 )
-def test_a_gzip_that_would_fill_the_memory(
-    tmp_path: Path, name: str, head: bytes, rest: bytes, message: str
-) -> None:
+def test_a_gzip_that_would_fill_the_memory(tmp_path, name, head, rest, message) -> None:
     block = rest * (MEGABYTE // len(rest))
     with gzip.open(tmp_path / name, "wb", 1) as file:
         file.write(head)
@@ -133,7 +126,6 @@ def test_a_gzip_that_would_fill_the_memory(
 
 
 DEEP = "JSON of more than 100 levels"
-VALUES = "of more than 10,000 values"
 ELEMENTS = "a record of more than 1,000 elements or 100 levels; split the record"
 
 
@@ -143,15 +135,13 @@ ELEMENTS = "a record of more than 1,000 elements or 100 levels; split the record
         ("a.json", "[" * 60_000, DEEP),
         ("a.json", '[{"a":"' + "[{" * 90 + r"\"[\\" + '","b":' + "[" * 60_000, DEEP),
         ("a.bioc.json", '{"documents": [{"passages": ' * 2_000, DEEP),
-        ("a.json", '[{"text": "x", "m": [' + "{}," * 10_000 + "{}]}]", VALUES),
-        ("a.jsonl", '{"text": "x", "m": [' + "{}," * 10_000 + "{}]}", VALUES),
+        ("a.json", '[{"text": "x", "m": [' + "{}," * 10_000 + "{}]}]", TOO_MANY),
+        ("a.jsonl", '{"text": "x", "m": [' + "{}," * 10_000 + "{}]}", TOO_MANY),
         ("a.xml", "<x><document>" + "<passage/>" * 1_001, ELEMENTS),
         ("a.xml", "<x>" + "<document>" * 101, ELEMENTS),
     ],
 )
-def test_values_that_would_fill_the_memory(
-    tmp_path: Path, name: str, text: str, message: str
-) -> None:
+def test_values_that_would_fill_the_memory(tmp_path, name, text, message) -> None:
     (tmp_path / name).write_text(text)
     assert message in faults(tmp_path / name)
 

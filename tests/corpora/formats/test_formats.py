@@ -1,7 +1,6 @@
 """What is written is read back: texts, offsets, labels, ids."""
 
 import csv
-import json
 import re
 from pathlib import Path
 
@@ -15,9 +14,9 @@ from spacy_pel.corpora.document import Passage
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.corpora.formats.lookup import FORMATS
 from spacy_pel.corpora.formats.tables import COLUMNS
-from spacy_pel.spans import gold_ids
 
-from .examples import KEY, QUICK, docs, linked, read, written
+from ...conftest import records
+from .examples import KEY, QUICK, annotated, docs, linked, read, written
 
 
 def xml_text(text: str) -> str:
@@ -45,11 +44,7 @@ def test_round_trips(tmp_path: Path, format: str, suffix: str, seen, made: list[
     path = written(made, tmp_path / f"file{suffix}", format)
     again = read(path, KEY)
     documents = open_corpus(path, spans_key=KEY).documents()
-    found = [sorted((m.start, m.end, m.label, m.ids) for m in d.mentions) for d in documents]
-    assert found == [
-        sorted((s.start_char, s.end_char, s.label_, gold_ids(s)) for s in doc.spans[KEY])
-        for doc in made
-    ]
+    assert [annotated(document) for document in documents] == [annotated(doc) for doc in made]
     assert [doc.text for doc in again] == [seen(doc.text) for doc in made]
     for number, (doc, before) in enumerate(zip(again, made), start=1):
         id = before.user_data.get("id")
@@ -64,12 +59,10 @@ def test_round_trips(tmp_path: Path, format: str, suffix: str, seen, made: list[
 @settings(QUICK, max_examples=15)  # DuckDB takes its time to start
 @given(made=st.lists(docs(), max_size=3))
 def test_tables_say_what_jsonl_says(tmp_path: Path, made: list[Doc]) -> None:
-    records = map(
-        json.loads, written(made, tmp_path / "f.jsonl", "jsonl").read_bytes().splitlines()
-    )
+    written_records = records(written(made, tmp_path / "f.jsonl", "jsonl"))
     expected = [
         [str(record.get("id", number)), *(mention[column] for column in COLUMNS[1:])]
-        for number, record in enumerate(records, start=1)
+        for number, record in enumerate(written_records, start=1)
         for mention in record["mentions"]
     ]
     for format, delimiter in (("csv", ","), ("tsv", "\t")):
@@ -79,10 +72,8 @@ def test_tables_say_what_jsonl_says(tmp_path: Path, made: list[Doc]) -> None:
         assert rows == [list(map(_cell, row)) for row in expected]
     path = written(made, tmp_path / "f.parquet", "parquet")
     columns = ", ".join(f'"{column}"' for column in COLUMNS)
-    with duckdb.connect() as connection:
-        rows = connection.execute(f"SELECT {columns} FROM '{path}'").fetchall()
-        assert [list(row) for row in rows] == expected
-        candidates = connection.execute(f"SELECT candidates FROM '{path}'").fetchall()
+    assert list(map(list, duckdb.sql(f"SELECT {columns} FROM '{path}'").fetchall())) == expected
+    candidates = duckdb.sql(f"SELECT candidates FROM '{path}'").fetchall()
     expected = {"id": "E0", "name": 'a "name"\t,', "score": 0.5}
     unset = ("rerank_score", "probability", "correction", "as_in", "matched_name", "why")
     assert all(row == ([{**expected, **dict.fromkeys(unset)}],) for row in candidates)
@@ -100,11 +91,7 @@ CODES = {"ICD10CM": ["G35", "G36"], "S,NO": []}
 def test_codes_have_columns_of_their_own(tmp_path: Path) -> None:
     made = [linked("MS, RA, x", (0, 2), (4, 6), (8, 9), codes=CODES), linked("MS", (0, 2))]
     jsonl = written(made, tmp_path / "f.jsonl", "jsonl", vocabularies=list(CODES))
-    found = [
-        m.get("xrefs")
-        for line in jsonl.read_bytes().splitlines()
-        for m in json.loads(line)["mentions"]
-    ]
+    found = [m.get("xrefs") for record in records(jsonl) for m in record["mentions"]]
     assert found == [CODES, CODES, {}, None]
     for format, delimiter in (("csv", ","), ("tsv", "\t")):
         path = written(made, tmp_path / "f", format, vocabularies=list(CODES))
@@ -115,8 +102,7 @@ def test_codes_have_columns_of_their_own(tmp_path: Path) -> None:
         assert [row["types"] for row in rows][1:3] == ['Disease|a "type",', ""]
     for some, expected in ((made, [["G35", "G36"], ["G35", "G36"], None, None]), ([], [])):
         path = written(some, tmp_path / "f.parquet", "parquet", vocabularies=list(CODES))
-        with duckdb.connect() as connection:
-            rows = connection.execute(f"SELECT ICD10CM FROM '{path}'").fetchall()
+        rows = duckdb.sql(f"SELECT ICD10CM FROM '{path}'").fetchall()
         assert rows == [(codes,) for codes in expected]
 
 

@@ -52,7 +52,10 @@ def test_overlapping_mentions_need_a_spans_key(tmp_path: Path) -> None:
     assert [span.text for span in doc.spans["all"]] == ["MS a", "MS", "MS"]
 
 
-@pytest.mark.parametrize("name, delimiter", [("a.csv", ","), ("a.tsv", "\t")])
+TABLES = [("a.csv", ","), ("a.csv", "\t"), ("a.csv", ";"), ("a.tsv", "\t")]
+
+
+@pytest.mark.parametrize("name, delimiter", TABLES)
 def test_tables(tmp_path: Path, name: str, delimiter: str) -> None:
     long = "x" * 200_000  # more than Python's csv takes by itself
     rows = [["year", "text", "id"], ["1", '"MS,\t""x""\nhurts"', "a"], ["2", long, ""]]
@@ -64,25 +67,19 @@ def test_tables(tmp_path: Path, name: str, delimiter: str) -> None:
 
 
 def test_bioc_passages_stand_at_their_offsets(tmp_path: Path) -> None:
-    annotations = ANNOTATION.format(8, 2, "RA") + ANNOTATION.format(4, 6, "hïgh RA")
+    pieces = "<location offset='3' length='2'/><location offset='8' length='2'/><text>h RA</text>"
+    annotations = ANNOTATION.format(8, 2, "RA") + f"<annotation id='1'>{pieces}</annotation>"
     sentences = (
         "<passage><offset>12</offset>"
         f"<sentence><offset>12</offset><text>One.</text>{ANNOTATION.format(12, 3, 'One')}</sentence>"
         "<sentence><offset>18</offset><text>Two&#13;</text></sentence></passage>"
     )
-    passage = PASSAGE.format(3, "hïgh RA.", annotations.replace("'4' length='6'", "'3' length='7'"))
+    passage = PASSAGE.format(3, "hïgh RA.", annotations)
     (doc,) = read(file(tmp_path, "a.xml", bioc(passage, sentences)), "k")
     assert doc.text == "   hïgh RA. One.  Two\r"
-    assert bounds(doc, "k") == [(3, 10, "D"), (8, 10, "D"), (12, 15, "D")]
+    # A mention in pieces is taken whole.
+    assert bounds(doc, "k") == [(3, 10, "MENTION"), (8, 10, "D"), (12, 15, "D")]
     assert doc.user_data["passages"] == [[3, 11, {"type": "title"}], [12, 22, {}]]
-
-
-def test_a_mention_in_pieces_is_taken_whole(tmp_path: Path) -> None:
-    pieces = "<location offset='0' length='2'/><location offset='7' length='6'/><text>a c</text>"
-    annotation = f"<annotation id='1'>{pieces}</annotation>"
-    passage = PASSAGE.format(0, "ab and cancer", annotation)
-    (doc,) = read(file(tmp_path, "a.xml", bioc(passage)))
-    assert bounds(doc, None) == [(0, 13, "MENTION")]
 
 
 FLU = "1|t|Flu\n1|a|bad\n"
@@ -100,7 +97,6 @@ BAD = [
     ("a.jsonl", "[" * 100_000, "line 1: bad JSON"),
     ("a.jsonl", b'\n{"text": "\xff"}', "line 2: not UTF-8"),
     ("a.jsonl", '{"text": "x\\uD83D"}', r"line 1: '.ud83d' is half of a character"),
-    ("a.jsonl", '{"text": "x", "id": "\\udc00"}', r"line 1: '.udc00' is half of a character"),
     ("a.jsonl", "{}", "'text' is missing or not a string"),
     ("a.jsonl", '{"text": "MS", "id": [1]}', "'id' is not a string or an integer"),
     ("a.jsonl", '{"text": "MS", "mentions": [1]}', "the mention 1 is not an object"),
@@ -108,7 +104,6 @@ BAD = [
     ("a.jsonl", '{"text": "MS", "mentions": [{"start": 0, "end": 3}]}', "0-3 is not in the 2 ch"),
     ("a.json", '[{"text": "x"}', "bad JSON .* after document 1; correct it"),
     ("a.json", "3", "document 1: not a JSON object; give documents"),
-    ("a.json", '[{"text":' * 9999, "JSON of more than 100 levels; correct it"),
     ("a.json", '{"passages": [{"text": "x"}]}', "1: not BioC .*'offset'"),
     ("a.txt", b"a\n\xff\n", "line 2: not UTF-8"),
     ("a.csv", "id,body\n1,MS\n", "no column 'text' in line 1, which names: id, body; name the"),
@@ -120,14 +115,9 @@ BAD = [
     ("a.xml", bioc(PASSAGE.format(0, "MS", "") * 2), "document 1: a passage at 0, but the text"),
     ("a.xml", bioc(PASSAGE.format(0, "é MS.", ANNOTATION.format(3, 2, "MS"))), "the mention reads"),
     ("a.xml", bioc(PASSAGE.format(0, "MS", "<annotation/>")), "annotation None has no location"),
-    ("a.xml", '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "declares the entity 'a'; remove the"),
     ("a.spacy", "text", "not a DocBin"),
     *(("a.pubtator", f"{FLU}{line}\n", f"line 3: {fault}") for line, fault in BAD_LINES),
-    (
-        "a.pubtator",
-        "1\t0\t3\tFlu\tD\tC1\n" + FLU,
-        r"line 1: mention before its .*; put the 'PMID\|t",
-    ),
+    ("a.pubtator", "1\t0\t3\tFlu\tD\tC1\n" + FLU, "line 1: mention before its .*; put the 'PMID"),
     ("a.pubtator", '{"text": "Flu"}\n', "line 1: .*not PubTator"),
     ("a.pubtator", b"1|t|Flu\n1|a|b\xe4d\n", "line 2: not UTF-8; convert it to UTF-8"),
     ("a.pubtator", f"\n\n\n{FLU}\n\n2|t|x\n2\t0\t1\tFlu\tD\tC1\n", "line 9: .*reads 'Flu'"),
@@ -143,29 +133,17 @@ def test_a_bad_document_is_named(tmp_path: Path, name: str, text, message: str) 
 
 
 # A good mention and a bad one in each format that has mentions, and what is said of the bad one.
+TWO = ANNOTATION.format(0, 3, "Flu") + ANNOTATION.format(3, 3, "bad")
+RECORD = {"text": "Flu", "mentions": [{"start": 0, "end": 3, "label": "D"}, {"start": 1, "end": 9}]}
 HALF_BAD = [
     ("a.pubtator", FLU + "1\t0\t3\tFlu\tD\tC1\n1\t4\t8\tbad\tD\tC1\n", "line 4: .*4-8 is not in"),
-    (
-        "a.xml",
-        bioc(
-            PASSAGE.format(
-                0, "Flu bad", ANNOTATION.format(0, 3, "Flu") + ANNOTATION.format(3, 3, "bad")
-            )
-        ),
-        "document 1: .*reads 'bad'",
-    ),
-    (
-        "a.jsonl",
-        '{"text": "Flu", "mentions": [{"start": 0, "end": 3, "label": "D"}, {"start": 1, "end": 9}]}',
-        "line 1: .*1-9 is not in",
-    ),
+    ("a.xml", bioc(PASSAGE.format(0, "Flu bad", TWO)), "document 1: .*reads 'bad'"),
+    ("a.jsonl", json.dumps(RECORD), "line 1: .*1-9 is not in"),
 ]
 
 
 @pytest.mark.parametrize("name, text, message", HALF_BAD)
-def test_a_bad_mention_does_not_cost_the_others(
-    tmp_path: Path, name: str, text: str, message: str
-) -> None:
+def test_a_bad_mention_does_not_cost_the_others(tmp_path, name, text, message) -> None:
     (raw,) = open_documents(str(file(tmp_path, name, text)))
     left_out: list[str] = []
     assert bounds(raw.doc(NLP, None, left_out), None) == [(0, 3, "D")]
@@ -176,7 +154,6 @@ def test_a_bad_mention_does_not_cost_the_others(
 
 TSV = [
     ('id\ttext\n1\t"Fever\n2\tcough\n3\tpain"\n', ['"Fever', "cough", 'pain"']),
-    ('text\tid\n"a\t1\nb\t2\nc"\t3\n', ['"a', "b", 'c"']),
     ('id\ttext\n1\t"Flu" noted\n2\t5" nail\n', ['"Flu" noted', '5" nail']),
     ('id\ttext\n1\t"open\n2\tx\n', ['"open', "x"]),
     ('id\ttext\n1\t"a ""b""\n\nc\td"\n2\t"x"\n', ['a "b"\n\nc\td', "x"]),  # of pandas and R
@@ -184,17 +161,8 @@ TSV = [
 
 
 @pytest.mark.parametrize("text, texts", TSV)
-def test_quotes_merge_no_rows_of_a_table_with_tabs(
-    tmp_path: Path, text: str, texts: list[str]
-) -> None:
+def test_quotes_merge_no_rows_of_a_table_with_tabs(tmp_path, text, texts) -> None:
     assert [doc.text for doc in read(file(tmp_path, "a.tsv", text))] == texts
-
-
-@pytest.mark.parametrize("delimiter", "\t;")
-def test_a_csv_may_have_tabs_or_semicolons(tmp_path: Path, delimiter: str) -> None:
-    text = f"id{delimiter}text\n1{delimiter}MS, and RA\n"
-    (doc,) = read(file(tmp_path, "a.csv", text))
-    assert (doc.text, doc.user_data["id"]) == ("MS, and RA", "1")
 
 
 def many_passages(n: int) -> Document:

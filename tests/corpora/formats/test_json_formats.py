@@ -33,13 +33,11 @@ def records(text: str) -> list:
     return [record for _, record in FILE.split(file)]
 
 
+OTHERS = st.dictionaries(st.text(), VALUES, max_size=3)
+
+
 @QUICK
-@given(
-    st.lists(VALUES, max_size=5),
-    st.dictionaries(st.text(), VALUES, max_size=3),
-    st.sampled_from([None, 1]),
-    st.booleans(),
-)
+@given(st.lists(VALUES, max_size=5), OTHERS, st.sampled_from([None, 1]), st.booleans())
 def test_a_file_is_read_as_json_reads_it(documents, others, indent, is_ascii) -> None:
     others.pop("documents", None)
     for whole, expected in (

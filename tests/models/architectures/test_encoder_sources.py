@@ -1,6 +1,5 @@
 """Where encoders come from: a folder of Hugging Face, nothing, or a trained linker."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 import spacy
 import torch
 from thinc.api import Model
+from tokenizers import Tokenizer
 from transformers import BertModel, BertTokenizerFast, DistilBertConfig, DistilBertModel
 
 from spacy_pel.errors import PelError
@@ -28,14 +28,8 @@ from spacy_pel.text.token_inputs import text_inputs
 
 from ...towers import MENTIONS, save_bert
 
-SETTINGS = {
-    "shared": False,
-    "pooling": "focus",
-    "similarity": "dot",
-    "mention_length": 20,
-    "entity_length": 12,
-    "mixed_precision": False,
-}
+SETTINGS = {"shared": False, "pooling": "focus", "similarity": "dot", "mixed_precision": False}
+SETTINGS |= {"mention_length": 20, "entity_length": 12}
 
 
 def pretrained(name: str | None) -> Model:
@@ -85,35 +79,30 @@ def test_an_encoder_from_a_folder(tmp_path: Path, no_network: None) -> None:
 def test_padding_and_truncation_saved_with_a_tokenizer_do_not_act(tmp_path: Path) -> None:
     save_bert(tmp_path)
     (tmp_path / "vocab.txt").unlink()  # tokenizer.json is enough
-    path = tmp_path / "tokenizer.json"
-    saved = json.loads(path.read_text("utf8"))
-    saved["truncation"] = {
-        "direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0
-    }  # fmt: skip
-    saved["padding"] = {
-        "strategy": {"Fixed": 30}, "direction": "Right", "pad_to_multiple_of": None,
-        "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]",
-    }  # fmt: skip
-    path.write_text(json.dumps(saved), encoding="utf8")
+    path = str(tmp_path / "tokenizer.json")
+    tokenizer = Tokenizer.from_file(path)
+    tokenizer.enable_truncation(1)
+    tokenizer.enable_padding(length=30)
+    tokenizer.save(path)
     reader = Retriever(pretrained(str(tmp_path)))
     ids = reader.entity_tokens([EntityText("a disease of the")])[0].ids
     assert 4 < len(ids) < 20 and 0 not in ids
 
 
-def test_a_folder_that_lacks_something_is_refused(tmp_path: Path, no_network: None) -> None:
+def test_what_cannot_be_taken_is_refused(tmp_path: Path, no_network: None) -> None:
+    (tmp_path / "other").mkdir()
     name = save_bert(tmp_path)
     (tmp_path / "model.safetensors").unlink()
-    for folder in (name, str(tmp_path / "none")):
-        with pytest.raises(PelError, match="cannot load the encoder .*; give a Hugging Face name"):
-            pretrained(folder)
-
-
-def test_what_cannot_be_taken_is_refused(tmp_path: Path) -> None:
-    other = save_bert(tmp_path, DistilBertModel, DistilBertConfig)
-    with pytest.raises(PelError, match='is of type "distilbert"; choose one of BERT architecture'):
-        pretrained(other)
-    with pytest.raises(PelError, match="no encoder is named; .* --paths.encoder"):
-        pretrained(None)
+    cannot_load = "cannot load the encoder .*; give a Hugging Face name"
+    other = save_bert(tmp_path / "other", DistilBertModel, DistilBertConfig)
+    for source, message in (
+        (name, cannot_load),
+        (str(tmp_path / "none"), cannot_load),
+        (other, 'is of type "distilbert"; choose one of BERT architecture'),
+        (None, "no encoder is named; .* --paths.encoder"),
+    ):
+        with pytest.raises(PelError, match=message):
+            pretrained(source)
     with pytest.raises(PelError, match="no texts to learn a vocabulary from; give a KB"):
         BiEncoder(ScratchEncoder(1, 32, 4, 200, 48), **SETTINGS).initialize(X=iter([]))
 

@@ -37,7 +37,6 @@ MODELS = {
 }
 MAKERS = {**MODELS, "CrossEncoder": lambda **changes: CrossEncoder(SOURCE, **changes)}
 every_architecture = pytest.mark.parametrize(("name", "make"), MODELS.items())
-both_architectures = pytest.mark.parametrize("name", ["BiEncoder", "DocumentEncoder"])
 
 
 def initialised(make: Callable[..., Model], **changes) -> Model:
@@ -121,15 +120,14 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-@both_architectures
+@pytest.mark.parametrize("name", ["BiEncoder", "DocumentEncoder"])
 @pytest.mark.parametrize(("n", "kept"), [(1, [0]), (4, [0, 1, 3, 4]), (None, [0, 1, 2, 3, 4])])
 def test_layers_are_spread_evenly(name: str, n: int | None, kept: list[int]) -> None:
     model = initialised(MODELS[name], mention_layers=n)
-    mention, entity = model.layers
-    assert len(layers(entity)) == N_LAYERS and not same(*layers(entity)[:2])
-    for place, layer in zip(kept, layers(mention), strict=True):
-        assert same(layer, layers(entity)[place])
-    for tower, count in ((mention, len(kept)), (entity, N_LAYERS)):
+    few, every = (layers(tower) for tower in model.layers)
+    assert len(every) == N_LAYERS and not same(*every[:2])
+    assert all(same(every[place], layer) for place, layer in zip(kept, few, strict=True))
+    for tower, count in zip(model.layers, (len(kept), N_LAYERS)):
         assert encoder_of(tower).transformer.config.num_hidden_layers == count
     loaded = unpack_retriever(pack_retriever(model))
     assert len(layers(loaded.layers[0])) == len(kept)
