@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 # The pipeline of the project's workflow "release".
 RELEASED = "en_pel_mesh_sm"
 
+# The share of the entities that makes a tree the main one.
+_MAIN = 0.95
 # The best settings without annotations, as in project/configs/align.cfg: one vector per name, from the states
 # of the name's tokens.
 UNTRAINED = {
@@ -69,7 +71,8 @@ def start(
         out: The folder of the pipeline.
         encoder: The name or folder of a BERT, or of a pipeline whose linker has trained encoders.
             None: the pipeline ``RELEASED``, if it is installed.
-        below: Ids of entities. Only these and their descendants are linked to.
+        below: Ids of entities. Only these and their descendants are linked to. Without any, trees beside
+            one that has nearly all entities are left out: in MONDO, "rare" and "inherited" describe diseases.
         format: The format of the sources; None infers it from the files.
         options: Options that only some formats use.
         force: Replace a pipeline in ``out``.
@@ -96,8 +99,9 @@ def start(
             word_forms=True,
             progress=reading,
         )
-        if below:
-            remove_entities(kb_path, _not_below(built, below))
+        if left_out := _left_out(built, below):
+            logger.info("leaving out %d entities", len(left_out))
+            remove_entities(kb_path, left_out)
         with whole_file(state_path) as file:
             file.write(state)
     nlp = untrained_pipeline(kb_path, config)
@@ -142,22 +146,34 @@ def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
     return nlp
 
 
-def _not_below(kb: KnowledgeBase, tops: Sequence[str]) -> list[str]:
-    """Return the ids of the entities other than ``tops`` and their descendants."""
-    children = defaultdict(list)
-    for entity in kb:
-        for parent in entity.parents:
-            children[parent].append(entity.concept_id)
-    queue, reached = list(tops), set(tops)
-    for id in queue:
-        new = [child for child in children[id] if child not in reached]
-        queue += new
-        reached.update(new)
-    if missing := [id for id in tops if id not in kb]:
+def _left_out(kb: KnowledgeBase, tops: Sequence[str]) -> list[str]:
+    """Return the ids of the entities that are not linked to; see ``start`` for ``tops``."""
+    parents = {entity.concept_id: entity.parents for entity in kb}
+    if missing := [id for id in tops if id not in parents]:
         raise PelError(
             f"--below {missing[0]}: no entity of the sources", "give an id that they have"
         )
-    return [entity.concept_id for entity in kb if entity.concept_id not in reached]
+    children = defaultdict(list)
+    for id, above in parents.items():
+        for parent in parents.keys() & set(above):
+            children[parent].append(id)
+
+    def tree(tops: Sequence[str]) -> set[str]:
+        queue, reached = list(tops), set(tops)
+        for id in queue:
+            new = [child for child in children.get(id, ()) if child not in reached]
+            queue += new
+            reached.update(new)
+        return reached
+
+    if tops:
+        return sorted(parents.keys() - tree(tops))
+    inner = {id for of_one in children.values() for id in of_one}
+    for top in children.keys() - inner:
+        main = tree([top])
+        if len(main) >= _MAIN * len(parents):
+            return sorted((children.keys() | inner) - main)
+    return []
 
 
 def _encoder_config(encoder: str | None) -> dict[str, Any]:
