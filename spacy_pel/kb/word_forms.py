@@ -39,7 +39,7 @@ _VERBS = {
     "ation": "ate ates ated ating ative atory ize izes ized izing",
     "ction": "ct cts cted cting ctive ce ces ced cing",
     "etion": "ete etes eted eting", "ution": "ute utes uted uting", "ition": "it its ited iting ive",
-    "ption": "pt pts pted pting be bes bed bing", "sion": "se ses sed sing ss sses ssed ssing ssive",
+    "ption": "pted pting be bes bed bing", "sion": "se ses sed sing ss sses ssed ssing ssive",
     "growth": "grow grows grown growing",
 }  # fmt: skip
 _MIN_PROCESSES = 0.25  # the share of names that end in "ion", such as "oxidation", in such a KB

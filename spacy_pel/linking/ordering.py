@@ -87,6 +87,7 @@ def with_owners(
     ``MAX_OWNERS`` adds none.
     """
     numbers, scores = candidates.numbers.copy(), candidates.scores.copy()
+    top = min(top, numbers.shape[1])
     for place, mention in enumerate(mentions):
         owners = kb.numbers_named(mention.surface)
         new = owners[~np.isin(owners, numbers[place, :top])]
@@ -95,7 +96,7 @@ def with_owners(
             new_scores = kb.vectors.name_scores(vectors[place : place + 1], lines, new)
             others = np.flatnonzero(~np.isin(numbers[place], new))
             for row, values in ((numbers[place], new), (scores[place], new_scores)):
-                joined = np.insert(row[others], top - len(new), values)
+                joined = np.insert(row[others], max(top - len(new), 0), values)
                 row[:] = joined[: len(row)]
     return Candidates(numbers, scores)
 

@@ -4,7 +4,7 @@ import json
 import logging
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,8 @@ logger = logging.getLogger(__name__)
 # The pipeline of the project's workflow "release".
 RELEASED = "en_pel_mesh_sm"
 
-# The share of the entities that are in the branch of an ontology's subject, at least.
-_SUBJECT = 0.95
-
+# The share of the entities that makes a tree the main one.
+_MAIN = 0.95
 # The best settings without annotations, as in project/configs/align.cfg: one vector per name, from the states
 # of the name's tokens.
 UNTRAINED = {
@@ -72,8 +71,9 @@ def start(
         out: The folder of the pipeline.
         encoder: The name or folder of a BERT, or of a pipeline whose linker has trained encoders.
             None: the pipeline ``RELEASED``, if it is installed.
-        below: Ids of entities. Only these and their descendants are linked to. None of them: all entities,
-            but only the subject of an ontology that has one (``_subject``).
+        below: Ids of entities. Only these and their descendants are linked to. Without any, trees beside
+            one that has nearly all entities are left out: in MONDO, "rare" and "inherited" describe
+            diseases; in HPO, most are phenotypic abnormalities.
         format: The format of the sources; None infers it from the files.
         options: Options that only some formats use.
         force: Replace a pipeline in ``out``.
@@ -100,8 +100,9 @@ def start(
             word_forms=True,
             progress=reading,
         )
-        if tops := below or _subject(built):
-            remove_entities(kb_path, _not_below(built, tops))
+        if left_out := _left_out(built, below):
+            logger.info("leaving out %d entities", len(left_out))
+            remove_entities(kb_path, left_out)
         with whole_file(state_path) as file:
             file.write(state)
     nlp = untrained_pipeline(kb_path, config)
@@ -146,51 +147,41 @@ def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
     return nlp
 
 
-def _subject(kb: KnowledgeBase) -> list[str]:
-    """Return the id of the branch that an ontology is about; none if its branches are equally important.
-
-    The HPO is about phenotypic abnormalities: nearly all entities are below this one. The small branches
-    beside it qualify them by severity, side or inheritance. Their root, "All", names nothing. In contrast,
-    a "cell in vitro" is a "cell", and so in the subject of its ontology.
-    """
-    roots = [entity for entity in kb if not entity.parents]
-    if len(roots) != 1:
-        return []
-    [root], children = roots, _children(kb)
-    branches = kb.entities(kb.numbers_of(children[root.concept_id]))
-    if any(f" {root.canonical_name} " in f" {branch.canonical_name} " for branch in branches):
-        return []
-    ids = (branch.concept_id for branch in branches)
-    return [id for id in ids if len(_reached([id], children)) >= _SUBJECT * len(kb)]
-
-
-def _not_below(kb: KnowledgeBase, tops: Sequence[str]) -> list[str]:
-    """Return the ids of the entities other than ``tops`` and their descendants."""
-    if missing := [id for id in tops if id not in kb]:
+def _left_out(kb: KnowledgeBase, tops: Sequence[str]) -> list[str]:
+    """Return the ids of the entities that are not linked to; see ``start`` for ``tops``."""
+    parents = {entity.concept_id: entity.parents for entity in kb}
+    if missing := [id for id in tops if id not in parents]:
         raise PelError(
-            f"--below {missing[0]}: no entity of the sources", "give an id of the sources"
+            f"--below {missing[0]}: no entity of the sources", "give an id that they have"
         )
-    reached = _reached(tops, _children(kb))
-    return [entity.concept_id for entity in kb if entity.concept_id not in reached]
-
-
-def _children(kb: KnowledgeBase) -> defaultdict[str, list[str]]:
-    """Return the ids of the children of each id."""
     children = defaultdict(list)
-    for entity in kb:
-        for parent in entity.parents:
-            children[parent].append(entity.concept_id)
-    return children
+    for id, above in parents.items():
+        for parent in parents.keys() & set(above):
+            children[parent].append(id)
 
+    def tree(tops: Sequence[str]) -> set[str]:
+        queue, reached = list(tops), set(tops)
+        for id in queue:
+            new = [child for child in children.get(id, ()) if child not in reached]
+            queue += new
+            reached.update(new)
+        return reached
 
-def _reached(tops: Sequence[str], children: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the ids ``tops`` and those of their descendants."""
-    queue, reached = list(tops), set(tops)
-    for id in queue:
-        new = [child for child in children.get(id, ()) if child not in reached]
-        queue += new
-        reached.update(new)
-    return reached
+    if tops:
+        return sorted(parents.keys() - tree(tops))
+    inner = {id for of_one in children.values() for id in of_one}
+    roots = sorted(children.keys() - inner)
+    if len(roots) == 1:
+        [root] = kb.entities(kb.numbers_of(roots))
+        branches = kb.entities(kb.numbers_of(children[root.concept_id]))
+        # "All" names nothing, and its branches are trees. A "cell in vitro" is a "cell".
+        if not any(f" {root.canonical_name} " in f" {b.canonical_name} " for b in branches):
+            roots = children[root.concept_id]
+    for top in roots:
+        main = tree([top])
+        if len(main) >= _MAIN * len(parents):
+            return sorted((children.keys() | inner) - main)
+    return []
 
 
 def _encoder_config(encoder: str | None) -> dict[str, Any]:

@@ -313,7 +313,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
             ordering = partial(unambiguous_names_first, kb)
         return mentions, replace(
             options,
-            named_in=kb,
+            named_in=kb if kb.settings.get("word_forms") and not self.reranked else None,
             nil_policy=NilPolicy(kb, self.sure_probability),
             ordering=ordering,
             known=kb.mentions if kb.settings["mentions"] else None,

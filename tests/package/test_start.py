@@ -76,6 +76,20 @@ def test_an_ontology_is_about_the_branch_with_nearly_all_entities(
     assert len(made) == n_linked and ("T:83" in made) == (root == "sign")
 
 
+def test_it_leaves_out_what_stands_beside_the_main_tree(
+    obo: Path, bert: Path, tmp_path: Path
+) -> None:
+    below = [TERM.format(f"T:{n}", f"pain {n}", f"ache {n}") + "is_a: T:1\n" for n in range(9, 99)]
+    rare = (
+        TERM.format("T:3", "frequency", "often"),
+        TERM.format("T:4", "rare", "seldom") + "is_a: T:3\n",
+    )
+    obo.write_text(OBO + "\n".join([*below, *rare]))
+    made = start([obo], tmp_path / "out", encoder=str(bert))
+    assert len(made) == 2 + len(below) and "T:2" in made  # alone, and in no other tree
+    assert "T:4" in start([obo], tmp_path / "all", encoder=str(bert), below=["T:1", "T:3"])
+
+
 def test_an_interrupted_one_goes_on(
     obo: Path, bert: Path, tmp_path: Path, monkeypatch, caplog
 ) -> None:

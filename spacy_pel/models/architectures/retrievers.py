@@ -371,12 +371,6 @@ def _pooled_states(
     encoder = encoder_of(model)
     if not documents:
         return np.empty((0, encoder.n_outputs), dtype=np.float32), lambda _: []
-    if not is_train and len(documents) > 1:  # one by one: the states of an article take 12 MB
-        outputs = np.empty((sum(len(d.mentions) for d in documents), encoder.n_outputs), np.float32)
-        for each in documents:
-            own = each._replace(mentions=np.arange(len(each.mentions)))
-            outputs[each.mentions] = _pooled_states(model, [own], False)[0]
-        return outputs, lambda _: []
     all_states: list[Any] = [each.document.states for each in documents]
     firsts = np.cumsum([0, *map(len, all_states)])
     states: np.ndarray = np.concatenate(all_states)
