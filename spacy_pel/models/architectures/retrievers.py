@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 from typing import Any, NoReturn
 
 import numpy as np
@@ -46,6 +47,8 @@ from .towers import (
     set_training,
     unpack_model,
 )
+
+MAX_CONTEXT = 512  # tokens that a token of a shared document attends to
 
 # From spaCy's documents to the states of their tokens, [t, w].
 Tok2Vec = AnyModel
@@ -366,7 +369,9 @@ def _pooled_states(
 ) -> tuple[np.ndarray, Backprop]:
     """Pool the mentions of all documents at once: float32 [n, n_outputs], in the mentions' order.
 
-    The callback adds the gradient with respect to the states to the gradients of the documents.
+    A document of more than ``MAX_CONTEXT`` tokens is read in parts of equal length, since attention takes
+    quadratic memory. The callback adds the gradient with respect to the states to the gradients of the
+    documents.
     """
     encoder = encoder_of(model)
     if not documents:
@@ -376,9 +381,14 @@ def _pooled_states(
     states: np.ndarray = np.concatenate(all_states)
     spans = np.concatenate([d.spans + first for d, first in zip(documents, firsts)])
     order = np.concatenate([document.mentions for document in documents])
+    lengths = [
+        len(part)
+        for of_document in all_states
+        for part in np.array_split(of_document, max(1, ceil(len(of_document) / MAX_CONTEXT)))
+    ]
     device = next(encoder.parameters()).device
     given, *others = (
-        torch.as_tensor(array, device=device) for array in (states, spans, np.diff(firsts))
+        torch.as_tensor(array, device=device) for array in (states, spans, np.array(lengths))
     )
     set_training(encoder, is_train)
     with torch.inference_mode(not is_train), nullcontext() if is_train else one_torch_thread():

@@ -15,6 +15,7 @@ from spacy_pel.models.architectures import (
     encoder_of,
     is_initialized,
     pack_retriever,
+    retrievers,
     set_dropout,
     unpack_retriever,
 )
@@ -56,7 +57,7 @@ def mentions(width: int = WIDTH) -> list[MentionInContext]:
     ]
 
 
-def naive(linker: Retriever, mention: MentionInContext, states: torch.Tensor):
+def naive(linker: Retriever, mention: MentionInContext, states: torch.Tensor, limit: int):
     """One mention's vector by torch alone."""
     offsets = mention.document.offsets
     own = encoder_of(linker.mention_tower)
@@ -64,18 +65,23 @@ def naive(linker: Retriever, mention: MentionInContext, states: torch.Tensor):
         sizes = {"hidden_size": WIDTH, "num_attention_heads": 3, "intermediate_size": 48}
         layer = BertLayer(BertConfig(**sizes)).eval()
         layer.load_state_dict(own.layer.state_dict())
-        states = layer(states[None])[0].reshape(states.shape)
+        parts = states.tensor_split(-(-len(states) // limit))
+        states = torch.cat([layer(part[None])[0].reshape(part.shape) for part in parts])
     inside = [i for i, (a, b) in enumerate(offsets) if a < mention.end > mention.start < b]
     pooled = states[inside].mean(0)
     return torch.nn.functional.normalize(own.map.weight @ pooled + own.map.bias, dim=-1)
 
 
-@pytest.mark.parametrize("layer", [None, ScratchEncoder(2, WIDTH, 3, 200, 48)])
-def test_vectors_and_gradients(layer) -> None:
+LAYER = ScratchEncoder(2, WIDTH, 3, 200, 48)
+
+
+@pytest.mark.parametrize(("layer", "limit"), [(None, 512), (LAYER, 512), (LAYER, 3)])
+def test_vectors_and_gradients(layer, limit: int, monkeypatch) -> None:
+    monkeypatch.setattr(retrievers, "MAX_CONTEXT", limit)
     linker, given = shared(layer=layer), mentions()
     weight = torch.randn(3, 32)
     states = {m.document: torch.tensor(m.document.states, requires_grad=True) for m in given}
-    expected = torch.stack([naive(linker, m, states[m.document]) for m in given])
+    expected = torch.stack([naive(linker, m, states[m.document], limit) for m in given])
     np.testing.assert_allclose(linker.mention_vectors(given), expected.detach().numpy(), atol=1e-6)
     map = encoder_of(linker.mention_tower).map
     (expected * weight).sum().backward()
