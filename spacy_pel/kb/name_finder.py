@@ -118,11 +118,11 @@ class NameFinder:
         return self.owners[self.bounds[name] : self.bounds[name + 1]]
 
     def is_canonical(self, name: int) -> bool:
-        """Tell whether a name is the canonical one of an entity, or its plural."""
+        """Tell whether an entity has this name, in any of its forms, as its canonical name."""
         return bool(self.preferred[self.bounds[name] : self.bounds[name + 1]].any())
 
     def find_in(self, pieces: Pieces, nested: bool = False) -> NameMatches:
-        """Return the names in texts; with ``nested`` also those inside another, behind it."""
+        """Return the names in texts. With ``nested``, each longer name precedes the names inside it."""
         first, lengths, names = self._matches(pieces, nested)
         inside = pieces.paragraphs[first] == pieces.paragraphs[first + lengths - 1]
         chosen, end = list[int](), 0

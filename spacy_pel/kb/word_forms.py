@@ -200,9 +200,10 @@ def _spaced(name: str) -> str:
 def ranked_names(entity: Entity, word_forms: bool) -> Iterator[tuple[str, int]]:
     """Yield the names of an entity that are found in texts, and their ranks.
 
-    With ``word_forms`` a synonym of one word is not found if it is narrower, broader or only related, or if
-    it is what the entity is of: "skin", if "neoplasm of skin" is a name, too. One that has the initials of
-    another name is an acronym: "FED", not "fed", is the fish eye disease.
+    With ``word_forms``, these synonyms of one word are left out: narrower, broader and related ones, and one
+    that another name has after "of". The skin is no neoplasm, although "neoplasm of skin" has the synonym
+    "skin". A synonym that consists of the initials of another name is an acronym: "FED", but not "fed",
+    means fish eye disease.
     """
     scopes, names = entity.scopes, entity.names
     initials = set(map(_initials, names)) if word_forms else ()

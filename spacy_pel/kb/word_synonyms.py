@@ -13,11 +13,14 @@ import numpy as np
 from .word_forms import OF
 
 Words = tuple[int, ...]  # the hashes of words in one form
-_MAX_WORDS = 2  # that mean the same as other words
-_MIN_ENTITIES = 5  # whose names show that words mean the same
-_MIN_RATIO = 4  # of these to the names that show that they do not
-# Of these among the entities with the other word. For names of one word, among those that are this word "of"
-# something: a "tumor of" an organ is a neoplasm, but few diseases "of" it are an atherosclerosis.
+_MAX_WORDS = 2  # the maximum number of words that are exchanged
+_MIN_ENTITIES = 5  # the minimum number of entities whose names exchange the words
+_MIN_RATIO = (
+    4  # the minimum ratio of these to the names where the exchange gives another entity's name
+)
+# The minimum share of these among the entities with the other words. For names of one word, these are the
+# entities named by that word and "of": most "tumors of" an organ are neoplasms, but few "diseases of" it are
+# an atherosclerosis.
 _MIN_SHARE = 0.3
 
 
@@ -54,7 +57,8 @@ def _synonyms(
 ) -> tuple[dict[Words, list[Words]], dict[Words, list[Words]]]:
     """Return the words that may stand for words inside names, and for whole names of one word.
 
-    They do so for several entities, and seldom is a name with these words that of another entity.
+    Several entities have names that exchange these words, and the exchange seldom gives the name of another
+    entity.
     """
     names, entities = defaultdict(set), defaultdict(set)
     for words, owner in owned:
