@@ -26,7 +26,6 @@ from spacy.tokens import Span
 from spacy_pel import KnowledgeBase
 from spacy_pel.kb import Entity
 from spacy_pel.kb.readers.build_from_sources import build_from_sources
-from spacy_pel.kb.records.names import normalised
 from spacy_pel.metrics.linking import markdown_table
 from spacy_pel.package.start import RELEASED, start
 
@@ -61,11 +60,11 @@ def taken_out(kb: KnowledgeBase, n: int, seed: int) -> tuple[dict[str, str], lis
     taken = set()
     for name, place in random.Random(seed).sample(names, len(names)):
         entity = entities[place]
-        kept = [other for other in entity.names if normalised(other) != normalised(name)]
+        kept = entity.without(name)
         if kept and place not in taken and name not in asked and len(asked) < n:
             asked[name] = entity.concept_id
             taken.add(place)
-            entities[place] = entity._replace(canonical_name=kept[0], aliases=tuple(kept[1:]))
+            entities[place] = kept
     return asked, entities
 
 

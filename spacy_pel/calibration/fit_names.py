@@ -13,7 +13,6 @@ from ..batch.document_blocks import NoBar
 from ..batch.embed import embed_kb
 from ..evaluation.evaluate import Bars, link_examples
 from ..kb.build import build_kb
-from ..kb.records.names import normalised
 from ..pipeline.fitted import Fitted
 from ..pipeline.pipelines import linker_of
 from ..spans import NIL
@@ -53,13 +52,13 @@ def fit_to_names(nlp: Language, scratch: Path, progress: Bars = NoBar) -> bool:
     sample = kb.entities(sorted(rng.sample(numbers, min(_MAX_ENTITIES, len(numbers)))))
     for entity in sample:
         name, part = rng.choice(entity.names), rng.random()
-        others = [n for n in entity.names if normalised(n) != normalised(name)]
+        other_names = entity.without(name)
         gold = entity.concept_id
         if part < _REMOVED and len(kb.numbers_named(name)) == 1:
             removed.add(gold)
             gold = NIL
-        elif others and part < _REMOVED + _RENAMED:
-            renamed[gold] = entity._replace(canonical_name=others[0], aliases=tuple(others[1:]))
+        elif other_names and part < _REMOVED + _RENAMED:
+            renamed[gold] = other_names
         predicted, reference = nlp.make_doc(name), nlp.make_doc(name)
         predicted.ents = [Span(predicted, 0, len(predicted), label="ENTITY")]
         reference.ents = [Span(reference, 0, len(reference), label="ENTITY", kb_id=gold)]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ...errors import PelError
+from .names import normalised
 
 # Control characters end C strings and lines; lone surrogates cannot be written as UTF-8.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
@@ -71,6 +72,27 @@ class Entity(NamedTuple):
         return {
             name: scope for scope in reversed(SCOPES) for name in getattr(self, f"{scope}_names")
         }
+
+    def without(self, name: str) -> "Entity | None":
+        """Return the entity without a name in any spelling (``normalised``); None if it has no other.
+
+        The first of the other names takes the place of a canonical name that is left out.
+        """
+        lost = normalised(name)
+
+        def kept(names: Iterable[str]) -> tuple[str, ...]:
+            return tuple(other for other in names if normalised(other) != lost)
+
+        if not (others := kept(self.names)):
+            return None
+        return self._replace(
+            canonical_name=others[0],
+            aliases=others[1:],
+            exact_names=kept(self.exact_names),
+            narrow_names=kept(self.narrow_names),
+            broad_names=kept(self.broad_names),
+            related_names=kept(self.related_names),
+        )
 
     def codes(self, vocabulary: str) -> tuple[str, ...]:
         """Return the codes in a vocabulary, without its name: ("G35",) for "ICD10CM".
