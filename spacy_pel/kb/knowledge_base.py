@@ -328,7 +328,7 @@ class KnowledgeBase:
     @property
     def names_stem(self) -> str:
         """The stem of the file of the table of names."""
-        version = "forms-3" if self._word_forms else "3"
+        version = "forms-4" if self._word_forms else "3"
         return f"{NAMES_PREFIX}{self.settings['checksum'][:16]}-{version}"
 
     @property

@@ -26,13 +26,13 @@ _INFLECTIONS = {
 }  # fmt: skip
 # To those of adjectives.
 _ADJECTIVES = {
-    "": "al ic ular ous", "a": "al ar ary ic", "e": "al ial ic ar etic", "o": "onic", "y": "ic ical ial",
-    "um": "al ar", "us": "al ar ic eal", "ion": "ial", "ton": "tal", "is": "al ic", "sis": "tic",
-    "ex": "ical", "ix": "ical", "nx": "ngeal", "ma": "matic matous", "le": "ular", "ule": "ular",
-    "er": "ral rous", "kidney": "renal", "liver": "hepatic", "lung": "pulmonary", "heart": "cardiac",
-    "eye": "ocular", "tooth": "dental", "mouth": "oral", "nose": "nasal", "skin": "cutaneous dermal",
-    "stomach": "gastric", "vein": "venous", "vessel": "vascular", "brain": "cerebral", "bone": "osseous",
-    "spleen": "splenic", "bladder": "vesical",
+    "": "al ic ular ous", "a": "al ar ary ic", "ia": "ic", "e": "al ial ic ar etic", "o": "onic",
+    "y": "ic ical ial", "um": "al ar", "us": "al ar ic eal", "ion": "ial", "ton": "tal", "is": "al ic",
+    "sis": "tic", "ex": "ical", "ix": "ical", "nx": "ngeal", "ma": "matic matous", "le": "ular",
+    "ule": "ular", "er": "ral rous", "kidney": "renal", "liver": "hepatic", "lung": "pulmonary",
+    "heart": "cardiac", "eye": "ocular", "tooth": "dental", "mouth": "oral", "nose": "nasal",
+    "skin": "cutaneous dermal", "stomach": "gastric", "vein": "venous", "vessel": "vascular",
+    "brain": "cerebral", "bone": "osseous", "spleen": "splenic", "bladder": "vesical",
 }  # fmt: skip
 # To those of verbs, in a KB of processes.
 _VERBS = {
@@ -42,6 +42,9 @@ _VERBS = {
     "ption": "pted pting be bes bed bing", "sion": "se ses sed sing ss sses ssed ssing ssive",
     "growth": "grow grows grown growing",
 }  # fmt: skip
+# Other words for an abnormality, in a KB of phenotypes: "skeletal involvement" is a skeletal abnormality.
+_ABNORMALITY = "abnormality"
+_SIGNS = "involvement manifestation finding feature sign symptom change".split()
 _MIN_PROCESSES = 0.25  # the share of names that end in "ion", such as "oxidation", in such a KB
 _ADJECTIVE = re.compile("(?:al|ar|ary|eal|ic|ous)$")
 _MIN_LETTERS = 4  # of a word that has adjectives
@@ -123,6 +126,8 @@ def form_table(names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
                     bases.setdefault(form + ("ly" if form.endswith("l") else "ally"), word)
             for form in forms_of(word, _VERBS) if has_processes else ():
                 bases.setdefault(form, word)
+    if _ABNORMALITY in counts:
+        bases |= {form: _ABNORMALITY for sign in _SIGNS for form in (sign, f"{sign}s")}
     for word in counts:
         if word not in bases:
             bases |= dict.fromkeys(forms_of(word, _INFLECTIONS), word)

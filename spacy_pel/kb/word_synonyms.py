@@ -2,6 +2,8 @@
 
 Many entities of the HPO are named "increased" and "elevated", or "neoplasm of" and "tumor of": these words
 mean the same there. So "elevated hemoglobin" is found even if the KB has only "increased hemoglobin".
+Likewise an adjective before a name may mean the same as a noun behind it: "absent speech" is "absence of
+speech", and "hypoplastic thumb" is "thumb hypoplasia".
 """
 
 from collections import Counter, defaultdict
@@ -42,9 +44,11 @@ def reworded(
     wordings = [tuple(flat[start : stop - 1]) for start, stop in pairwise(bounds.tolist())]
     exact = list(zip(compress(wordings, is_exact[texts]), owners[texts[is_exact[texts]]].tolist()))
     inside, whole = _synonyms(exact)
+    moved = _moved_words(exact)
     ends, words, names = [0], list[int](), list[int]()
     for wording, text in zip(wordings, texts.tolist()):
         others = {other for other, *_ in _replaced(wording, inside)}
+        others.update(_with_moved_word(wording, *moved))
         for other in sorted(others.union(whole.get(wording, ()))):
             words += *other, 0
             ends.append(len(words))
@@ -95,6 +99,51 @@ def _synonyms(
         if count >= max(_MIN_ENTITIES, _MIN_SHARE * n_entities[other]):
             whole[word].append(other)
     return inside, whole
+
+
+def _moved_words(
+    owned: Iterable[tuple[Words, int]],
+) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """Return pairs of a first and a last word of names that mean the same, from each of the two.
+
+    Several entities have both names, and the exchange seldom gives the name of another entity.
+    """
+    names, entities = defaultdict(set), defaultdict(set)
+    for words, owner in owned:
+        names[words].add(owner)
+        entities[owner].add(words)
+    support = Counter(
+        pair
+        for own in entities.values()
+        for pair in {(a[0], b[-1]) for a, b in permutations(own, 2) if a[1:] == b[:-1] != ()}
+    )
+    known = sorted(pair for pair, count in support.items() if count >= _MIN_ENTITIES)
+    lasts = defaultdict[int, list[int]](list)
+    for first, last in known:
+        lasts[first].append(last)
+    conflicts = Counter(
+        (name[0], last)
+        for name, own in names.items()
+        for last in lasts.get(name[0], ())
+        if own.isdisjoint(names.get((*name[1:], last), own))
+    )
+    to_end, to_start = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
+    for first, last in known:
+        if support[first, last] >= _MIN_RATIO * conflicts[first, last]:
+            to_end[first].append(last)
+            to_start[last].append(first)
+    return to_end, to_start
+
+
+def _with_moved_word(
+    name: Words, to_end: Mapping[int, list[int]], to_start: Mapping[int, list[int]]
+) -> Iterator[Words]:
+    """Yield a name of several words with its first word replaced by a last one, or the reverse."""
+    if len(name) > 1 and OF not in name:
+        for last in to_end.get(name[0], ()):
+            yield *name[1:], last
+        for first in to_start.get(name[-1], ()):
+            yield first, *name[:-1]
 
 
 def _replaced(

@@ -74,7 +74,7 @@ PAIRS = """
 neuron: neurons; ovary: ovaries; bacterium: bacteria; mitochondrion: mitochondria; nevus: naevi
 fistula: fistulae; metastasis: metastases; cortex: cortices; neuroma: neuromata; phalanx: phalanges
 neuron: neuronal; gene: genetic; gene: genetically; retina: retinal; hippocampus: hippocampal
-epithelium: epithelial; embryo: embryonic; mitosis: mitotic; kidney: renal; ESC: ESCs
+epithelium: epithelial; embryo: embryonic; mitosis: mitotic; kidney: renal; anemia: anemic; ESC: ESCs
 Barr body: Barr's bodies; alpha cell: α-cells; base_pair: base pairs; five_prime_UTR: 5' UTR
 heart wall: walls of the heart; wall of heart: heart wall; T cell (mature): T cells mature
 anemia, severe: severe anaemia; type C anomaly: anomalies type C; anomaly type 1: type one anomaly
@@ -96,6 +96,12 @@ def test_what_is_no_form() -> None:
     assert found(["the heart wall"], "-/- heart wall") == ["heart wall"]
     genetic = ["genetic", "gene panel"]  # the adjective means no noun
     assert found(genetic, "a genetic gene in gene panels") == ["genetic", "gene panels"]
+
+
+def test_signs_of_a_part_are_its_abnormalities_in_a_kb_of_phenotypes() -> None:
+    text = "skeletal involvement"
+    assert found(["abnormality of the skeleton"], text) == [text]
+    assert found(["skeletal anomaly"], text) == []
 
 
 def test_verbs_are_forms_in_a_kb_of_processes() -> None:

@@ -49,3 +49,13 @@ def test_a_name_of_one_word_in_a_word_that_nearly_always_means_the_same() -> Non
     assert found(shown, "tumors") == [("tumors", "T:1")]
     others = [Entity(f"{n}", f"tumor of {n}") for n in "abcdefghijklmn"]
     assert found([*shown, *others], "tumors") == []
+
+
+def test_a_first_word_that_means_the_same_as_a_last_word() -> None:
+    kb = [Entity("T:1", "absence of speech"), Entity("T:2", "absent hair")]
+    text = "absent speech, absence of hair"
+    shown = pairs("absent *", "* absence")
+    assert found([*shown, *kb], text) == [("absent speech", "T:1"), ("absence of hair", "T:2")]
+    assert found([*shown[1:], *kb], text) == []
+    others = [Entity(name, name) for part in "ab" for name in (f"absent {part}", f"{part} absence")]
+    assert found([*shown, *kb, *others], text) == []
