@@ -26,7 +26,7 @@ Without annotated documents:
 \b
 With annotated documents:
   python -m spacy pel kb build umls/2024AA/META kb
-  python -m spacy pel train config.cfg --output training --paths.kb kb
+  python -m spacy train config.cfg --output training --paths.kb kb
   python -m spacy pel kb embed kb training/model-best
   python -m spacy pel calibrate training/model-best dev.pubtator
   python -m spacy pel link training/model-best notes.txt --output linked.jsonl

@@ -1,14 +1,12 @@
-"""The commands about pipelines: ``pel start``, ``fix``, ``train``, ``calibrate``, ``serve`` and others."""
+"""The commands about pipelines: ``pel start``, ``fix``, ``calibrate``, ``serve`` and others."""
 
 import json
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -290,97 +288,6 @@ def doctor_cli(
                 say(f"    -> {finding.remedy}")
     if any(finding.state == BROKEN for finding in findings):
         raise typer.Exit(1)
-
-
-@command(
-    pel,
-    "train",
-    after_all="the last checkpoint is complete, and --resume continues from it",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
-def train_cli(
-    ctx: typer.Context,
-    config: Annotated[str, Argument(help='Config file, or a shipped one, such as "mesh_document"')],
-    output: Annotated[Path, Option("--output", "-o", help="Folder for pipeline, checkpoint, log")],
-    resume: Annotated[bool, Option("--resume", help="Continue from OUTPUT's checkpoint")] = False,
-    gpu_id: GpuId = -1,
-) -> None:
-    """Train a pipeline, with checkpoints and a log.
-
-    Use it instead of "spacy train" if a run may be interrupted. It computes the same weights, writes a line
-    of log.jsonl per step, and saves a checkpoint at each evaluation. After a crash, run the same command
-    with --resume: the weights are those of a run without the crash. Without --resume, the files of an
-    earlier run in OUTPUT are replaced, its pipelines at the first evaluation.
-
-    Options of the form --section.name override settings of the config:
-
-    \b
-    Examples:
-      python -m spacy pel train configs/demo.cfg --output training/demo --training.max_steps 300
-      python -m spacy pel train mesh_document --output training/mesh --paths.data DATA --paths.encoder BERT
-    """
-    from spacy.cli._util import parse_config_overrides, setup_gpu, show_validation_error
-    from spacy.util import load_config
-
-    from ..package.shipped_files import config_file
-    from ..pipeline.pipelines import unknown_names_explained
-    from ..training.loop import run_training, start_training
-
-    overrides = parse_config_overrides(ctx.args)
-    setup_gpu(gpu_id)
-    path = config_file(config)
-    with show_validation_error(path):
-        loaded = load_config(path, overrides=overrides, interpolate=False)
-    initialising = show_validation_error(path, hint_fill=False)
-    with unknown_names_explained(path), initialising, _verbose_log():
-        run = start_training(loaded, output, resume=resume, gpu_id=gpu_id, report=msg.info)
-    if run is None:
-        msg.good(f"Training is finished: {output / 'model-best'}, {output / 'model-last'}")
-        return
-    if run.progress.step >= 0:
-        msg.info(f"Resuming after step {run.progress.step}")
-    max_steps = run.settings["max_steps"]
-    total = max_steps + 1 if max_steps else None
-    first = run.progress.step + 1
-    with progress_bar(initial=first, total=total, desc="Training", unit=" steps") as bar:
-
-        def show(line: dict[str, Any]) -> None:
-            if "scores" in line:
-                bar.write(_evaluation(line))
-            else:
-                loss, rate = line["loss"] + line["adversarial"], line["mentions_per_second"]
-                bar.set_postfix_str(f"loss {loss:.3f}, {rate:.0f} mentions/s", refresh=False)
-                bar.update()
-
-        run_training(run, show)
-    if not run.keeps_checkpoints:
-        msg.warn(
-            "No checkpoint was saved: that requires the optimizer spacy-pel.AdamW.v1, and torch "
-            "weights in every trained component"
-        )
-    msg.good(f"Trained: {output / 'model-best'}, {output / 'model-last'}")
-
-
-@contextmanager
-def _verbose_log() -> Iterator[None]:
-    """Print the whole log of the package within the block: initialising a pipeline takes minutes."""
-    logger = logging.getLogger("spacy_pel")
-    level = logger.level
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-def _evaluation(line: dict[str, Any]) -> str:
-    scores = ", ".join(
-        f"{name.removeprefix('nel_')} {100 * line['scores'][name]:.1f}"
-        for name in ("nel_recall_at_1", "nel_recall_at_64", "nel_mrr")
-        if name in line["scores"]
-    )
-    best = " (best)" if line["is_best"] else ""
-    return f"Step {line['step']}: {scores or round(line['score'], 3)}{best}"
 
 
 _GOLD = "Files whose mentions have ids (.pubtator, .jsonl, .xml, .spacy, ...; also .gz), or folders"
