@@ -455,8 +455,8 @@ def serve_cli(
     reach the server can then store corrections.
 
     With --mcp, language models get tools by the Model Context Protocol, and there is no page: "link"
-    links a text, "search" finds entities by words, "ground" finds the ids of names, and "check" checks ids
-    as "pel check" does. A KB without a pipeline can be served too, without "link".
+    links a text, "search" finds entities by words or id, and "ground" finds the ids of names. A KB without a
+    pipeline can be served too, without "link".
 
     \b
     Examples:
