@@ -589,42 +589,6 @@ def _readable(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
-@command(kb, "diff")
-def diff_cli(
-    old: Annotated[Path, Argument(help="Folder of a KB")],
-    new: Annotated[Path, Argument(help="Folder of a later KB")],
-    output: Annotated[File, Option(help="JSONL file, with one line per change")] = None,
-) -> None:
-    """Compare the entities of two KBs.
-
-    Use it before you move to a new release. Entities are compared by id, and their records field by field.
-    Vectors are not compared.
-
-    \b
-    Example:
-      python -m spacy pel kb diff umls-2024AB umls-2025AA --output changes.jsonl
-    """
-    from ..kb.describe import compare_kbs
-    from ..kb.location import kb_folder
-
-    old, new = kb_folder(old), kb_folder(new)
-    changes = compare_kbs(old, new, output, n_ids=_MAX_IDS)
-    if not changes.kinds:
-        msg.good(f"{old} and {new} have the same entities")
-        return
-    for kind in ("added", "removed", "changed"):
-        count, ids = changes.kinds[kind], ", ".join(changes.first_ids.get(kind, ()))
-        more = ", …" if count > _MAX_IDS else ""
-        msg.text(f"{kind:<8} {count:>9,}  {ids}{more}")
-    for field, count in changes.fields.most_common():
-        msg.text(f"  {field:<15} {count:>9,}")
-    if output:
-        msg.good(f"Wrote {output}")
-    if changes.is_not_embedded:
-        embed = f"python -m spacy pel kb embed {new} PIPELINE --reuse {old}"
-        msg.text(f"To encode only what changed: {embed}")
-
-
 @command(kb, "upgrade")
 def upgrade_cli(
     folder: KB,

@@ -3,22 +3,21 @@
 import json
 import shutil
 import sqlite3
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import PelError
 from ..io.duckdb_session import duckdb_connection
-from ..io.whole_files import pointed_to, sha256, whole_file, whole_folder
+from ..io.whole_files import sha256, whole_folder
 from .knowledge_base import KnowledgeBase
 from .records.entity import LISTS, SCOPES, Entity
 from .records.semantic_types import SemanticType
 from .row_sum import row_sum, store_sum
 from .store import KB_FILE, connected, vector_files
 from .transaction import NAMES_PREFIX, write_checksums
-from .upgrade import by_id
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
 _FACTS = ("rows", "index_unit", "dim", "stored_dim", "dtype")
@@ -59,48 +58,6 @@ def kb_info(folder: Path) -> dict[str, Any]:
         "fingerprint": vectors.get("fingerprint"),
         "mentions": mentions or None,
     }
-
-
-class KBComparison(NamedTuple):
-    """The counted changes from an old KB to a new one."""
-
-    kinds: Counter[str]  # the numbers of "added", "removed" and "changed" entities
-    fields: Counter[str]  # the numbers of changed entities by the field that differs
-    first_ids: dict[str, list[str]]  # of each kind
-    is_not_embedded: bool  # whether the old KB has vectors and the new one has none
-
-
-def compare_kbs(
-    old: Path, new: Path, output: Path | None = None, *, n_ids: int = 5
-) -> KBComparison:
-    """Compare the entities of two KBs, given by their folders; PelError without two undamaged KBs.
-
-    Records are compared exactly, so another order of aliases is a difference. Vectors are ignored. Memory
-    does not grow with the KBs. Each change is written to ``output`` as JSON, by concept id. ``n_ids`` is the
-    number of ids to return for each kind of change.
-    """
-    kinds, changed, first_ids = Counter[str](), Counter[str](), defaultdict[str, list[str]](list)
-    with KnowledgeBase.open(old) as before, KnowledgeBase.open(new) as after, ExitStack() as stack:
-        file = stack.enter_context(whole_file(pointed_to(output))) if output else None
-        for first, other in by_id(before, after):
-            kind, fields = "added" if first is None else "removed", list[str]()
-            if first and other:
-                kind, triples = "changed", zip(Entity._fields, first, other)
-                fields = [name for name, one, two in triples if one != two]
-                if not fields:
-                    continue
-            record = first or other
-            assert record is not None  # an id has at least one record
-            id = record.concept_id
-            if file:
-                change = {"id": id, "kind": kind, "fields": fields}
-                file.write(json.dumps(change, ensure_ascii=False) + "\n")
-            kinds[kind] += 1
-            changed.update(fields)
-            if kinds[kind] <= n_ids:
-                first_ids[kind].append(id)
-        is_not_embedded = before.has_vectors and not after.has_vectors
-    return KBComparison(kinds, changed, first_ids, is_not_embedded)
 
 
 def copy_kb(kb: KnowledgeBase, folder: Path) -> None:

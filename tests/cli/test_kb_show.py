@@ -1,4 +1,4 @@
-"""kb info, diff, verify and export: what a KB holds."""
+"""kb info, verify and export: what a KB holds."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.store import KB_FILE
 
-from ..conftest import ENTITIES, records
+from ..conftest import ENTITIES
 from ..kb.living import edit_settings
 
 
@@ -57,16 +57,6 @@ def test_a_stranger_s_kb_does_not_control_the_terminal(run, bare_kb: KnowledgeBa
     assert "\ufffd]0;owned\ufffd\ufffd2J MS" in shown
     assert not set(shown) & {"\x1b", "\x07", "\x9b"}
     assert "\x9b" not in run("kb", "info", bare_kb.path, "--json")
-
-
-def test_diff(run, bare_kb: KnowledgeBase, tiny_kb: Path, tmp_path: Path) -> None:
-    kidney = ENTITIES[6]._replace(aliases=("ren",), definition="A text.")
-    assert "have the same entities" in run("kb", "diff", bare_kb.path, tiny_kb)
-    new = build_kb([*ENTITIES[1:6], kidney, Entity("C08", "gout")], tmp_path / "new").path
-    output = run("kb", "diff", tiny_kb, new, "--output", tmp_path / "changes.jsonl")
-    assert [change["id"] for change in records(tmp_path / "changes.jsonl")] == ["C01", "C07", "C08"]
-    assert "added 1 C08 removed 1 C01 changed 1 C07 aliases 1 definition 1" in output
-    assert f"kb embed {new} PIPELINE --reuse {tiny_kb}" in output
 
 
 def test_verify_names_each_fault(run, bare_kb: KnowledgeBase) -> None:
