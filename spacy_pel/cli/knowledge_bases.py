@@ -675,25 +675,3 @@ def verify_cli(folder: KB) -> None:
     with KnowledgeBase.open(folder) as opened:
         count = len(opened)
     msg.good(f"Verified {folder}: {count:,} entities, {size / 1e6:,.1f} MB undamaged")
-
-
-@command(kb, "export")
-def export_cli(
-    folder: KB, output: Annotated[Path, Argument(metavar="OUT", help="Folder to make")]
-) -> None:
-    """Write a KB as Parquet tables: entities, types, rows (vectors) and mentions.
-
-    Use it to read a KB with pandas, DuckDB or Spark.
-
-    \b
-    Example:
-      python -m spacy pel kb export kb tables
-    """
-    from ..kb import KnowledgeBase
-    from ..kb.describe import export_kb
-    from ..kb.location import kb_folder
-
-    with KnowledgeBase.open(kb_folder(folder)) as opened:
-        counts = export_kb(opened, output)
-    written = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    msg.good(f"Wrote {output}: {written}")

@@ -1,10 +1,7 @@
-"""kb info, verify and export: what a KB holds."""
+"""kb info and verify: what a KB holds."""
 
 import json
 from pathlib import Path
-
-import duckdb
-import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import change_entities, remove_entities
@@ -67,16 +64,3 @@ def test_verify_names_each_fault(run, bare_kb: KnowledgeBase) -> None:
     output = run("kb", "verify", bare_kb.path, code=1)
     assert "does not match its checksum; copy the folder again" in output
     assert output.count("Error:") == 1
-
-
-def test_export(run, tiny_kb: Path, tiny_folder: Path, tmp_path: Path) -> None:
-    output = run("kb", "export", tiny_kb, tmp_path / "tables")
-    assert "7 entities, 4 types, 17 rows" in output
-    read = duckdb.connect().execute
-    query = f"SELECT concept_id, aliases, definition FROM '{tmp_path}/tables/entities.parquet'"
-    assert read(query).fetchall() == [(e[0], list(e[2]), e[4]) for e in ENTITIES]
-    rows = read(f"SELECT concept_id, vector FROM '{tmp_path}/tables/rows.parquet'").fetchall()
-    with KnowledgeBase.open(tiny_kb) as kb:
-        vectors, _ = kb.rows(kb.numbers())
-    np.testing.assert_allclose([vector for _, vector in rows], vectors, rtol=1e-6)
-    assert "exists" in run("kb", "export", tiny_kb, tmp_path / "tables", code=1)
