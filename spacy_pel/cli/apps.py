@@ -52,7 +52,6 @@ Texts: TypeAlias = list[str] | None
 File: TypeAlias = Path | None
 Files: TypeAlias = list[Path] | None
 Pipeline = Annotated[str, Argument(help="Folder or name of a trained pipeline")]
-Component = Annotated[str, Option(help="Name of the linker in the pipeline")]
 KB = Annotated[Path, Argument(metavar="KB", help="Folder of a KB, or of a pipeline with a KB")]
 OtherKB = Annotated[File, Option("--kb", help="KB to use [default: the pipeline's]")]
 SpansKey = Annotated[Text, Option(help="Link doc.spans[KEY] [default: the pipeline's setting]")]

@@ -13,7 +13,6 @@ from ..errors import PelError
 from .apps import (
     KB,
     Address,
-    Component,
     Engine,
     File,
     GpuId,
@@ -65,7 +64,6 @@ def link_cli(
     jointly: Annotated[bool, Option("--jointly", help="Link similar mentions together")] = False,
     code: Annotated[File, Option("--code", help=_CODE)] = None,
     gpu_id: GpuId = -1,
-    component: Component = "proxy_linker",
 ) -> None:
     """Link the mentions of documents to entities.
 
@@ -117,7 +115,6 @@ def link_cli(
         raise PelError("stdout is closed", "name a file with --output")
     linking = Linking(
         pipeline,
-        component,
         kb,
         spans_key,
         candidates,
@@ -164,7 +161,6 @@ def discover_cli(
     batch_size: BatchSize = 128,
     n_process: Processes = 1,
     on_error: AtBadDocument = OnError.stop,
-    component: Component = "proxy_linker",
 ) -> None:
     """Propose entities that the KB lacks.
 
@@ -184,7 +180,6 @@ def discover_cli(
 
     linking = Linking(
         pipeline,
-        component,
         kb,
         spans_key,
         batch_size=batch_size,

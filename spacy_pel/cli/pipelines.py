@@ -15,7 +15,6 @@ from ..errors import PelError
 from ..kb.readers import ReadOptions
 from .apps import (
     AsJson,
-    Component,
     File,
     Files,
     Force,
@@ -226,7 +225,6 @@ def assemble_cli(
     license: Annotated[Text, Option(help="Licence of the package")] = None,
     author: Annotated[Text, Option(help="Author of the pipeline")] = None,
     force: Force = False,
-    component: Component = "proxy_linker",
 ) -> None:
     """Combine a pipeline and its KB in one folder.
 
@@ -250,7 +248,7 @@ def assemble_cli(
     except UnicodeDecodeError as error:
         raise PelError(f"{licenses}: not UTF-8", "save it as UTF-8") from error
     info = PackageInfo(name, version, description, license, author, tuple(metrics or ()), notes)
-    assemble(load_pipeline(pipeline), kb, out, component=component, info=info)
+    assemble(load_pipeline(pipeline), kb, out, info=info)
     if not notes:
         msg.warn(
             "The pipeline has no notes on licences; before you publish it, add them with --licenses"
@@ -262,7 +260,6 @@ def assemble_cli(
 def doctor_cli(
     pipeline: Annotated[Text, Argument(help="Folder or name of a trained pipeline")] = None,
     kb: OtherKB = None,
-    component: Component = "proxy_linker",
     as_json: AsJson = False,
 ) -> None:
     """Check the installation, a pipeline and its KB.
@@ -277,7 +274,7 @@ def doctor_cli(
     """
     from ..package.diagnose import BROKEN, diagnose
 
-    findings = list(diagnose(pipeline, kb, component))
+    findings = list(diagnose(pipeline, kb))
     if as_json:
         say(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
@@ -305,7 +302,6 @@ def evaluate_cli(
     limit: Limit = 0,
     spans_key: SpansKey = None,
     rerank: Annotated[int | None, Option(min=0, help="Candidates to rerank; 0: none")] = None,
-    component: Component = "proxy_linker",
 ) -> None:
     """Score a linker on documents with gold mentions.
 
@@ -328,12 +324,12 @@ def evaluate_cli(
     # Open the file first, so that a path that cannot be written fails before the work.
     with whole_file(pointed_to(output)) if output else nullcontext() as file:
         nlp = load_pipeline(pipeline)
-        linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
+        linker = linker_of(nlp, kb=kb, spans_key=spans_key)
         if rerank is not None:
             linker.search.rerank = rerank
         if rerank:
             _ = linker.reranker  # raises PelError if there is none
-        metrics = evaluate(nlp, corpus, component=component, limit=limit, progress=_bars)
+        metrics = evaluate(nlp, corpus, limit=limit, progress=_bars)
         if file:
             json.dump({"pipeline": pipeline, **metrics}, file, indent=2)
             file.write("\n")
@@ -350,7 +346,6 @@ def calibrate_cli(
     kb: OtherKB = None,
     limit: Limit = 0,
     spans_key: SpansKey = None,
-    component: Component = "proxy_linker",
     jointly: Annotated[bool | None, Option(help="Fit joint linking [default: unchanged]")] = None,
     texts: Annotated[
         list[Path], Option(help="Plain texts, to learn senses of abbreviations; repeatable")
@@ -384,7 +379,6 @@ def calibrate_cli(
     report = calibrate_folder(
         pipeline,
         corpus,
-        component=component,
         kb=kb,
         spans_key=spans_key,
         limit=limit,
@@ -442,7 +436,6 @@ def serve_cli(
     allow_fix: Annotated[bool, Option("--allow-fix", help="Store corrections in the KB")] = False,
     gpu_id: GpuId = -1,
     mcp: Annotated[bool, Option("--mcp", help="Serve MCP tools on stdin and stdout")] = False,
-    component: Component = "proxy_linker",
 ) -> None:
     """Serve a web page and an HTTP API that link texts.
 
@@ -473,7 +466,7 @@ def serve_cli(
     if mcp:  # stdout is reserved for the protocol
         from ..serve.mcp_tools import serve_tools
 
-        serve_tools(pipeline, component, kb, gpu_id)
+        serve_tools(pipeline, kb, gpu_id)
         return
     from ..serve.limits import Limits
     from ..serve.network import address, is_local, listen, run_app
@@ -495,7 +488,7 @@ def serve_cli(
         from ..batch.link_docs import Linking
         from ..serve.app import create_app
 
-        linking = Linking(pipeline, component, kb, spans_key, candidates, gpu_id=gpu_id)
+        linking = Linking(pipeline, kb, spans_key, candidates, gpu_id=gpu_id)
         if workers == 1:
             app = create_app(linking, limits, entity_url, local, allow_fix)
             say(f"Serving at {url} (Ctrl-C stops it)")

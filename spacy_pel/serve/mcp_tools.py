@@ -104,21 +104,18 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
     return server
 
 
-def serve_tools(
-    folder: str, component: str = "proxy_linker", kb: Path | None = None, gpu_id: int = -1
-) -> None:
+def serve_tools(folder: str, kb: Path | None = None, gpu_id: int = -1) -> None:
     """Serve the tools on stdin and stdout until stdin ends, or until Ctrl-C or SIGTERM.
 
     Args:
         folder: A KB, or the folder or name of a pipeline.
-        component: The name of the linker in the pipeline.
         kb: A KB that replaces the linker's.
         gpu_id: The GPU, or -1 for the CPU.
     """
     if (Path(folder) / KB_FILE).is_file():
         server = tools_of(KnowledgeBase.open(folder))
     else:
-        linking = Linking(folder, component, kb, gpu_id=gpu_id)
+        linking = Linking(folder, kb, gpu_id=gpu_id)
         server = tools_of(linking.linker, linking)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(
