@@ -1,7 +1,6 @@
 """Train a retriever: mentions against proxies, and against other mentions."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -171,15 +170,3 @@ class RetrieverTrainer(Trainer):
     def note_update(self) -> None:
         super().note_update()
         self.pool.note_update()
-
-    def state(self) -> dict[str, Any]:
-        """Return the state. The index is encoded first, so that it can be restored exactly."""
-        of_loss = self.loss.state() if self.loss else {}
-        return {**super().state(), "has_index": self.pool.bring_up_to_date(), "loss": of_loss}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        if self.loss:
-            self.loss.restore(state["loss"])
-        if state["has_index"]:
-            self.pool.refresh_every(1)
-        super().restore(state)
