@@ -82,7 +82,6 @@ def link_cli(
     docbin     docs with their annotations
     prodigy    tasks with "text" and "spans" (.prodigy.jsonl)
     label-studio  exported tasks; writes tasks with predictions (.label-studio.json)
-    brat       a folder of .txt and .ann; writes .brat.zip: unzip it into a folder
     omop       rows of NOTE_NLP (.note_nlp.csv), output only
     fhir       one Bundle per line (.fhir.ndjson), output only
 

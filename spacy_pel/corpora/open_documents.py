@@ -24,7 +24,6 @@ from .formats.base import (
     Place,
     place_text,
 )
-from .formats.brat import ANNOTATIONS
 from .formats.lookup import WHOLE_TEXT, format_named, format_of, suffixes
 
 if TYPE_CHECKING:
@@ -268,11 +267,7 @@ def open_documents(
             yield DocumentFile(*entries[0], of_file(given))
             return
         is_empty = True
-        names = {name.removesuffix(".gz") for name, *_ in entries}
         for name, url, size in entries:
-            plain = name.removesuffix(".gz")
-            if plain.endswith(".txt") and f"{plain.removesuffix('.txt')}{ANNOTATIONS}" in names:
-                continue  # read with its annotations
             try:
                 format = of_file(name)
             except PelError:
