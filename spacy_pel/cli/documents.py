@@ -29,7 +29,7 @@ from .terminal import msg, progress_bar, reading_names, say
 STDOUT = "-"
 _KEPT = "the documents that were {} are kept beside the output; run the same command to resume"
 
-_READ = f"File ({suffixes('input')}; also .gz), folder of such files, URL, or - for stdin"
+_READ = f"File ({suffixes('input')}; also .gz), folder of such files, or - for stdin"
 _WRITTEN = f"File ({suffixes('output')}), - for stdout, or FOLDER/ for one file per block"
 _INPUT = "Files and folders, as for pel link"
 _XREF = "Also write codes of this vocabulary (ICD10CM); repeatable"
