@@ -28,6 +28,7 @@ from spacy.training.loop import train
 from spacy.util import load_config, registry
 from thinc.api import Config
 from thinc.optimizers import FloatOrSeq
+from torch import Tensor
 
 from spacy_pel.batch.embed import embed_kb
 from spacy_pel.corpora.document_corpus import open_corpus
@@ -35,6 +36,7 @@ from spacy_pel.curation.learn_mentions import learn_mentions_of
 from spacy_pel.errors import PelError
 from spacy_pel.io.lines import numbered_lines
 from spacy_pel.io.whole_files import whole_file, whole_folder
+from spacy_pel.models.losses import ScoreLoss
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 from spacy_pel.training.optimizer import AdamW
 
@@ -42,6 +44,25 @@ LINKER = "components.proxy_linker"
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.jsonl"
 NORMS = "norms.txt"
+
+
+@registry.losses("papers.SumLoss.v1")
+class SumLoss(ScoreLoss):
+    """The sum of several losses over the same scores."""
+
+    def __init__(self, *losses: ScoreLoss):
+        self.losses = losses
+
+    def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
+        first, *others = (loss.of_scores(positive, negatives) for loss in self.losses)
+        return sum(others, start=first)
+
+    def state(self) -> dict[str, Any]:
+        return {"losses": [loss.state() for loss in self.losses]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for loss, its in zip(self.losses, state.get("losses", [{}] * len(self.losses))):
+            loss.restore(its)
 
 
 @registry.optimizers("papers.AdamW.v1")
