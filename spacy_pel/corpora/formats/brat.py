@@ -1,6 +1,6 @@
-"""brat's standoff format: a text (``.txt``) and, beside it, a file of its mentions (``.ann``).
+"""brat's standoff format: a text (``.txt``) and a file of its mentions (``.ann``) with the same name.
 
-It is written as a ZIP archive, to be unpacked into brat's data folder.
+The output is a ZIP archive, to be unpacked into brat's data folder.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _split(file: BoundedFile) -> Iterator[tuple[int, list[str]]]:
     path = Path(str(getattr(file.file, "name", "")))
     if not file.name.removesuffix(".gz").endswith(ANNOTATIONS):
         problem = f"not the annotations of a document, {ANNOTATIONS}"
-        raise PelError(problem, "unpack an archive, and give its folder")
+        raise PelError(problem, "unpack the archive, and name its folder")
     zipped = ".gz" if path.suffix == ".gz" else ""
     beside = Path(f"{str(path).removesuffix(zipped).removesuffix(ANNOTATIONS)}.txt")
     try:
@@ -82,7 +82,7 @@ def _document(data: list[str]) -> Document:
 
 
 def _mention(text: str, label: str, offsets: str, words: str, ids: str) -> Mention:
-    """Return a mention, which spans all its pieces."""
+    """Return a mention that spans all its pieces."""
     pieces = [tuple(map(int, piece.split())) for piece in offsets.split(";")]
     return mention_at(
         text,
@@ -96,7 +96,7 @@ def _mention(text: str, label: str, offsets: str, words: str, ids: str) -> Menti
 
 
 def _annotations(doc: Doc, spans_key: str | None) -> str:
-    """Return the lines of a doc's mentions: their offsets, ids (except NIL) and attributes."""
+    """Return the lines of a Doc's mentions: their offsets, ids (except NIL), and attributes."""
     lines: list[str] = []
     n_ids = n_attributes = 0
     text = doc.text
@@ -121,7 +121,7 @@ def _annotations(doc: Doc, spans_key: str | None) -> str:
 
 
 def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Split the offsets of a mention at line ends, which brat does not allow in it."""
+    """Split the offsets of a mention at line ends, which brat does not allow in a mention."""
     lines = re.finditer(r"[^\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+", text[start:end])
     return [(start + line.start(), start + line.end()) for line in lines if line[0].strip()]
 
@@ -161,7 +161,7 @@ def _entry(name: str) -> ZipInfo:
 
 
 def _file_name(id: str) -> str:
-    """Return an id as a relative path that stays in its folder on any system."""
+    """Return an id as a relative path that cannot leave its folder on any system."""
     steps = (re.sub(r"[^\w.-]+", "_", step).lstrip(".") for step in PurePosixPath(id).parts)
     return "/".join(filter(None, steps)) or "_"
 

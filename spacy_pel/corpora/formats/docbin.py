@@ -1,6 +1,6 @@
-"""DocBin, spaCy's own format with all annotations, and the limits of its unpacked size.
+"""DocBin, spaCy's format with all annotations, and the limits of its unpacked size.
 
-Without limits, a file of 2 MB could fill the memory.
+Without limits, a file of 2 MB could exhaust the memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_UNPACKED_BYTES = 5 * 2**26  # held twice for a moment, which takes 0.9 GB
 _PART = 2**12  # bytes, which unpack to at most a thousand times as many
 MAX_DOCUMENTS = 1_000_000
 MAX_TOKENS = 1_000_000  # of one document: the default of ``nlp.max_length``, in characters
-MAX_VALUES = 10_000_000  # texts, numbers and lists outside of arrays
+MAX_VALUES = 10_000_000  # strings, numbers, and lists outside arrays
 _SPLIT = "split it into several files, and give their folder"
 
 
@@ -35,12 +35,13 @@ def _split(file: BoundedFile) -> Iterator[tuple[str, Any]]:
         data = file.file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise PelError(
-                f"longer than {MAX_FILE_BYTES:,} bytes, and it would be held in memory", _SPLIT
+                f"longer than {MAX_FILE_BYTES:,} bytes, and it would be held in memory",
+                _SPLIT,
             )
         docs = _limited(data)
         # Each document with its strings: in a memory zone, those of earlier documents are forgotten.
         for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
-            # A DocBin stores each word once, so that a small file can make an endless text.
+            # A DocBin stores each word once, so a small file can contain an endless text.
             if int(doc.to_array(LENGTH).sum()) > MAX_DOCUMENT_BYTES:
                 error = PelError(f"longer than {MAX_DOCUMENT_BYTES:,} characters", "split it")
                 yield f"document {number}", error

@@ -60,7 +60,7 @@ def test_a_text_and_its_annotations_belong_together(tmp_path: Path) -> None:
     with pytest.raises(PelError, match="its text, note.txt, cannot be read beside it .*; put both"):
         read(notes)
     archive = written([linked("MS", (0, 2))], tmp_path / "a.brat.zip", "brat")
-    with pytest.raises(PelError, match="unpack an archive, and give its folder"):
+    with pytest.raises(PelError, match="unpack the archive, and name its folder"):
         read(archive)
 
 
