@@ -140,7 +140,7 @@ def block_folder(
                 if not restart:
                     problem = f"{folder}: was made with another {changed}"
                     raise PelError(problem, "give a new folder, or remove this one")
-                logger.info("%s: has blocks of another %s; starting again", folder, changed)
+                logger.info("%s: was begun with another %s; starting again", folder, changed)
                 blocks.keep_only(())
             with whole_file(path) as file:
                 json.dump(settings, file)
