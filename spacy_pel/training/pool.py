@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.vectors.index import Candidates, VectorIndex
-from ..linking.retriever import Retriever
+from ..models.architectures import Retriever, entity_vectors
 from ..text.entity_texts import CHUNK, SINGLE_ROWS, EntityText, encode_rows, proxy_texts
 from ..text.mention_inputs import GoldMention
 
@@ -117,7 +117,10 @@ def entity_index(
     kb: KnowledgeBase, retriever: Retriever, index_unit: str, numbers: np.ndarray
 ) -> EncodedIndex:
     """Return an index of the rows of some entities, int64, ascending, encoded by a retriever."""
-    encode = partial(encode_rows, kb, index_unit=index_unit, encode=retriever.entity_vectors)
+
+    def encode(numbers: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return encode_rows(kb, numbers, index_unit, partial(entity_vectors, retriever))
+
     return EncodedIndex(numbers, encode, f"of the KB's {len(kb)} entities ({index_unit})")
 
 
@@ -138,7 +141,7 @@ class GoldMentionIndex(EncodedIndex):
             for start in range(0, len(numbers), CHUNK):
                 chunk = numbers[start : start + CHUNK]
                 contexts = [self.mentions[i].context for i in chunk]
-                yield retriever.mention_vectors(contexts), chunk
+                yield retriever.predict(contexts), chunk
 
         super().__init__(np.arange(len(first)), encode, "training mentions")
         self._numbers = {key: number for number, key in enumerate(first)}

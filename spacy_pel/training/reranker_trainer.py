@@ -8,8 +8,8 @@ import numpy as np
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.reranker import Reranker
-from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
+from ..models.architectures import Retriever
 from ..models.losses import CrossEntropyLoss, Targets
 from ..text.mention_inputs import GoldMention
 from .mention_views import MaskAndReplace
@@ -119,7 +119,7 @@ class RerankerTrainer(Trainer):
         keys = [hash((m.text, *m[1:3], m.is_masked)) for m in (gold.context for gold in mentions)]
         unseen = {k: m.context for k, m in zip(keys, mentions) if k not in self._cache}
         if unseen:
-            vectors = self.retriever.mention_vectors(list(unseen.values()))
+            vectors = self.retriever.predict(list(unseen.values()))
             candidates = self.kb.search(vectors, self.candidates)
             self._cache.update(zip(unseen, zip(candidates.numbers, candidates.scores)))
         numbers, scores = zip(*(self._cache[key] for key in keys))

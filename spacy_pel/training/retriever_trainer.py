@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..errors import PelError
-from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
+from ..models.architectures import Retriever, entity_tokens
 from ..models.losses import MentionPairLoss, ScoreLoss, Targets
 from ..text.mention_inputs import GoldMention
 from .arborescence import Arborescence
@@ -44,15 +44,15 @@ class RetrieverTrainer(Trainer):
         pair_loss: MentionPairLoss | None = None,
         views: MaskAndReplace | None = None,
     ):
-        super().__init__(retriever.model, retriever, loss, fgsm, views, rng)
-        trains_one = pair_loss is not None and len(retriever.model.layers) == 1
+        super().__init__(retriever, retriever, loss, fgsm, views, rng)
+        trains_one = pair_loss is not None and len(retriever.layers) == 1
         if loss is None and (coreference or not trains_one):
             raise PelError(
                 "without a loss over proxies, neither the entity encoder nor gold clusters are trained",
                 'give a "loss"; or a "pair_loss", with "shared" of the model set to true and '
                 '"coreference" to null',
             )
-        if coreference and retriever.reads_documents:
+        if coreference and retriever.attrs["mention_reader"].reads_documents:
             raise PelError(
                 "this retriever reads all mentions of a document together: it cannot train them against "
                 "mentions of other documents",
@@ -64,7 +64,8 @@ class RetrieverTrainer(Trainer):
         self.pair_loss = pair_loss
 
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        batch = mentions if self.retriever.reads_documents else self.one_of_each(mentions)
+        reads_documents = self.retriever.attrs["mention_reader"].reads_documents
+        batch = mentions if reads_documents else self.one_of_each(mentions)
         read, edges = batch, None
         if self.coreference is not None:
             known = self.pool.mentions
@@ -92,7 +93,7 @@ class RetrieverTrainer(Trainer):
         read = [mention.context for mention in mentions]
         if self.views is not None:
             read = self.views(mentions, self.pool.kb, self.rng)
-        return self.retriever.mention_tower.begin_update(self.retriever.mention_inputs(read))
+        return self.retriever.begin_update(read)
 
     def choose_rows(
         self, mentions: Sequence[GoldMention], vectors: np.ndarray
@@ -116,7 +117,7 @@ class RetrieverTrainer(Trainer):
         if isinstance(self.pool.mined, StoredRows):
             (d_mentions, _), loss = proxy_loss((vectors, self.pool.mined.of(rows)), targets)
             return StepLoss(loss, 0.0), d_mentions
-        tokens = self.retriever.entity_tokens(self.pool.texts(rows, self.rng))
+        tokens = entity_tokens(self.retriever, self.pool.texts(rows, self.rng))
         d_mentions = np.zeros_like(vectors)
 
         def objective(proxies: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
@@ -124,7 +125,7 @@ class RetrieverTrainer(Trainer):
             np.add(d_mentions, weight * d_own, out=d_mentions)
             return loss, weight * d_proxies
 
-        return self.both_passes(self.retriever.entity_tower, tokens, objective), d_mentions
+        return self.both_passes(self.retriever.get_ref("entity"), tokens, objective), d_mentions
 
     def note_update(self) -> None:
         super().note_update()

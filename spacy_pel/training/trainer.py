@@ -9,9 +9,8 @@ import numpy as np
 
 from ..errors import PelError
 from ..io.memory import release_memory
-from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
-from ..models.architectures.towers import AnyModel, Tower, encoder_of
+from ..models.architectures import AnyModel, Retriever, Tower, encoder_of
 from ..models.losses import ScoreLoss, Targets
 from ..text.mention_inputs import GoldMention
 from ..text.token_inputs import TokenIds, text_inputs
@@ -69,7 +68,7 @@ class Trainer:
         views: MaskAndReplace | None,
         rng: np.random.Generator,
     ):
-        if views is not None and retriever.reads_documents:
+        if views is not None and retriever.attrs["mention_reader"].reads_documents:
             raise PelError(
                 "this retriever reads all mentions of a document together: it cannot mask or replace some",
                 'set "views" to null, or train a spacy-pel.BiEncoder.v1',
