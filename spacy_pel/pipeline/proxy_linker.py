@@ -513,7 +513,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
             assert self.trainer is not None  # just made
             learning.note_trained(self, {n for mention in mentions for n in mention.golds})
             set_dropout(self.learner, drop)
-            losses[self.name] += sum(self.trainer.step(mentions))
+            losses[self.name] += self.trainer.step(mentions)
             if self.training.loss is not None and self.reranker_model is None:
                 self.cfg["loss"] = self.training.loss.state()
         backprop()

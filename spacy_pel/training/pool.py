@@ -294,25 +294,23 @@ class NegativePool:
             counts = [len(self._record(entity).names) for entity in entities]
         return [Row(entity, int(rng.integers(count))) for entity, count in zip(entities, counts)]
 
-    def positive_rows(
-        self, surfaces: Sequence[str], entities: Sequence[int], rng: np.random.Generator
-    ) -> list[Row]:
-        """Return the row of each gold entity whose name is most similar to the mention.
+    def positive_rows(self, mentions: Sequence[GoldMention], rng: np.random.Generator) -> list[Row]:
+        """Return the row of each mention's first gold entity whose name is most similar to the mention.
 
         Some aliases are hidden, canonical names never.
         """
         if self.index_unit in SINGLE_ROWS:
-            return [Row(entity, 0) for entity in entities]
+            return [Row(mention.golds[0], 0) for mention in mentions]
         rows = []
-        for number, surface in zip(entities, surfaces):
-            names = self._record(number).names
+        for mention in mentions:
+            names = self._record(mention.golds[0]).names
             hidden = rng.random(len(names)) < self.name_dropout
             hidden[0] = False
             similarities = [
-                -1.0 if is_hidden else _trigram_jaccard(surface, name)
+                -1.0 if is_hidden else _trigram_jaccard(mention.surface, name)
                 for is_hidden, name in zip(hidden, names)
             ]
-            rows.append(Row(number, int(np.argmax(similarities))))
+            rows.append(Row(mention.golds[0], int(np.argmax(similarities))))
         return rows
 
     def texts(self, rows: Sequence[Row], rng: np.random.Generator) -> list[EntityText]:

@@ -11,6 +11,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.models.architectures import Retriever, encoder_of, entity_vectors
 from spacy_pel.text.entity_texts import SINGLE_ROWS, EntityText, proxy_texts
+from spacy_pel.text.mention_inputs import GoldMention, MentionInContext
 from spacy_pel.training.pool import NegativePool, Row, StoredRows
 
 from ..towers import MENTIONS, retriever, spread_weights
@@ -138,7 +139,11 @@ def test_a_batch_has_the_rows_that_are_drawn_one_by_one(kb, linker, index_unit: 
     for seed, n in enumerate((0, 1, 7, 40)):
         ours, naive = np.random.default_rng(seed), np.random.default_rng(seed)
         numbers = np.random.default_rng(n).integers(len(ENTITIES), size=n).tolist()
-        assert pool.positive_rows(surfaces[:n], numbers, ours) == [
+        golds = [
+            GoldMention(MentionInContext(surface, 0, len(surface)), (number,))
+            for surface, number in zip(surfaces, numbers)
+        ]
+        assert pool.positive_rows(golds, ours) == [
             naive_positive_row(index_unit, 0.4, surface, number, naive)
             for surface, number in zip(surfaces, numbers)
         ]

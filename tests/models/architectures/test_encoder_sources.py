@@ -19,6 +19,7 @@ from spacy_pel.models.architectures import (
     TrainedEncoder,
     encoder_of,
     entity_tokens,
+    pack_retriever,
     unpack_retriever,
 )
 from spacy_pel.models.architectures.crossencoder import CrossEncoder
