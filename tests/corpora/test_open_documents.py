@@ -1,5 +1,3 @@
-"""Files, folders, URLs (in fsspec's memory) and standard input as streams of records."""
-
 import gzip
 import io
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""What names mean, and whether ids mean the names that stand beside them."""
-
 import csv
 import io
 import json

@@ -24,6 +24,7 @@ from spacy_pel.kb.store import JOURNAL, KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
 from spacy_pel.kb.vectors import stored as stored_vectors
 
+from ..conftest import write_text
 from .living import CHANGES, NameRows, edit_settings, embed, execute, learn, name_vector
 
 N = 150
@@ -161,20 +162,12 @@ def test_a_whole_kb(changed: Path) -> None:
     assert sum(read) == sum(path.stat().st_size for path in files) and len(files) == 2
 
 
-def test_any_flipped_byte_is_found(changed: Path, tmp_path: Path) -> None:
-    """Of a KB that was assembled; and any letter of a record of one that was changed."""
-    copy = tmp_path / "copy"
+def test_any_flipped_bit_of_an_assembled_kb_is_found(changed: Path, tmp_path: Path) -> None:
     with KnowledgeBase.open(changed) as kb:
-        copy_kb(kb, copy)
+        copy_kb(kb, copy := tmp_path / "copy")
     for path in flips(copy, 12):
         assert any(problem.problem.startswith(str(path)) for problem in verify(copy))
     assert verify(copy) == []
-    content = (changed / KB_FILE).read_bytes()
-    for word in (b"Alias 5", b"Text.", b"A12", b"Podagra"):
-        at = content.index(word)
-        flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
-        (changed / KB_FILE).write_bytes(flipped)
-        assert verify(changed), word
 
 
 def contents(folder: Path) -> dict[str, list[tuple]]:
@@ -218,6 +211,9 @@ def test_any_flipped_bit_is_found_after_a_change(changed: Path, change: str) -> 
         "UPDATE vectors SET scales = zeroblob(length(scales))",
         "UPDATE setting SET value = replace(value, '0.5', '0.6') WHERE name = 'kb'",
         "UPDATE sqlite_sequence SET seq = seq + 1000",
+        "INSERT INTO removed VALUES (2, 1)",
+        "UPDATE vectors SET scales = NULL",
+        "DELETE FROM vectors",
     ],
 )
 def test_crafted_rows_are_found(changed: Path, sql: str) -> None:
@@ -251,13 +247,11 @@ def test_a_damaged_table_of_names_is_made_anew(changed: Path, size: int, monkeyp
 
 def test_missing_and_short_files(changed: Path) -> None:
     vectors = next(changed.glob("vectors-*"))
-    content = vectors.read_bytes()
-    vectors.write_bytes(content[:-1])
+    vectors.write_bytes(vectors.read_bytes()[:-1])
     [short] = verify(changed)
     vectors.unlink()
     [missing] = verify(changed)
-    assert short.problem == f"{vectors}: {len(content) - 1} bytes, not {len(content)}"
-    assert missing.problem == f"{vectors}: missing"
+    assert "bytes, not" in short.problem and missing.problem == f"{vectors}: missing"
 
 
 def test_a_change_after_the_checksums_is_no_damage(changed: Path) -> None:
@@ -269,19 +263,6 @@ def test_a_change_after_the_checksums_is_no_damage(changed: Path) -> None:
     (changed / KB_FILE).write_bytes((changed / KB_FILE).read_bytes() + bytes(4096))
     [problem] = verify(changed)
     assert str(changed / KB_FILE) in problem.problem and problem.remedy == COPY_OR_BUILD
-
-
-@pytest.mark.parametrize(
-    "sql, fault",
-    [
-        ("INSERT INTO removed VALUES (2, 1)", "counts 150 entities where there are 149"),
-        ("UPDATE vectors SET scales = NULL", "vectors do not fit"),
-        ("DELETE FROM vectors", "replaced meanwhile"),
-    ],
-)
-def test_what_contradicts_the_tables(changed: Path, sql: str, fault: str) -> None:
-    execute(changed, sql)
-    assert fault in "".join(map(str, verify(changed)))
 
 
 # A database that a stranger made runs nothing, hangs nothing, and deletes nothing.
@@ -309,8 +290,7 @@ def test_another_schema_is_refused(folder: Path, kind: str) -> None:
 
 def test_a_journal_that_names_other_files_is_not_played(folder: Path, tmp_path: Path) -> None:
     """SQLite would delete the file that it names, as if it were the journal of several databases."""
-    victim = tmp_path / "thesis.tex"
-    victim.write_text("years of work")
+    victim = write_text(tmp_path / "thesis.tex", "years of work")
     name = str(victim).encode()
     magic, page = bytes.fromhex("d9d505f920a163d7"), 4096
     header = magic + struct.pack(">I4sIII", 0, b"seed", 1, 512, page)
@@ -334,10 +314,7 @@ FILE = {"name": "x", "sha256": "0" * 64, "bytes": 1}
         ({"counts": {"entities": "4"}}, "unreadable settings"),
         ({"next_number": 10**12}, "unreadable settings"),
         ({"vectors": {"file": {**FILE, "name": "../secret"}}}, "unreadable settings"),
-        (
-            {"vectors": {"found_by": {"kind": "SQ8", "probes": 0, "file": FILE}}},
-            "unreadable settings",
-        ),
+        ({"vectors": {"found_by": {"kind": "SQ8", "probes": 0, "file": FILE}}}, "unreadable set"),
     ],
 )
 def test_settings_that_no_writer_writes(folder: Path, changes: dict, fault: str) -> None:

@@ -1,5 +1,3 @@
-"""Files that come with the package are found in a clone, and by name in a wheel."""
-
 import os
 import re
 import subprocess

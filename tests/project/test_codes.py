@@ -1,5 +1,3 @@
-"""The codes of other vocabularies that the records of MeSH get."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""brat: a text and, beside it, its annotations; in an archive when they are written."""
-
 from pathlib import Path
 from zipfile import ZipFile
 

@@ -1,5 +1,3 @@
-"""Documents of each format, and what is said of bad ones."""
-
 import gzip
 import json
 import re

@@ -1,5 +1,3 @@
-"""Ontologies are fetched whole, from files of this machine."""
-
 import io
 from email.message import Message
 from pathlib import Path

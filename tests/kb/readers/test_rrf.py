@@ -1,5 +1,3 @@
-"""Releases of the UMLS and of RxNorm, and the recipes by which they are read."""
-
 import tempfile
 from pathlib import Path
 

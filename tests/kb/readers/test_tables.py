@@ -1,5 +1,3 @@
-"""Tables: of entities in CSV, TSV and Parquet, MEDIC's, and mappings in SSSOM."""
-
 import gzip
 from pathlib import Path
 
@@ -57,8 +55,7 @@ def test_reads_parquet_with_lists(tmp_path: Path) -> None:
 
 
 def test_columns_without_a_name_or_that_differ_in_case(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text(",Symbol,symbol,\n0,A,a,\n1,B,b,\n")
+    path = write_text(tmp_path / "x.csv", ",Symbol,symbol,\n0,A,a,\n1,B,b,\n")
     columns = {"Symbol": "concept_id", "symbol": "canonical_name"}
     assert read(path, columns) == [Entity("A", "a"), Entity("B", "b")]
 
