@@ -35,7 +35,7 @@ MOST = 4  # senses; more are as many
 def main(pipeline: Path, corpora: list[str], kb: Path | None = None) -> None:
     """Print how often the senses of acronyms in CORPORA, without their definitions, are correct."""
     nlp = load_pipeline(pipeline)
-    linker = linker_of(nlp, "proxy_linker", kb=kb)
+    linker = linker_of(nlp, kb=kb)
     examples = gold_examples(nlp, linker, corpora)
     link_examples(nlp, linker, examples)
     rows, others = [], 0

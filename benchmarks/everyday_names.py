@@ -30,7 +30,7 @@ SENTENCES = {
 def main(pipeline: str, show: bool = False) -> None:
     """Print how many of the names PIPELINE finds and links right; with --show also the others."""
     nlp = load_pipeline(pipeline)
-    kb = linker_of(nlp, "proxy_linker").kb
+    kb = linker_of(nlp).kb
     mentions = found = right = 0
     for line in NAMES.read_text("utf8").splitlines():
         if line.startswith("#"):

@@ -31,7 +31,7 @@ HEAD = ["", "mentions", "found %", "right %", "NIL", "in gold bounds %", "p righ
 def main(pipeline: str, show: bool = False) -> None:
     """Print how well PIPELINE reads notes and acronyms; with --show also each mistake."""
     nlp = load_pipeline(pipeline)
-    linker = linker_of(nlp, "proxy_linker")
+    linker = linker_of(nlp)
     kb, table = linker.kb, []
 
     def current(ids: tuple[str, ...]) -> set[str]:

@@ -227,7 +227,6 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
     packages = ("spacy-pel", "spacy", "torch", "numpy")
     return {
         "pipeline": pipeline_fingerprint(linking.nlp),
-        "component": linking.component,
         "spans key": linking.linker.spans_key,
         "number of candidates": linking.linker.search.candidates,
         "list of vocabularies": linking.linker.output.xrefs,

@@ -26,7 +26,6 @@ from ..errors import PelError
 from ..pipeline.pipelines import (
     linker_of,
     load_pipeline,
-    other_linkers,
     read_by_upstream,
     upstream_of,
     use_gpu,
@@ -56,7 +55,6 @@ class Linking:
 
     Attributes:
         pipeline: A loaded pipeline, or its folder or name.
-        component: The name of the linker in the pipeline.
         kb: The folder of a KB; None keeps the linker's.
         spans_key: The span group of the mentions; None keeps the linker's.
         candidates: The number of candidates to write for each mention; None keeps the linker's.
@@ -72,12 +70,11 @@ class Linking:
         reading: Wraps the entities that ``read_matcher_names`` reads, like ``tqdm``.
 
     Raises:
-        PelError: The pipeline cannot be loaded or has no such linker, or the KB does not fit it or has no
+        PelError: The pipeline cannot be loaded or has no linker, or the KB does not fit it or has no
             codes of a vocabulary.
     """
 
     pipeline: str | Language
-    component: str = "proxy_linker"
     kb: Path | None = None
     spans_key: str | None = None
     candidates: int | None = None
@@ -109,7 +106,7 @@ class Linking:
         if not isinstance(nlp, Language):
             nlp = load_pipeline(nlp)
         read_matcher_names(nlp, self.reading)
-        linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)
+        linker = linker_of(nlp, kb=self.kb, spans_key=self.spans_key)
         linker.check_kb()
         if self.candidates is not None:
             linker.search.candidates = self.candidates
@@ -124,13 +121,13 @@ class Linking:
     @property
     def linker(self) -> ProxyLinker:
         """Return the linker of the pipeline."""
-        return linker_of(self.nlp, self.component)
+        return linker_of(self.nlp)
 
     def docs(self, docs: Iterable[Doc]) -> Iterator[Doc]:
         """Yield the docs, linked, in their order, with ``attributes``.
 
-        A doc without mentions runs through the whole pipeline except other linkers. The components before the
-        linker read a long doc in parts. A doc with mentions runs through the linker, the components that it
+        A doc without mentions runs through the whole pipeline, whose components before the linker read a long
+        doc in parts. A doc with mentions runs through the linker, the components that it
         listens to and, if there are ``attributes``, the components after the linker, which may write them.
         """
         for doc in self._linked(docs):
@@ -139,10 +136,9 @@ class Linking:
             yield doc
 
     def _linked(self, docs: Iterable[Doc]) -> Iterator[Doc]:
-        names, key = self.nlp.pipe_names, self.linker.spans_key
-        upstream = upstream_of(self.nlp, self.component)
-        linkers = list(other_linkers(self.nlp, self.component))
-        position = names.index(self.component)
+        names, name, key = self.nlp.pipe_names, self.linker.name, self.linker.spans_key
+        upstream = upstream_of(self.nlp, name)
+        position = names.index(name)
         before, after = names[:position], names[position + 1 :]
 
         def run(docs: Iterable[Doc], disable: list[str]) -> Iterator[Doc]:
@@ -158,15 +154,14 @@ class Linking:
         # Consecutive docs of one kind are linked together.
         for group_kind, group in groupby(docs, key=kind):
             if group_kind == "with mentions":
-                read = read_by_upstream(self.nlp, self.component, group)
-                enabled = {self.component, *(after if self.attributes else ())}.difference(linkers)
-                yield from run(read, [name for name in names if name not in enabled])
+                read = read_by_upstream(self.nlp, name, group)
+                yield from run(read, [*before, *(() if self.attributes else after)])
             elif group_kind == "long":
-                run_before = partial(run, disable=[self.component, *after, *linkers])
+                run_before = partial(run, disable=[name, *after])
                 whole = (read_in_parts(doc, run_before) for doc in group)
-                yield from run(whole, [*before, *linkers])
+                yield from run(whole, before)
             else:
-                yield from run(group, linkers)
+                yield from run(group, [])
 
 
 def _run_code(path: Path) -> None:
@@ -206,7 +201,6 @@ def link_documents(
     nlp: Language,
     docs: Iterable[Doc],
     *,
-    component: str = "proxy_linker",
     batch_size: int = 128,
 ) -> Iterator[dict[str, Any]]:
     """Yield the linked docs of a stream as plain data; see ``linked_document``.
@@ -216,7 +210,7 @@ def link_documents(
     Raises:
         PelError: There is no linker, or its KB has no vectors of its encoder.
     """
-    linking = Linking(nlp, component, batch_size=batch_size)
+    linking = Linking(nlp, batch_size=batch_size)
     for doc in linking.docs(docs):
         yield linked_document(doc, linking.linker.spans_key)
 

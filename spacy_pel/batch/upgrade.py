@@ -29,7 +29,6 @@ def upgrade_kb(
     sources: Sequence[Path],
     *,
     nlp: Language | None = None,
-    component: str = "proxy_linker",
     compare_only: bool = False,
     reading: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
     encoding: Callable[..., Any] = NoBar,
@@ -44,7 +43,6 @@ def upgrade_kb(
         folder: The folder of the KB.
         sources: The files or folders of the new release.
         nlp: The pipeline whose linker made the vectors of the KB. None if the KB has none.
-        component: The name of the linker in the pipeline.
         compare_only: Change nothing.
         reading: Wraps the entities of a source, with its file name.
         encoding: Makes a progress bar like ``tqdm`` from ``total`` and ``initial``.
@@ -53,7 +51,7 @@ def upgrade_kb(
         PelError: There is no KB, a source is missing or faulty, more than a tenth of the entities are not in
             the release, the pipeline is missing or has another encoder, or another process is writing.
     """
-    linker = linker_of(nlp, component) if nlp and not compare_only else None
+    linker = linker_of(nlp) if nlp and not compare_only else None
     with KnowledgeBase.open(folder) as old, tempfile.TemporaryDirectory() as scratch:
         stored = old.settings["vectors"]
         encoder = KBEncoder(linker, nlp) if linker else None

@@ -81,7 +81,6 @@ def calibrate_folder(
     pipeline: str | Path,
     corpus: Sequence[str | Path],
     *,
-    component: str = "proxy_linker",
     kb: Path | None = None,
     spans_key: str | None = None,
     **settings: Any,
@@ -93,23 +92,21 @@ def calibrate_folder(
     Args:
         pipeline: The folder of a pipeline.
         corpus: As for ``calibrate``.
-        component: The name of the linker.
         kb: The folder of a KB to use instead of the linker's own.
         spans_key: The mentions are in ``doc.spans[spans_key]``. None: as the linker is configured.
         **settings: Further arguments of ``calibrate``.
 
     Raises:
-        PelError: The folder has no pipeline with such a linker, or ``calibrate`` raises it.
+        PelError: The folder has no pipeline with a linker, or ``calibrate`` raises it.
         OSError: The folder cannot be written to.
     """
-    file = Path(pipeline) / component / "cfg"
-    if not file.is_file():
-        problem = f'{pipeline}: no folder of a pipeline with a "{component}"'
+    if not Path(pipeline).is_dir():
+        problem = f"{pipeline}: no folder of a pipeline"
         raise PelError(problem, "give the folder of a pipeline, such as training/model-best")
     nlp = load_pipeline(pipeline)
-    linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
-    report = calibrate(nlp, corpus, component=component, **settings)
-    with whole_file(pointed_to(file)) as written:
+    linker = linker_of(nlp, kb=kb, spans_key=spans_key)
+    report = calibrate(nlp, corpus, **settings)
+    with whole_file(pointed_to(Path(pipeline) / linker.name / "cfg")) as written:
         json.dump(linker.settings_of_weights(), written)
     return report
 
@@ -118,7 +115,6 @@ def calibrate(
     nlp: Language,
     corpus: Sequence[str | Path],
     *,
-    component: str = "proxy_linker",
     limit: int = 0,
     jointly: bool | None = None,
     texts: Sequence[str | Path] = (),
@@ -140,7 +136,7 @@ def calibrate(
         PelError: There is no linker or no mention, all mentions are NIL, the KB has none of the gold ids,
             no candidate is correct, or the KB has no vectors of the linker's encoder.
     """
-    linker = linker_of(nlp, component)
+    linker = linker_of(nlp)
     jointly = linker.joint is not None if jointly is None else jointly
     examples = gold_examples(nlp, linker, corpus, limit)
     if not check_ids(examples, linker, corpus):

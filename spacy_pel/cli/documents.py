@@ -1,22 +1,18 @@
-"""``pel link``, ``discover``, ``mentions`` and ``check``: the commands that read documents or names."""
+"""``pel link``, ``discover`` and ``mentions``: the commands that read documents."""
 
 import sys
-from collections import Counter
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Exit, Option
+from typer import Argument, Option
 
 from ..batch.document_blocks import OnError
 from ..corpora.formats.lookup import suffixes
 from ..errors import PelError
-from ..io.whole_files import pointed_to, whole_file
 from .apps import (
     KB,
     Address,
-    Component,
     Engine,
     File,
     GpuId,
@@ -28,7 +24,7 @@ from .apps import (
     command,
     pel,
 )
-from .terminal import counted, msg, progress_bar, reading_names, say
+from .terminal import msg, progress_bar, reading_names, say
 
 STDOUT = "-"
 _KEPT = "the documents that were {} are kept beside the output; run the same command to resume"
@@ -68,7 +64,6 @@ def link_cli(
     jointly: Annotated[bool, Option("--jointly", help="Link similar mentions together")] = False,
     code: Annotated[File, Option("--code", help=_CODE)] = None,
     gpu_id: GpuId = -1,
-    component: Component = "proxy_linker",
 ) -> None:
     """Link the mentions of documents to entities.
 
@@ -120,7 +115,6 @@ def link_cli(
         raise PelError("stdout is closed", "name a file with --output")
     linking = Linking(
         pipeline,
-        component,
         kb,
         spans_key,
         candidates,
@@ -167,7 +161,6 @@ def discover_cli(
     batch_size: BatchSize = 128,
     n_process: Processes = 1,
     on_error: AtBadDocument = OnError.stop,
-    component: Component = "proxy_linker",
 ) -> None:
     """Propose entities that the KB lacks.
 
@@ -187,7 +180,6 @@ def discover_cli(
 
     linking = Linking(
         pipeline,
-        component,
         kb,
         spans_key,
         batch_size=batch_size,
@@ -249,49 +241,3 @@ def mentions_cli(
     )
     if mined.skipped:
         msg.warn(f"{len(mined.skipped):,} documents skipped")
-
-
-_VERDICTS = "File (.tsv, .csv, .jsonl) [default: a table on stdout]"
-_SOME_WRONG = 3  # the exit code of "pel check"; errors have 1 and 2
-
-
-@command(pel, "check")
-def check_cli(
-    source: Annotated[str, Argument(metavar="KB_OR_PIPELINE", help="KB, or trained pipeline")],
-    pairs: Annotated[Path, Argument(help='Table with columns "name", "id" (.tsv, .csv; also .gz)')],
-    output: Annotated[File, Option("--output", "-o", help=_VERDICTS)] = None,
-) -> None:
-    """Check whether ids mean the names written beside them.
-
-    Use it on tables that people or language models wrote: models invent ids that exist and mean something
-    else, and ids are retired. Each row gets a verdict, the meaning of its id, the id that fits the name, and
-    the probability of that id:
-
-    \b
-    correct     the id means this name
-    unknown id  the KB does not have the id
-    retired     the id was replaced; the current one is proposed
-    other name  the id means something else
-
-    A KB compares the spelling of names. A pipeline also recognizes names that are spelled differently.
-    The exit code is 0 if all pairs are correct, 3 if some are not, and 1 after an error.
-
-    \b
-    Examples:
-      python -m spacy pel check kb curated.tsv
-      python -m spacy pel check training/model-best curated.tsv --output checked.jsonl
-    """
-    from ..curation.check_ids import CORRECT, check_table, opened
-
-    suffix = output.suffix.lower() if output else ".tsv"
-    if suffix not in (".tsv", ".csv", ".jsonl"):
-        raise PelError(
-            f"{output}: the format is not supported", "use the suffix .tsv, .csv or .jsonl"
-        )
-    with whole_file(pointed_to(output)) if output else nullcontext(sys.stdout) as file:
-        verdicts = check_table(opened(source), pairs, file, suffix)
-        counts = Counter(counted(verdicts, "Checking", " pairs"))
-    summary = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
-    say(f"Checked {counts.total():,} pairs: {summary or 'none'}", err=True)
-    if counts.total() > counts[CORRECT]:
-        raise Exit(_SOME_WRONG)

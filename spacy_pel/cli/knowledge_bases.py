@@ -16,7 +16,6 @@ from .apps import (
     KB,
     Address,
     AsJson,
-    Component,
     Engine,
     File,
     Files,
@@ -155,7 +154,6 @@ def fetch_cli(
 def embed_cli(
     folder: KB,
     pipeline: Pipeline,
-    component: Component = "proxy_linker",
     reuse: Annotated[File, Option(help="Older KB: copy the vectors of unchanged entities")] = None,
     dtype: Annotated[str, Option(help="Vector type: float32, float16, int8 or auto")] = "auto",
     index: Annotated[str, Option(help="Index type: exact, approximate or auto")] = "auto",
@@ -192,7 +190,7 @@ def embed_cli(
         before = kb.settings["checksum"]
     made = embed_kb(
         folder,
-        linker_of(nlp, component),
+        linker_of(nlp),
         dtype=dtype,
         index=index,
         dim=dim,
@@ -236,7 +234,6 @@ def add_cli(
     source: EntitiesIfAny = None,
     synonym: Synonyms = None,
     pipeline: Encoder = None,
-    component: Component = "proxy_linker",
     format: SourceFormat = None,
     column: Columns = None,
     prefix: Prefixes = None,
@@ -257,7 +254,7 @@ def add_cli(
     if bool(source) == bool(synonym):
         raise PelError("give either SOURCE or --synonym", 'as in --synonym D003924="sugar disease"')
     if source:
-        _change("add", folder, source, pipeline, component, format, column, prefix)
+        _change("add", folder, source, pipeline, format, column, prefix)
         return
     from ..curation.kb_encoder import add_synonyms
 
@@ -268,7 +265,7 @@ def add_cli(
             remedy = 'write ID=NAME, as in D003924="sugar disease"'
             raise PelError(f"--synonym {text}: lacks an id or a name", remedy)
         pairs.append((id, name))
-    kb, linker = _kb_and_linker(folder, pipeline, component)
+    kb, linker = _kb_and_linker(folder, pipeline)
     _report(folder, add_synonyms(kb, pairs, linker))
 
 
@@ -277,7 +274,6 @@ def update_cli(
     folder: KB,
     source: Entities,
     pipeline: Encoder = None,
-    component: Component = "proxy_linker",
     format: SourceFormat = None,
     column: Columns = None,
     prefix: Prefixes = None,
@@ -291,7 +287,7 @@ def update_cli(
     Example:
       python -m spacy pel kb change update kb corrected.jsonl --pipeline training/model-best
     """
-    _change("update", folder, source, pipeline, component, format, column, prefix)
+    _change("update", folder, source, pipeline, format, column, prefix)
 
 
 @command(change, "merge")
@@ -300,7 +296,6 @@ def merge_cli(
     source: Entities,
     mapping: Mapping = None,
     pipeline: Encoder = None,
-    component: Component = "proxy_linker",
     format: SourceFormat = None,
     column: Columns = None,
     prefix: Prefixes = None,
@@ -314,7 +309,7 @@ def merge_cli(
     Example:
       python -m spacy pel kb change merge kb mondo.obo --mapping mondo.sssom.tsv --pipeline model-best
     """
-    _change("merge", folder, source, pipeline, component, format, column, prefix, mapping)
+    _change("merge", folder, source, pipeline, format, column, prefix, mapping)
 
 
 def _change(
@@ -322,7 +317,6 @@ def _change(
     given: Path,
     source: Path,
     pipeline: str | None,
-    component: str,
     format: str | None,
     column: list[str] | None,
     prefix: list[str] | None,
@@ -331,7 +325,7 @@ def _change(
     """Change a KB by the entities of a source, and print the counts."""
     from ..curation.kb_encoder import change_from_source
 
-    folder, linker = _kb_and_linker(given, pipeline, component)
+    folder, linker = _kb_and_linker(given, pipeline)
     counts = change_from_source(
         kind,
         folder,
@@ -345,9 +339,7 @@ def _change(
     _report(given, counts)
 
 
-def _kb_and_linker(
-    given: Path, pipeline: str | None, component: str
-) -> tuple[Path, ProxyLinker | None]:
+def _kb_and_linker(given: Path, pipeline: str | None) -> tuple[Path, ProxyLinker | None]:
     """Return the KB to change, and the linker that computes its vectors.
 
     The linker is that of ``pipeline``; None: that of ``given``, if it is a pipeline whose KB has vectors.
@@ -355,7 +347,7 @@ def _kb_and_linker(
     folder, nlp = _kb_and_pipeline(given, pipeline)
     from ..pipeline.pipelines import linker_of
 
-    return folder, linker_of(nlp, component) if nlp else None
+    return folder, linker_of(nlp) if nlp else None
 
 
 def _kb_and_pipeline(given: Path, pipeline: str | None) -> tuple[Path, Language | None]:
@@ -402,7 +394,6 @@ def learn_cli(
     folder: KB,
     corpora: Annotated[list[str], Argument(metavar="CORPUS...", help=_CORPORA)],
     pipeline: Encoder = None,
-    component: Component = "proxy_linker",
     spans_key: Annotated[Text, Option(help="Any word, if mentions in the corpus overlap")] = None,
     mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
     acronyms: Annotated[bool, Option("--acronyms", help="Learn abbreviations")] = False,
@@ -443,7 +434,6 @@ def learn_cli(
                 folder,
                 corpora,
                 nlp=nlp,
-                component=component,
                 spans_key=spans_key,
                 per_entity=per_entity,
                 limit=limit,
@@ -465,7 +455,6 @@ def learn_cli(
                 folder,
                 corpora,
                 nlp=nlp,
-                component=component,
                 least=least,
                 weak_labels=weak_labels,
                 progress=bar.update,
@@ -482,7 +471,6 @@ def learn_cli(
                 folder,
                 corpora,
                 nlp=nlp,
-                component=component,
                 spans_key=spans_key,
                 progress=bar.update,
             )
@@ -589,42 +577,6 @@ def _readable(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
-@command(kb, "diff")
-def diff_cli(
-    old: Annotated[Path, Argument(help="Folder of a KB")],
-    new: Annotated[Path, Argument(help="Folder of a later KB")],
-    output: Annotated[File, Option(help="JSONL file, with one line per change")] = None,
-) -> None:
-    """Compare the entities of two KBs.
-
-    Use it before you move to a new release. Entities are compared by id, and their records field by field.
-    Vectors are not compared.
-
-    \b
-    Example:
-      python -m spacy pel kb diff umls-2024AB umls-2025AA --output changes.jsonl
-    """
-    from ..kb.describe import compare_kbs
-    from ..kb.location import kb_folder
-
-    old, new = kb_folder(old), kb_folder(new)
-    changes = compare_kbs(old, new, output, n_ids=_MAX_IDS)
-    if not changes.kinds:
-        msg.good(f"{old} and {new} have the same entities")
-        return
-    for kind in ("added", "removed", "changed"):
-        count, ids = changes.kinds[kind], ", ".join(changes.first_ids.get(kind, ()))
-        more = ", …" if count > _MAX_IDS else ""
-        msg.text(f"{kind:<8} {count:>9,}  {ids}{more}")
-    for field, count in changes.fields.most_common():
-        msg.text(f"  {field:<15} {count:>9,}")
-    if output:
-        msg.good(f"Wrote {output}")
-    if changes.is_not_embedded:
-        embed = f"python -m spacy pel kb embed {new} PIPELINE --reuse {old}"
-        msg.text(f"To encode only what changed: {embed}")
-
-
 @command(kb, "upgrade")
 def upgrade_cli(
     folder: KB,
@@ -632,7 +584,6 @@ def upgrade_cli(
     compare: Annotated[bool, Option("--compare", help="Only compare: change nothing")] = False,
     output: Annotated[File, Option(help="JSONL file, with one line per entity")] = None,
     pipeline: Encoder = None,
-    component: Component = "proxy_linker",
 ) -> None:
     """Bring a KB up to a new release of its source, such as next year's MeSH.
 
@@ -660,7 +611,6 @@ def upgrade_cli(
         path,
         sources,
         nlp=nlp,
-        component=component,
         compare_only=compare,
         reading=reading,
         encoding=encoding,
@@ -711,25 +661,3 @@ def verify_cli(folder: KB) -> None:
     with KnowledgeBase.open(folder) as opened:
         count = len(opened)
     msg.good(f"Verified {folder}: {count:,} entities, {size / 1e6:,.1f} MB undamaged")
-
-
-@command(kb, "export")
-def export_cli(
-    folder: KB, output: Annotated[Path, Argument(metavar="OUT", help="Folder to make")]
-) -> None:
-    """Write a KB as Parquet tables: entities, types, rows (vectors) and mentions.
-
-    Use it to read a KB with pandas, DuckDB or Spark.
-
-    \b
-    Example:
-      python -m spacy pel kb export kb tables
-    """
-    from ..kb import KnowledgeBase
-    from ..kb.describe import export_kb
-    from ..kb.location import kb_folder
-
-    with KnowledgeBase.open(kb_folder(folder)) as opened:
-        counts = export_kb(opened, output)
-    written = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    msg.good(f"Wrote {output}: {written}")

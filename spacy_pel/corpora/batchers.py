@@ -101,7 +101,6 @@ def make_entity_batcher(
 
 
 def _rng() -> random.Random:
-    # One draw per epoch: a resumed training restores the state of ``random`` at the start of the epoch.
     return random.Random(random.getrandbits(64))
 
 

@@ -54,7 +54,6 @@ def learn_mentions_of(
     corpora: Sequence[str | Path],
     *,
     nlp: Language | None = None,
-    component: str = "proxy_linker",
     spans_key: str | None = None,
     per_entity: int = PER_ENTITY,
     limit: int = 0,
@@ -76,7 +75,7 @@ def learn_mentions_of(
             searched among the mentions of other documents. The weight is then too low if the KB has learnt
             the names of these mentions from the same documents.
     """
-    linker = linker_of(nlp, component) if nlp else None
+    linker = linker_of(nlp) if nlp else None
     encoder = KBEncoder(linker, nlp) if linker else None
     resolve = linker.search.resolve_abbreviations if linker else True
     sources = {"/".join(Path(name).parts[-2:]): name for name in corpora}

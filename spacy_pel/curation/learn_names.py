@@ -45,7 +45,6 @@ def learn_names(
     corpora: Sequence[str | Path],
     *,
     nlp: Language | None = None,
-    component: str = "proxy_linker",
     spans_key: str | None = None,
     progress: Callable[[], object] = lambda: None,
 ) -> LearntNames:
@@ -58,7 +57,6 @@ def learn_names(
         folder: The folder of the KB.
         corpora: Names of corpora, as for ``open_corpus``.
         nlp: The pipeline whose linker made the vectors of the KB. None if the KB has none.
-        component: The name of the linker in the pipeline.
         spans_key: The span group for the mentions. Overlapping mentions need one, with any name.
         progress: Called after each document.
 
@@ -68,7 +66,7 @@ def learn_names(
     """
     from ..pipeline.doc_mentions import trainable_mentions  # here: torch takes seconds
 
-    encoder = KBEncoder(linker_of(nlp, component)) if nlp else None
+    encoder = KBEncoder(linker_of(nlp)) if nlp else None
     tokenizing = nlp or spacy.blank("en")
     with KnowledgeBase.open(folder) as kb:
         examples = []
@@ -145,7 +143,6 @@ def learn_acronyms(
     least: int = 1,
     weak_labels: Path | None = None,
     nlp: Language | None = None,
-    component: str = "proxy_linker",
     progress: Callable[[], object] = lambda: None,
 ) -> LearntNames:
     """Add the abbreviations that texts define to a KB, as names of their entities.
@@ -166,7 +163,7 @@ def learn_acronyms(
     Raises:
         PelError: No text defines an abbreviation of a name in the KB.
     """
-    encoder = KBEncoder(linker_of(nlp, component)) if nlp else None
+    encoder = KBEncoder(linker_of(nlp)) if nlp else None
     counts: Counter[tuple[str, str, int]] = Counter()  # texts by source, short form and entity
     n_texts = n_labelled = 0
     new: dict[int, list[str]] = defaultdict(list)

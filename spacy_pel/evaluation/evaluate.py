@@ -42,7 +42,6 @@ def evaluate(
     nlp: Language,
     corpus: Sequence[str | Path],
     *,
-    component: str = "proxy_linker",
     limit: int = 0,
     progress: Bars = NoBar,
 ) -> dict[str, Any]:
@@ -51,7 +50,6 @@ def evaluate(
     Args:
         nlp: A pipeline with a trained linker.
         corpus: Names of corpora, as ``corpora.document_corpus.open_corpus`` takes them.
-        component: The name of the linker in the pipeline.
         limit: The number of documents taken of each corpus file. 0 takes all.
         progress: See ``Bars``.
 
@@ -66,7 +64,7 @@ def evaluate(
         PelError: There is no linker or no mention, the KB has none of the gold ids, or it has no
             vectors of the linker's encoder.
     """
-    linker = linker_of(nlp, component)
+    linker = linker_of(nlp)
     examples = gold_examples(nlp, linker, corpus, limit)
     check_ids(examples, linker, corpus)
     start = time.perf_counter()
@@ -82,7 +80,7 @@ def evaluate(
         "corpus": [str(path) for path in corpus],
         "limit": limit,
         "spans_key": linker.spans_key,
-        "linker": linker_state(nlp, component),
+        "linker": linker_state(nlp),
     }
 
 

@@ -18,8 +18,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from ..errors import PelError
-
 logger = logging.getLogger(__name__)
 
 # The score of a proxy that is no negative. With -inf, the gradients of a mention without negatives are NaN.
@@ -223,37 +221,6 @@ class PositiveNegativeLoss(CrossEntropyLoss):
         push = -torch.log1p(-others[:, 1:].exp()).sum(1)
         push = push - torch.where(highest.squeeze(1) > 0, others.logsumexp(1), 0)
         return super().of_scores(positive, negatives) + push
-
-
-class SumLoss(ScoreLoss):
-    """The sum of several losses over the same scores, such as a softmax and the proxy-based loss.
-
-    In a config each loss has a name:
-
-        [components.proxy_linker.loss.*.softmax]
-        @losses = "spacy-pel.CrossEntropyLoss.v1"
-        scale = 32
-
-    Raises:
-        PelError: No loss is given.
-    """
-
-    def __init__(self, *losses: ScoreLoss):
-        if not losses:
-            raise PelError("a sum of no losses", "give at least one loss")
-        self.losses = losses
-
-    def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        first, *others = (loss.of_scores(positive, negatives) for loss in self.losses)
-        return sum(others, start=first)
-
-    def state(self) -> dict[str, Any]:
-        states = [loss.state() for loss in self.losses]
-        return {"losses": states} if any(states) else {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        for loss, its in zip(self.losses, state.get("losses", [{}] * len(self.losses))):
-            loss.restore(its)
 
 
 class MentionPairLoss:

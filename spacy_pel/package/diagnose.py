@@ -34,7 +34,6 @@ class Finding(NamedTuple):
 def diagnose(
     pipeline: str | Path | None = None,
     kb: Path | None = None,
-    component: str = "proxy_linker",
 ) -> Iterator[Finding]:
     """Check the installation, and a pipeline, by folder or name, with its KB or another one."""
     yield from _installation_findings()
@@ -44,7 +43,7 @@ def diagnose(
         return
     try:
         nlp = load_pipeline(pipeline)
-        linker = linker_of(nlp, component)
+        linker = linker_of(nlp)
         path = kb or linker.kb.path
     except PelError as error:
         yield Finding(BROKEN, "pipeline", error.problem, error.remedy)

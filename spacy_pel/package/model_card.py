@@ -43,15 +43,13 @@ def package_name(meta: dict[str, Any]) -> str:
     return name if name.startswith(f"{lang}_") else f"{lang}_{name}"
 
 
-def metrics_of_linker(
-    nlp: Language, paths: Sequence[Path], component: str = "proxy_linker"
-) -> dict[str, dict[str, Any]]:
+def metrics_of_linker(nlp: Language, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
     """Return the metrics in files of ``pel evaluate``, by file name without suffix.
 
     Raises:
         PelError: A file has no metrics, or those of another linker or KB, or two have the same name.
     """
-    state = linker_state(nlp, component) if paths else {}
+    state = linker_state(nlp) if paths else {}
     metrics_by_name: dict[str, dict[str, Any]] = {}
     for path in paths:
         metrics = read_metrics(path)
@@ -75,12 +73,12 @@ def _evaluate_command(metrics: dict[str, Any]) -> str:
 
 
 def card_sections(
-    nlp: Language, component: str, metrics_by_name: dict[str, dict[str, Any]], licences: str
+    nlp: Language, metrics_by_name: dict[str, dict[str, Any]], licences: str
 ) -> Iterator[str]:
     """Yield the sections of the model card, in Markdown; ``metrics_by_name`` is of ``metrics_of_linker``."""
     from spacy.cli.package import generate_readme
 
-    linker = linker_of(nlp, component)
+    linker = linker_of(nlp)
     package, settings = package_name(nlp.meta), linker.kb.settings
     counts, vectors = settings["counts"], settings["vectors"]
     yield f"# {package} {nlp.meta['version']}"

@@ -21,18 +21,6 @@ def shipped_folder() -> Path:
     raise PelError(f"{_PACKAGE}: its configs and demo are missing", "install spacy_pel with pip")
 
 
-def config_file(given: str) -> Path:
-    """Return a config by path or shipped name: "mesh_document", "configs/mesh_document.cfg"."""
-    if Path(given).is_file():
-        return Path(given)
-    configs = {path.stem: path for path in (shipped_folder() / CONFIGS).glob("*.cfg")}
-    name = Path(given).stem
-    if name not in configs or Path(given) not in (Path(name), CONFIGS / f"{name}.cfg"):
-        names = ", ".join(sorted(configs))
-        raise PelError(f"{given}: no such config", f"give the path of a file, or one of {names}")
-    return configs[name]
-
-
 def write_demo(folder: str | Path) -> None:
     """Copy the configs and the demo to a folder, for the quickstart; PelError if it is not empty."""
     folder = Path(folder)

@@ -101,43 +101,32 @@ def unknown_names_explained(config: object) -> Iterator[None]:
 
 
 def linker_of(
-    nlp: Language,
-    name: str = "proxy_linker",
-    *,
-    kb: Path | None = None,
-    spans_key: str | None = None,
+    nlp: Language, *, kb: Path | None = None, spans_key: str | None = None
 ) -> ProxyLinker:
     """Return the linker of a pipeline, after setting its KB or ``spans_key`` if they are given.
 
     Raises:
-        PelError: The pipeline has no linker of that name, or the folder holds no KB.
+        PelError: The pipeline has no linker or several, or the folder holds no KB.
     """
     # Imported here: torch takes seconds, and spaCy imports this module for each of its commands.
     from .proxy_linker import ProxyLinker
 
-    linker = nlp.get_pipe(name) if name in nlp.pipe_names else None
-    if not isinstance(linker, ProxyLinker):
+    linkers = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, ProxyLinker)]
+    if not linkers:
         present = ", ".join(nlp.pipe_names) or "none"
         raise PelError(
-            f'the pipeline has no linker "{name}" among its components ({present})',
-            'name the right one with --component, or add one: nlp.add_pipe("proxy_linker")',
+            f"the pipeline has no linker among its components ({present})",
+            'add one: nlp.add_pipe("proxy_linker")',
         )
+    if len(linkers) > 1:
+        names = ", ".join(linker.name for linker in linkers)
+        raise PelError(f"the pipeline has several linkers ({names})", "disable all but one")
+    (linker,) = linkers
     if kb is not None:
         linker.set_kb(kb_folder(kb))
     if spans_key is not None:
         linker.spans_key = spans_key
     return linker
-
-
-def other_linkers(nlp: Language, name: str) -> dict[str, ProxyLinker]:
-    """Return the linkers of a pipeline by name, except the one of this name."""
-    from .proxy_linker import ProxyLinker
-
-    return {
-        other: pipe
-        for other, pipe in nlp.pipeline
-        if isinstance(pipe, ProxyLinker) and other != name
-    }
 
 
 def upstream_of(nlp: Language, name: str) -> list[str]:

@@ -242,7 +242,7 @@ async def health(request: Request) -> Health:
         status="ok",
         pipeline="{lang}_{name} {version}".format(**linking.nlp.meta),
         entities=len(_kb(request)),
-        finds_mentions=linking.nlp.pipe_names != [linking.component],
+        finds_mentions=len(linking.nlp.pipe_names) > 1,
         stores_corrections=request.app.state.allow_fix,
     )
 

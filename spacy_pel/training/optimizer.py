@@ -10,7 +10,6 @@ from torch import nn
 
 from ..errors import PelError
 from ..models.architectures.towers import AnyModel
-from ..models.packed_weights import under
 
 
 class AdamW(Optimizer):
@@ -69,23 +68,6 @@ class AdamW(Optimizer):
             group["lr"] = self.learn_rate
         inner.step()
         inner.zero_grad()
-
-    def state_dict(self, model: AnyModel) -> dict[str, torch.Tensor]:
-        """Return the optimizer's state of the torch weights by name; {} before the first update."""
-        state = self._inner(model).state
-        return {
-            f"{name}.{key}": tensor
-            for name, weight in torch_parameters(model)
-            for key, tensor in state.get(weight, {}).items()
-        }
-
-    def load_state_dict(self, model: AnyModel, state: dict[str, torch.Tensor]) -> None:
-        """Restore the output of ``state_dict`` for the current weights of a model."""
-        inner = self._inner(model)
-        for name, weight in torch_parameters(model):
-            for key, tensor in under(f"{name}.", state).items():
-                device = "cpu" if key == "step" else weight.device
-                inner.state[weight][key] = tensor.to(device)
 
     def _inner(self, model: AnyModel) -> torch.optim.AdamW:
         """Return torch's optimizer of a model; a new one if its weights were replaced."""

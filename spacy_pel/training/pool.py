@@ -271,19 +271,11 @@ class NegativePool:
         for index in self._trained:
             index.refresh(steps)
 
-    def bring_up_to_date(self) -> bool:
-        """Encode the mined rows again if the weights have changed; return whether they were encoded."""
-        was_encoded = any(index.is_encoded for index in self._trained)
-        if was_encoded:
-            self.refresh_every(1)
-        return was_encoded
-
     def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
         """Return the k best searched entities under the current weights, optionally filtered."""
         assert self.searched is not None, "a pool without searched rows"
-        # A checkpoint after an evaluation does this too. So negatives are the same with and without
-        # checkpoints, and with one index or two.
-        self.bring_up_to_date()
+        if any(index.is_encoded for index in self._trained):  # with one index or two
+            self.refresh_every(1)
         self.searched.refresh(1, known=self.mined)
         numbers, allowed = self.searched.numbers, None
         if only is not None:

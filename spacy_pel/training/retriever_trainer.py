@@ -1,7 +1,6 @@
 """Train a retriever: mentions against proxies, and against other mentions."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -10,21 +9,19 @@ from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
 from ..models.losses import MentionPairLoss, ScoreLoss, Targets
 from ..text.mention_inputs import GoldMention
-from ..text.token_inputs import TokenIds
 from .arborescence import Arborescence
 from .mention_views import MaskAndReplace
 from .negatives import Batch, Sampler
 from .pool import NegativePool, Row, StoredRows
-from .trainer import NO_LOSS, ScoresBackprop, StepLoss, Trainer
+from .trainer import NO_LOSS, StepLoss, Trainer
 
 
 class RetrieverTrainer(Trainer):
     """Trains the towers of a retriever.
 
     The loss of a step is  L(m, P) + lambda L(m, P_adv)  (PEL, Eq. 8). The mentions m are encoded once for
-    both terms. The proxies P are encoded once and, with FGSM, again with perturbed input embeddings. With
-    ``fgsm.per_pair`` this is done for each pair of a mention and a proxy. If the pool has stored rows, these
-    are the proxies, and only the mention tower is trained.
+    both terms. The proxies P are encoded once and, with FGSM, again with perturbed input embeddings. If the
+    pool has stored rows, these are the proxies, and only the mention tower is trained.
 
     ``negatives``, ``pair_loss``, ``coreference`` and ``views`` are settings of the linker. Without a ``loss``
     mentions are compared only with each other. Mentions that ``coreference`` adds are encoded together with
@@ -60,11 +57,6 @@ class RetrieverTrainer(Trainer):
                 "this retriever reads all mentions of a document together: it cannot train them against "
                 "mentions of other documents",
                 'set "coreference" to null, or train a spacy-pel.BiEncoder.v1',
-            )
-        if coreference and fgsm and fgsm.per_pair:
-            raise PelError(
-                "FGSM cannot perturb pairs of two mentions",
-                'set "per_pair" of the regularizer to false, or "coreference" to null',
             )
         self.pool = pool
         self.negatives = negatives
@@ -125,8 +117,6 @@ class RetrieverTrainer(Trainer):
             (d_mentions, _), loss = proxy_loss((vectors, self.pool.mined.of(rows)), targets)
             return StepLoss(loss, 0.0), d_mentions
         tokens = self.retriever.entity_tokens(self.pool.texts(rows, self.rng))
-        if self.fgsm is not None and self.fgsm.per_pair:
-            return self._pairs_loss(tokens, vectors, targets)
         d_mentions = np.zeros_like(vectors)
 
         def objective(proxies: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
@@ -136,50 +126,6 @@ class RetrieverTrainer(Trainer):
 
         return self.both_passes(self.retriever.entity_tower, tokens, objective), d_mentions
 
-    def _pairs_loss(
-        self, tokens: Sequence[TokenIds], vectors: np.ndarray, targets: Targets
-    ) -> tuple[StepLoss, np.ndarray]:
-        """Compute ``proxy_loss`` with a separate input for each pair of a mention and a proxy.
-
-        The score of a pair occurs only in the loss of its mention. So the sign of the gradient by the
-        pair's input is that of Eq. 6 for a negative and of Eq. 7 for a positive. The weights get the
-        gradients of Eq. 8.
-        """
-        is_pair = targets.negatives.copy()
-        is_pair[np.arange(len(is_pair)), targets.positive] = True
-        owners, columns = np.nonzero(is_pair)
-        cells = np.full(is_pair.shape, -1)
-        cells[owners, columns] = np.arange(len(owners))
-        d_mentions = np.zeros_like(vectors)
-
-        def scores(proxies: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, ScoresBackprop]:
-            mentions = vectors[owners[numbers]]
-
-            def backprop(d_scores: np.ndarray) -> np.ndarray:
-                d_own = np.zeros_like(vectors)
-                np.add.at(d_own, owners[numbers], d_scores * proxies)
-                np.add(d_mentions, d_own, out=d_mentions)
-                d_proxies: np.ndarray = d_scores * mentions
-                return d_proxies
-
-            return (mentions * proxies).sum(axis=1), backprop
-
-        tower, pairs = self.retriever.entity_tower, [tokens[column] for column in columns.tolist()]
-        added = np.zeros(cells.shape, dtype=np.float32)
-        return self.loss_of_pairs(tower, pairs, cells, targets, scores, added), d_mentions
-
     def note_update(self) -> None:
         super().note_update()
         self.pool.note_update()
-
-    def state(self) -> dict[str, Any]:
-        """Return the state. The index is encoded first, so that it can be restored exactly."""
-        of_loss = self.loss.state() if self.loss else {}
-        return {**super().state(), "has_index": self.pool.bring_up_to_date(), "loss": of_loss}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        if self.loss:
-            self.loss.restore(state["loss"])
-        if state["has_index"]:
-            self.pool.refresh_every(1)
-        super().restore(state)

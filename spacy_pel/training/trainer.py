@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,8 +80,6 @@ class Trainer:
         self.fgsm = fgsm
         self.views = views
         self.rng = rng
-        # Totals for the log, which resets them.
-        self.mentions, self.total_loss = 0, NO_LOSS
         self._updates = 0
 
     def step(self, mentions: Sequence[GoldMention]) -> StepLoss:
@@ -90,14 +88,12 @@ class Trainer:
         Raises:
             PelError: The loss is not finite.
         """
-        self.mentions += len(mentions)
         loss = self.backpropagated_loss(mentions)
         if not np.isfinite(sum(loss)):
             raise PelError(
                 f'the loss is {sum(loss)} for a batch that begins with "{mentions[0].surface}"',
                 "lower the learning rate",
             )
-        self.total_loss = self.total_loss.plus(loss)
         return loss
 
     def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
@@ -186,14 +182,6 @@ class Trainer:
         self._updates += 1
         if self._updates % UPDATES_PER_RELEASE == 0:
             release_memory()
-
-    def state(self) -> dict[str, Any]:
-        """Return the plain data that a checkpoint keeps besides the weights."""
-        return {"rng": self.rng.bit_generator.state}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore a state. The model must have the weights of the same checkpoint."""
-        self.rng.bit_generator.state = state["rng"]
 
 
 def _row_groups(sizes: list[int]) -> Iterator[np.ndarray]:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from spacy_pel.batch.embed import embed_kb
 from spacy_pel.cli import pel
-from spacy_pel.kb import Entity, KnowledgeBase, build_kb
+from spacy_pel.kb import KnowledgeBase, build_kb
 
 from ..calibration.corpora import CORPUS
 from ..conftest import ENTITIES
@@ -58,16 +58,6 @@ def test_it_links_alike_from_anywhere(run, tiny_nlp, tiny_kb, tmp_path) -> None:
     for name in ("kb_matcher", "proxy_linker"):
         assert spacy.load(moved).get_pipe(name).kb.path == moved / "proxy_linker" / "kb"
     assert len(list(moved.rglob("*.sqlite"))) == 1
-
-
-def test_two_linkers_of_one_kb_or_of_two(run, tiny_nlp, tiny_folder, tiny_kb, tmp_path) -> None:
-    second = tiny_nlp.add_pipe("proxy_linker", name="second", config={"path": str(tiny_folder)})
-    tiny_nlp.to_disk(tmp_path / "pipeline")
-    run("assemble", tmp_path / "pipeline", tiny_kb, tmp_path / "out")
-    second.set_kb(build_kb([Entity("X1", "x")], tmp_path / "other").path)
-    tiny_nlp.to_disk(tmp_path / "pipeline")
-    said = run("assemble", tmp_path / "pipeline", tiny_kb, tmp_path / "out2", code=1)
-    assert '"second" links to another KB' in said and not (tmp_path / "out2").exists()
 
 
 def test_only_a_pipeline_is_replaced_and_only_by_force(

@@ -57,24 +57,16 @@ def all_rows(batch: Batch, pool: FixedPool, rng) -> tuple[list[Row], Targets]:
 
 
 def naive_step(linker: Retriever, naive, fgsm: FGSM | None) -> StepLoss:
-    """Eq. 8, input by input with autograd alone; leaves its gradients on the weights.
-
-    With ``per_pair`` each pair of a mention and a proxy has input embeddings of its own, which Eq. 6
-    and 7 perturb. Otherwise all mentions of a proxy share them.
-    """
+    """Eq. 8, input by input with autograd alone; leaves its gradients on the weights."""
     mention_encoder = encoder_of(linker.mention_tower).eval()
     entity_encoder = encoder_of(linker.entity_tower).eval()
     tokens = linker.entity_tokens(ENTITIES)
     mentions = [bert_vector(mention_encoder, t) for t in linker.mention_inputs(MENTIONS).windows]
-    per_pair = fgsm is not None and fgsm.per_pair
-    pairs = [(i, c) for i in range(4) for c in range(5)]
-    keys = {(i, c): (i, c) if per_pair else c for i, c in pairs}
-    inputs = {keys[i, c]: torch.zeros(len(tokens[c].ids), 32, requires_grad=True) for i, c in pairs}
+    inputs = [torch.zeros(len(text.ids), 32, requires_grad=True) for text in tokens]
 
-    def scores_of(added: dict) -> dict:
-        columns = {key: key[1] if per_pair else key for key in added}
-        vectors = {k: bert_vector(entity_encoder, tokens[columns[k]], z) for k, z in added.items()}
-        return {(i, c): mentions[i] @ vectors[keys[i, c]] for i, c in pairs}
+    def scores_of(added: list[Tensor]) -> dict:
+        vectors = [bert_vector(entity_encoder, text, z) for text, z in zip(tokens, added)]
+        return {(i, c): mentions[i] @ vectors[c] for i in range(4) for c in range(5)}
 
     def mean_loss(scores: dict) -> Tensor:
         losses = [
@@ -86,20 +78,15 @@ def naive_step(linker: Retriever, naive, fgsm: FGSM | None) -> StepLoss:
     scores = scores_of(inputs)
     clean, adversarial = mean_loss(scores), torch.zeros(())
     if fgsm is not None:
-        if per_pair:
-            signs = [-1 if TARGETS.positive[i] == c else 1 for i, c in pairs]
-            total = sum(sign * scores[pair] for sign, pair in zip(signs, pairs))
-        else:
-            total = clean
-        by_inputs = torch.autograd.grad(total, list(inputs.values()), retain_graph=True)
-        added = {key: fgsm.epsilon * g.sign() for key, g in zip(inputs, by_inputs)}
+        by_inputs = torch.autograd.grad(clean, inputs, retain_graph=True)
+        added = [fgsm.epsilon * gradient.sign() for gradient in by_inputs]
         adversarial = fgsm.weight * mean_loss(scores_of(added))
     (clean + adversarial).backward()
     return StepLoss(clean.item(), adversarial.item())
 
 
 @pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("fgsm", [None, FGSM(0.01, 0.3), FGSM(0.01, 0.3, per_pair=True)])
+@pytest.mark.parametrize("fgsm", [None, FGSM(0.01, 0.3)])
 @pytest.mark.parametrize(
     ("held_tokens", "loss", "naive"),
     [(8192, ProxyLoss(8), naive_proxy_loss(8, 0)), (1, CrossEntropyLoss(), naive_cross_entropy(1))],

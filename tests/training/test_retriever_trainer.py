@@ -61,8 +61,7 @@ def best_entities(trainer: RetrieverTrainer) -> list[int]:
     ("loss", "negatives", "more"),
     [
         (ProxyLoss(), random_negatives(4, in_batch=True), {"fgsm": FGSM()}),
-        (CrossEntropyLoss(scale=32), random_negatives(4, shared=False),
-         {"fgsm": FGSM(per_pair=True)}),
+        (CrossEntropyLoss(scale=32), random_negatives(4, shared=False), {}),
         (PositiveNegativeLoss(8), MixedNegatives(2, p=1, refresh=3),
          {"coreference": Arborescence("all", 2, 3)}),
     ],
@@ -112,7 +111,6 @@ def documents() -> Retriever:
     ("given", "message"),
     [
         ({"coreference": Arborescence(), "linker": documents}, 'set "coreference" to null, or train'),
-        ({"coreference": Arborescence(), "fgsm": FGSM(per_pair=True)}, "cannot perturb pairs of two"),
         ({"coreference": Arborescence(), "loss": None, "pair_loss": MentionPairLoss(),
           "linker": retriever}, 'to true and "coreference" to null'),
         ({"views": MaskAndReplace(), "linker": documents}, 'set "views" to null'),
