@@ -80,7 +80,7 @@ def link_files(
 
     Args:
         linking: The pipeline and its settings. For Ray, ``linking.pipeline`` is a folder or a name.
-        input: A file, a folder of files, the URL of one of these, or "-" for stdin.
+        input: A file, a folder of files, or "-" for stdin.
         output: The file to write, an open binary stream, or a folder, whose name ends with a slash.
         input_format: The name of a format, see ``corpora.formats.lookup``. None infers it from the file.
         output_format: The format of the output. None infers it from the file; a stream gets JSONL.

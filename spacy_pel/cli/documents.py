@@ -29,7 +29,7 @@ from .terminal import msg, progress_bar, reading_names, say
 STDOUT = "-"
 _KEPT = "the documents that were {} are kept beside the output; run the same command to resume"
 
-_READ = f"File ({suffixes('input')}; also .gz), folder of such files, URL, or - for stdin"
+_READ = f"File ({suffixes('input')}; also .gz), folder of such files, or - for stdin"
 _WRITTEN = f"File ({suffixes('output')}), - for stdout, or FOLDER/ for one file per block"
 _INPUT = "Files and folders, as for pel link"
 _XREF = "Also write codes of this vocabulary (ICD10CM); repeatable"
@@ -82,7 +82,6 @@ def link_cli(
     docbin     docs with their annotations
     prodigy    tasks with "text" and "spans" (.prodigy.jsonl)
     label-studio  exported tasks; writes tasks with predictions (.label-studio.json)
-    brat       a folder of .txt and .ann; writes .brat.zip: unzip it into a folder
     omop       rows of NOTE_NLP (.note_nlp.csv), output only
     fhir       one Bundle per line (.fhir.ndjson), output only
 

@@ -11,7 +11,6 @@ from typer import Argument, Exit, Option
 
 from ..errors import PelError
 from ..kb.readers import SOURCE_FORMATS, ReadOptions, UmlsRecipe
-from ..kb.readers.fetch_ontology import ONTOLOGIES, fetch_ontology
 from .apps import (
     KB,
     Address,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 ALL = "all"
 _CORPORA = 'As for "pel evaluate"; with --acronyms, any texts'
-_ONTOLOGIES = "\n".join(f"  {name:8}{what}" for name, (what, _) in ONTOLOGIES.items())
 
 
 @command(kb, "build")
@@ -112,42 +110,6 @@ def columns_of(choices: list[str]) -> dict[str, str]:
             raise PelError(f"--column {choice}: the column is missing or repeated", remedy)
         fields[column] = field
     return fields
-
-
-@command(
-    kb,
-    "fetch",
-    help=f"""Download an open ontology, and check that it can be read.
-
-Use it to get a source for "kb build" or "pel start". The file comes from the permanent URL of its authors
-(PURL), and it is written only if it is complete.
-
-\b
-{_ONTOLOGIES}
-
-\b
-Example:
-  python -m spacy pel kb fetch mondo
-  python -m spacy pel kb build mondo.obo kb
-""",
-)
-def fetch_cli(
-    name: Annotated[str, Argument(metavar="NAME", help="Name of an ontology: see above")],
-    to: Annotated[Path, Option(help="Folder to write to")] = Path(),
-) -> None:
-    """Download an open ontology; the help of the command is above."""
-    with progress_bar(desc="Fetching", unit="B", unit_scale=True, unit_divisor=1024) as bar:
-
-        def received(n: int, total: int | None) -> None:
-            bar.total = total
-            bar.update(n)
-
-        path, n_entities, version = fetch_ontology(
-            name, to, received=received, progress=lambda entities: counted(entities, "Reading")
-        )
-    release = f" of {version}" if version else ""
-    msg.good(f"Fetched {path}: {n_entities:,} entities{release}")
-    msg.text(f"To build a KB from it: python -m spacy pel kb build {path} KB")
 
 
 @command(kb, "embed")

@@ -426,12 +426,12 @@ def serve_cli(
     max_text: Annotated[
         int, Option(min=1, max=1_000_000, help="Maximum characters of one")
     ] = 20_000,
-    max_mentions: Annotated[int, Option(min=1, help="Maximum mentions given in a document")] = 500,
     timeout: Annotated[
         float, Option(min=0.1, max=3600, help="Maximum seconds of a request")
     ] = 30.0,
-    max_waiting: Annotated[int, Option(min=1, help="Maximum requests in flight")] = 128,
-    max_per_client: Annotated[int, Option(min=1, help="Maximum per client")] = 16,
+    max_per_client: Annotated[
+        int, Option(min=1, help="Maximum requests in flight per client")
+    ] = 16,
     workers: Annotated[int, Option(min=1, help="Processes, each with its own pipeline")] = 1,
     allow_fix: Annotated[bool, Option("--allow-fix", help="Store corrections in the KB")] = False,
     gpu_id: GpuId = -1,
@@ -474,9 +474,7 @@ def serve_cli(
     if entity_url and "{id}" not in entity_url:
         remedy = "give one such as https://uts.nlm.nih.gov/uts/umls/concept/{id}"
         raise PelError(f'{entity_url}: the URL lacks "{{id}}"', remedy)
-    limits = Limits(
-        max_body, max_documents, max_text, max_mentions, timeout, max_waiting, max_per_client
-    )
+    limits = Limits(max_body, max_documents, max_text, timeout, max_per_client)
     with listen(host, port) as listener:
         url, local = address(listener), is_local(listener)
         say(f"Starting at {url}; requests wait until it serves")

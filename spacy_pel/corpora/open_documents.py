@@ -1,4 +1,4 @@
-"""Documents of local files and of URLs that fsspec opens, in any format."""
+"""Documents of files, in any format."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from posixpath import relpath
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from ..errors import PelError
+from ..io.lines import is_gzip
 from .doc_conversion import document_of_doc, make_doc
 from .document import Document
 from .formats.base import (
@@ -24,7 +24,6 @@ from .formats.base import (
     Place,
     place_text,
 )
-from .formats.brat import ANNOTATIONS
 from .formats.lookup import WHOLE_TEXT, format_named, format_of, suffixes
 
 if TYPE_CHECKING:
@@ -161,12 +160,12 @@ class DocumentStream:
 
     @contextmanager
     def _bytes_of(self, source: DocumentFile) -> Iterator[BinaryIO]:
-        if source.url is None:
+        if source.path is None:
             yield sys.stdin.buffer
             return
         try:
-            with _opened(source.url) as self._open:
-                if source.url.lower().endswith(".gz"):
+            with source.path.open("rb") as self._open:
+                if is_gzip(source.path):
                     yield cast(BinaryIO, gzip.GzipFile(fileobj=self._open))
                 else:
                     yield self._open
@@ -175,52 +174,14 @@ class DocumentStream:
             self._before += source.size or 0
 
 
-def _opened(url: str) -> BinaryIO:
-    if "://" not in url:
-        return Path(url).open("rb")
-    import fsspec
-
-    with _one_line_errors(url):
-        return fsspec.open(url, "rb").open()
-
-
-def files_behind(url: str) -> list[tuple[str, str, int]]:
-    """Return the name, URL and bytes of the file at a URL, or of all files in the folder at a URL.
-
-    Files in a folder are sorted by name, and their names are relative to the folder.
-    """
-    from fsspec.core import url_to_fs
-
-    with _one_line_errors(url):
-        system, root = url_to_fs(url)
-        infos = system.find(root, detail=True)
-        sizes = {path: int(info["size"] or 0) for path, info in infos.items()}
-    if not sizes:
-        raise PelError(f"{url}: no such file", "check the URL")
-    if list(sizes) == [root]:
-        return [(url, url, sizes[root])]
-    return [(relpath(p, root), system.unstrip_protocol(p), sizes[p]) for p in sorted(sizes)]
-
-
-@contextmanager
-def _one_line_errors(url: str) -> Iterator[None]:
-    """Turn the errors of any storage into a PelError."""
-    try:
-        yield
-    except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        remedy = "check the URL and your rights, or install the fsspec package for such URLs"
-        raise PelError(f"{url}: cannot be read ({reason})", remedy) from error
-
-
 def open_documents(
     given: Name | Sequence[Name], format_name: str | None = None, *, with_ids: bool = False
 ) -> DocumentStream:
     """Open the documents of files, of folders, or of standard input.
 
     Args:
-        given: One or several of: a path, a URL that fsspec opens, or "-" for standard input. The
-            files of a folder are read by name. Files of other kinds are skipped, and a text file is
+        given: One or several of: a path, or "-" for standard input. The files of a folder are read
+            by name. Files of other kinds are skipped, and a text file is
             one document.
         format_name: The format of the files. None: the longest suffix of a name decides, and standard
             input is text.
@@ -255,32 +216,22 @@ def open_documents(
             yield DocumentFile("stdin", None, None, of_file("stdin.txt"))
             return
         path = Path(given)
-        if "://" in given:
-            entries = files_behind(given)
-        elif path.is_file():
-            entries = [(given, given, path.stat().st_size)]
-        elif path.is_dir():
-            paths = [file for file in sorted(path.rglob("*")) if file.is_file()]
-            entries = [(p.relative_to(path).as_posix(), str(p), p.stat().st_size) for p in paths]
-        else:
-            raise PelError(f"{given}: no such file", kinds)
-        if [name for name, *_ in entries] == [given]:
-            yield DocumentFile(*entries[0], of_file(given))
+        if path.is_file():
+            yield DocumentFile(given, path, path.stat().st_size, of_file(given))
             return
+        if not path.is_dir():
+            raise PelError(f"{given}: no such file", kinds)
         is_empty = True
-        names = {name.removesuffix(".gz") for name, *_ in entries}
-        for name, url, size in entries:
-            plain = name.removesuffix(".gz")
-            if plain.endswith(".txt") and f"{plain.removesuffix('.txt')}{ANNOTATIONS}" in names:
-                continue  # read with its annotations
+        for file in sorted(path.rglob("*")):
+            name = file.relative_to(path).as_posix()
             try:
                 format = of_file(name)
             except PelError:
                 continue
-            if not any(part.startswith(".") for part in name.split("/")):
+            if file.is_file() and not any(part.startswith(".") for part in name.split("/")):
                 if format.name == "text":
                     format = WHOLE_TEXT
-                yield DocumentFile(name, url, size, format)
+                yield DocumentFile(name, file, file.stat().st_size, format)
                 is_empty = False
         if is_empty:
             raise PelError(f"{given}: no readable file in it", kinds)

@@ -1,13 +1,10 @@
 """Atomic files and folders, which appear whole or not at all, and the lock of a folder's writer."""
 
-import ctypes
-import errno
 import glob
 import hashlib
 import os
 import shutil
 import socket
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -27,7 +24,6 @@ except ImportError:  # Windows
 LOCK = ".lock"
 _NEW = ".tmp"  # the suffix of files and folders that are being written
 _UNIQUE = "[0-9a-f]" * 32
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux: paths of this process; exchange two names
 
 
 @contextmanager
@@ -62,9 +58,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
     If the path is a symbolic link, the folder that it points to is replaced.
 
-    On Linux the path always is the old folder or the new one, even if the process is killed. Where the
-    system cannot exchange two folders, the path is missing for a moment. If the process is killed then,
-    the old folder is beside it, with the suffix ".old".
+    An old folder is moved aside before the new one takes its place. If the process is killed between these
+    two steps, the old folder is beside the path, with the suffix ".old".
     """
     path = pointed_to(path)
     with _made_beside(path) as temporary:
@@ -75,13 +70,11 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 for new in (*(Path(parent, name) for name in names), Path(parent)):
                     if not new.is_symlink():
                         to_disk(new)
-            if os.path.lexists(path) and not _exchanged(temporary, path):
-                aside = temporary.with_suffix(".old")
+            aside = temporary.with_suffix(".old")
+            if os.path.lexists(path):
                 path.rename(aside)
-                temporary.rename(path)
-                _remove(aside)
-            elif not os.path.lexists(path):
-                temporary.rename(path)
+            temporary.rename(path)
+            _remove(aside)
             to_disk(path.parent)
 
 
@@ -105,7 +98,7 @@ def _made_beside(path: Path) -> Iterator[Path]:
         error.filename = error.filename or str(path)  # the error of a failed write names no file
         raise
     finally:
-        _remove(temporary)  # after an exchange it is the old folder
+        _remove(temporary)
 
 
 @contextmanager
@@ -207,21 +200,6 @@ def _in_work(path: Path) -> Iterator[bool]:
     finally:
         if descriptor is not None:
             os.close(descriptor)
-
-
-def _exchanged(first: Path, second: Path) -> bool:
-    """Exchange two names in one step; False where the system or the file system cannot."""
-    is_linux = sys.platform == "linux"
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if is_linux else None
-    if rename is None:
-        return False
-    names = _AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second)
-    if rename(*names, _RENAME_EXCHANGE) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
-        return False
-    raise OSError(code, os.strerror(code), str(second))
 
 
 def _remove(path: Path) -> None:

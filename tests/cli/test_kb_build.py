@@ -5,9 +5,8 @@ import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.readers import ReadOptions, Source, UmlsRecipe
-from spacy_pel.kb.readers.fetch_ontology import ONTOLOGIES
 
-from ..conftest import ENTITIES, contents, write_text
+from ..conftest import ENTITIES, write_text
 from .conftest import write_entities
 
 OBO = "data-version: 2016\n\n[Term]\nid: D:1\nname: RA\nxref: UMLS:C0000003\n"
@@ -94,19 +93,6 @@ def test_build_says_what_is_wrong(run, source, tmp_path: Path, options, message:
     assert message in run("kb", "build", source, tmp_path / "kb", *options.split(), code=1)
     assert not (tmp_path / "kb").exists()
     assert "there is no SOURCE before it" in run("kb", "build", source, code=1)
-
-
-def test_fetch(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    published = tmp_path / "mondo.obo"
-    published.write_text("data-version: 2026\n\n[Term]\nid: MONDO:1\nname: gout\n")
-    monkeypatch.setitem(ONTOLOGIES, "mondo", ("diseases", published.as_uri()))
-    output = run("kb", "fetch", "mondo", "--to", tmp_path / "mine")
-    assert "mondo.obo: 1 entities of 2026" in output
-    assert f"kb build {tmp_path / 'mine' / 'mondo.obo'} KB" in output
-    assert contents(tmp_path / "mine") == {"mondo.obo": published.read_bytes()}
-    output = run("kb", "fetch", "--help")
-    others = {name: what for name, (what, _) in ONTOLOGIES.items() if name != "mondo"}
-    assert all(f"{name} {what}" in output for name, what in others.items())
 
 
 def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeypatch) -> None:

@@ -24,17 +24,17 @@ LIMITS = Limits(body=50_000, documents=4, characters=300, mentions=5, seconds=20
 @pytest.fixture
 def make_app(tiny_folder: Path) -> Iterator[Callable[..., FastAPI]]:
     """Makes an application over a pipeline, ``tiny_nlp`` anew if none is given."""
-    queues = []
+    threads = []
 
     def make(limits: Limits = LIMITS, nlp: Language | None = None, **settings: bool) -> FastAPI:
         linking = Linking(nlp or spacy.load(tiny_folder))
         app = create_app(linking, limits, "https://example.org/{id}", **settings)
-        queues.append(app.state.queue)
+        threads.append(app.state.thread)
         return app
 
     yield make
-    for queue in queues:
-        queue.close()
+    for thread in threads:
+        thread.close()
 
 
 @pytest.fixture(scope="module")

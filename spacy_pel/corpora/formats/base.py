@@ -122,7 +122,7 @@ class DocumentFile(NamedTuple):
     """A file of documents."""
 
     name: str  # for messages
-    url: str | None  # or its path; None: standard input
+    path: Path | None  # None: standard input
     size: int | None  # in bytes; None if it is not known
     format: Format
 

@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 from ...errors import PelError
 from ..document import Document
-from . import bioc, brat, docbin, fhir, json_formats, omop, pubtator, tables
+from . import bioc, docbin, fhir, json_formats, omop, pubtator, tables
 from .base import (
     BoundedFile,
     Format,
@@ -44,7 +44,6 @@ FORMATS = (
     pubtator.FORMAT,
     *bioc.FORMATS,
     docbin.FORMAT,
-    brat.FORMAT,
     omop.FORMAT,
     fhir.FORMAT,
 )

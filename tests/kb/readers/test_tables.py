@@ -55,7 +55,12 @@ def test_reads_parquet_with_lists(tmp_path: Path) -> None:
 
 
 def test_several_rows_an_entity_and_columns_of_other_names(tmp_path: Path) -> None:
-    rows = ["\tId\tid\tDE\tFR\taliases", "\t2\ttwo\tzwei\tdeux\tno", "\t1\tone\t\t\t", "\t2\tII\t\t\t"]
+    rows = [
+        "\tId\tid\tDE\tFR\taliases",
+        "\t2\ttwo\tzwei\tdeux\tno",
+        "\t1\tone\t\t\t",
+        "\t2\tII\t\t\t",
+    ]
     path = write_text(tmp_path / "x.tsv", "\n".join(rows))
     columns = {"Id": "concept_id", "id": "canonical_name", "DE": "aliases", "FR": "aliases"}
     assert read(path, columns) == [Entity("1", "one"), Entity("2", "two", ("zwei", "deux", "II"))]
