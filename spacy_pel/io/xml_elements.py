@@ -57,7 +57,7 @@ def xml_elements(file: Readable, *, longest: int = MAX_LINE_BYTES) -> Iterator[E
 
 
 def file_elements(path: Path) -> Iterator[ElementTree.Element]:
-    """Yield the ``xml_elements`` of a file, plain or packed. Errors name the file."""
+    """Yield the ``xml_elements`` of a plain or compressed file. Errors name the file."""
     with opened_bytes(path) as file:
         try:
             yield from xml_elements(file)

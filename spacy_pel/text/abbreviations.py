@@ -12,7 +12,6 @@ whether or not a text defines it.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -44,7 +43,12 @@ def defined_abbreviations(text: str) -> dict[str, str]:
         # Tokens joined by blanks have padded parentheses.
         text = _PADDING.sub("", _without_surrogates(text))
         for piece in _pieces(text):
-            for short, long in _definitions(piece):
+            # The time may grow with the third power of the length of a sentence.
+            pairs = extract_abbreviation_definition_pairs(
+                piece, first_definition=True, ignore_errors=True
+            )
+            long_first = [(piece.find(p.definition), p.abbreviation, p.definition) for p in pairs]
+            for _, short, long in sorted([*long_first, *short_forms_first(piece)]):
                 first.setdefault(short, long)
     # A piece of text that two parentheses happen to enclose is no definition.
     return {
@@ -88,13 +92,19 @@ class WithLongForms:
     Plurals count, too: "stem cells (SCs)" also defines "SC", and "SC" also "SCs". An abbreviation for
     which, and its long form, ``stays`` is true stays as it is.
 
+    Args:
+        given: The text.
+        defined: The long form of each abbreviation that it defines.
+        stays: Tells whether an abbreviation stays, given its long form.
+
     Attributes:
         text: The new text.
         kept: The abbreviations that stay.
     """
 
-    def __init__(self, given: str, stays: Callable[[str, str], bool]) -> None:
-        defined = defined_abbreviations(given)
+    def __init__(
+        self, given: str, defined: Mapping[str, str], stays: Callable[[str, str], bool]
+    ) -> None:
         self.kept = {short for short, long in defined.items() if stays(short, long)}
         defined = {short: long for short, long in defined.items() if short not in self.kept}
         of_one = {f"{short}s": long for short, long in defined.items()}
@@ -137,19 +147,6 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start:end]
         start = end
     yield text[start:]
-
-
-# Training asks for a document again in every epoch, and for each of its parts. Where mentions are
-# shuffled, the cache has to hold the documents that are shuffled together: 4,000 abstracts.
-@lru_cache(maxsize=8_000)
-def _definitions(piece: str) -> list[tuple[str, str]]:
-    """Return pairs of an abbreviation and its long form, in the order of the text.
-
-    The time may grow with the third power of the length of a sentence.
-    """
-    pairs = extract_abbreviation_definition_pairs(piece, first_definition=True, ignore_errors=True)
-    long_first = [(piece.find(p.definition), p.abbreviation, p.definition) for p in pairs]
-    return [(short, long) for _, short, long in sorted([*long_first, *short_forms_first(piece)])]
 
 
 def short_forms_first(text: str) -> Iterator[tuple[int, str, str]]:

@@ -1,5 +1,3 @@
-"""kb change add, update, merge and remove; kb learn and forget."""
-
 from pathlib import Path
 
 import pytest

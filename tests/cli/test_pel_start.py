@@ -1,5 +1,3 @@
-"""Pipelines as a whole: started, assembled with a KB and a model card, checked."""
-
 import json
 import re
 import shutil

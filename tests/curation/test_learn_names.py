@@ -1,5 +1,3 @@
-"""Names that mentions have and the KB lacks, and acronyms that plain texts define."""
-
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.text.mention_inputs import GoldMention, MentionInContext
 
+from ..conftest import write_text
 from ..kb.living import execute
 
 ARTHRITIS, ATRIUM, KIDNEY = 2, 3, 6
@@ -74,8 +73,7 @@ def test_a_kb_learns_the_names_of_a_corpus(bare_kb: KnowledgeBase, tmp_path: Pat
     ],
 )  # fmt: skip
 def test_a_kb_learns_acronyms(bare_kb, tmp_path, lines, counts, aliases) -> None:
-    texts = tmp_path / "texts.txt"
-    texts.write_text(lines, "utf8")
+    texts = write_text(tmp_path / "texts.txt", lines)
     learnt = learn_acronyms(bare_kb.path, [str(texts)])
     assert (learnt.names, learnt.texts, learnt.ambiguous) == counts
     with KnowledgeBase.open(bare_kb.path) as kb:

