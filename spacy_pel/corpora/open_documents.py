@@ -16,7 +16,6 @@ from ..io.lines import is_gzip
 from .doc_conversion import document_of_doc, make_doc
 from .document import Document
 from .formats.base import (
-    MAX_MENTIONS,
     BoundedFile,
     DocumentFile,
     Format,
@@ -85,8 +84,6 @@ class RawDocument(NamedTuple):
         else:
             assert reader.document is not None  # an ``Input`` has one of the two
             document = reader.document(self.data)
-        if len(document.mentions or ()) + len(document.faults) > MAX_MENTIONS:
-            raise PelError(f"more than {MAX_MENTIONS:,} mentions in a document", "split it")
         for fault in document.faults:
             if left_out is None:
                 raise fault
