@@ -8,8 +8,7 @@ Attention has no dropout, whatever the configuration says.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -311,21 +310,6 @@ def with_layers(transformer: Any, n: int, *, spread: bool) -> nn.Module:
     transformer.config.num_hidden_layers = n
     kept_layers: nn.Module = transformer
     return kept_layers
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Compute with one thread of torch within the block.
-
-    The kernels of small models are short, and threads that share them mostly wait. With two threads a
-    sentence takes twice as long. Beside another program, fitting a ranking takes minutes, not seconds.
-    """
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
 
 
 @cache

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,21 @@ if TYPE_CHECKING:
 _LONG = 128
 
 
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Compute with one thread of torch within the block.
+
+    The kernels of small models are short, and threads that share them mostly wait. With two threads a
+    sentence takes twice as long. Beside another program, fitting a ranking takes minutes, not seconds.
+    """
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
+
+
 class BertEncoder(nn.Module):
     """Base class of the encoders: a BERT, its tokenizer and its precision.
 
@@ -31,16 +47,22 @@ class BertEncoder(nn.Module):
             on a processor with bfloat16 instructions, and has no effect on others.
 
     Attributes:
-        transformer: The BERT; set by ``load``.
-        tokenizer: Its tokenizer; set by ``load``.
-        n_outputs: The number of values per input; set by ``load``.
+        is_loaded: Whether the encoder has weights. ``load`` sets this and the following attributes.
+        transformer: The BERT.
+        tokenizer: Its tokenizer.
+        width: The length of the embeddings and the states.
+        position_limit: The maximum number of tokens of an input.
+        n_outputs: The number of values per input.
         computed_by: Computes the hidden states in place of torch in inference
             (``onnx_states.OnnxStates``). It is set for the duration of a call.
     """
 
     transformer: Bert
     tokenizer: Tokenizer
+    width: int
+    position_limit: int
     n_outputs: int
+    is_loaded = False
 
     def __init__(self, *, mixed_precision: bool):
         super().__init__()
@@ -51,21 +73,9 @@ class BertEncoder(nn.Module):
         """Set a BERT, of Hugging Face or of this package, with its weights, and its tokenizer."""
         self.transformer = own_bert(transformer)
         self.tokenizer = tokenizer
-
-    @property
-    def is_loaded(self) -> bool:
-        """Tell whether the encoder has weights."""
-        return "transformer" in self._modules
-
-    @property
-    def width(self) -> int:
-        """Return the length of the embeddings and the states."""
-        return int(self.transformer.config.hidden_size)
-
-    @property
-    def position_limit(self) -> int:
-        """Return the maximum number of tokens of an input."""
-        return int(self.transformer.config.max_position_embeddings)
+        self.width = int(self.transformer.config.hidden_size)
+        self.position_limit = int(self.transformer.config.max_position_embeddings)
+        self.is_loaded = True
 
     def hidden_states(
         self,

@@ -478,13 +478,6 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         sizes = learning.IndexSizes(mined_entities, searched_entities, searched_index_unit)
         learning.begin(self, get_examples, evaluated, sizes)
 
-    def prepare_training(self, examples: Iterable[Example]) -> None:
-        """Continue the training of a saved pipeline; the first ``update`` calls this if needed.
-
-        Evaluations also search the entities of the examples.
-        """
-        learning.resume(self, examples)
-
     def update(
         self,
         examples: Iterable[Example],
@@ -509,9 +502,11 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         mentions = trainable_mentions(examples, self.kb, self.spans_key, resolve, documents)
         if mentions:
             if self.trainer is None:
-                self.prepare_training(examples)
+                learning.resume(self, examples)
             assert self.trainer is not None  # just made
-            learning.note_trained(self, {n for mention in mentions for n in mention.golds})
+            entities = {number for mention in mentions for number in mention.golds}
+            if not entities <= self.trainer.trained:
+                learning.note_trained(self, entities)
             set_dropout(self.learner, drop)
             losses[self.name] += self.trainer.step(mentions)
             if self.training.loss is not None and self.reranker_model is None:
@@ -522,19 +517,16 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Apply the accumulated gradients, and drop the calibration, which is for other weights."""
+        """Apply the accumulated gradients."""
         apply_gradients(self.learner, sgd)
-        self.runtime.forget()
-        reranks = self.reranker_model is not None
-        self.fitted.forget(keep_threshold=reranks)
-        if not reranks:
-            self._fitting_kb = None
         if self.trainer is not None:
             self.trainer.note_update()
 
     def finish_training(self) -> None:
         """End the training session, so that the linker searches the KB."""
         self.trainer = None
+        self._fitting_kb = None
+        self.runtime.forget()
 
     @property
     def learner(self) -> AnyModel:
@@ -545,8 +537,6 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         """Drop all that depends on the former weights, and end the training session."""
         for name in ("retriever", "reranker"):  # cached properties
             self.__dict__.pop(name, None)
-        self._fitting_kb = None
-        self.runtime.forget()
         self.finish_training()
 
     # Saving and loading

@@ -74,10 +74,15 @@ def begin(
         linker.cfg["loss"], linker.cfg["trained_entities"] = {}, []
         linker.trainer = _retriever_trainer(linker, mentions, trained, evaluated, sizes)
     note_trained(linker, trained)
+    _drop_calibration(linker)
 
 
 def resume(linker: TrainablePipe, examples: Iterable[Example]) -> None:
-    """Make the trainer of a loaded linker (``ProxyLinker.prepare_training``)."""
+    """Make the trainer of a saved linker whose training continues.
+
+    Evaluations also search the entities of the examples.
+    """
+    _drop_calibration(linker)
     if linker.reranker_model is not None:
         _check_candidates(linker)
         linker.trainer = _reranker_trainer(linker)
@@ -97,10 +102,14 @@ def resume(linker: TrainablePipe, examples: Iterable[Example]) -> None:
 
 def note_trained(linker: TrainablePipe, numbers: set[int]) -> None:
     """Add entities to the ``trained_entities``, which are no longer unseen."""
-    before = set(linker.cfg["trained_entities"])
-    after = before.union(id for id, _ in linker.kb.labels(sorted(numbers)))
-    if after != before:
-        linker.cfg["trained_entities"] = sorted(after)
+    ids = {id for id, _ in linker.kb.labels(sorted(numbers - linker.trainer.trained))}
+    linker.cfg["trained_entities"] = sorted(ids.union(linker.cfg["trained_entities"]))
+    linker.trainer.trained |= numbers
+
+
+def _drop_calibration(linker: TrainablePipe) -> None:
+    """Drop the calibration of a linker whose weights will change."""
+    linker.fitted.forget(keep_threshold=linker.reranker_model is not None)
 
 
 def check_listens(retriever: AnyModel) -> None:

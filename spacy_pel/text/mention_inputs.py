@@ -16,7 +16,9 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from string import punctuation
 from typing import Any, NamedTuple, Protocol
+from unicodedata import category
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -114,10 +116,10 @@ class MarkedTextReader:
         keys: list[Hashable] = []
         texts: dict[Hashable, tuple[str, set[int]]] = {}
         for mention in mentions:
-            text, ends = mention.text, (mention.start, mention.end)
-            splits_a_word = any(text[i - 1 : i + 1].isalnum() for i in ends if 0 < i < len(text))
+            text, edges = mention.text, (mention.start, mention.end)
+            splits_a_word = any(not _separates_words(text[edge - 1 : edge + 1]) for edge in edges)
             keys.append(mention if splits_a_word else text)
-            texts.setdefault(keys[-1], (text, set()))[1].update(ends)
+            texts.setdefault(keys[-1], (text, set()))[1].update(edges)
         tokenized = self._pieces.tokenize_split(texts)
         return [self._marked(tokenized[key], mention) for key, mention in zip(keys, mentions)]
 
@@ -135,6 +137,14 @@ class MarkedTextReader:
             focus, [pieces.mention_end], ids[last : last + right], [pieces.sep],
         )  # fmt: skip
         return TokenIds(np.concatenate(parts).astype(np.int32), left + 2, left + 2 + len(focus))
+
+
+def _separates_words(characters: str) -> bool:
+    """Tell whether BERT's tokenizer splits words between two characters, or at the edge of a text."""
+    return len(characters) < 2 or any(
+        character.isspace() or character in punctuation or category(character).startswith("P")
+        for character in characters
+    )
 
 
 class PairReader:

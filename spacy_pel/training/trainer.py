@@ -54,6 +54,7 @@ class Trainer:
         self.fgsm = fgsm
         self.views = views
         self.rng = rng
+        self.trained: set[int] = set()  # the entities that are noted as trained (``note_trained``)
         self._updates = 0
 
     def step(self, mentions: Sequence[GoldMention]) -> float:

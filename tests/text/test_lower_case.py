@@ -2,7 +2,7 @@
 
 import pytest
 
-from spacy_pel.text.lower_case import with_capitals
+from spacy_pel.text.abbreviations import with_capitals
 
 ACRONYMS = {"htn", "copd", "ra", "dm", "aids", "cap", "mg", "or", "us", "cad"}
 

@@ -97,7 +97,7 @@ def test_a_step_equals_pure_torch(shared, fgsm, loss, naive) -> None:
     reference = copy.deepcopy(ours)
     value = RetrieverTrainer(ours, FixedPool(), loss, all_rows, rng, fgsm=fgsm).step(GOLD)
     assert value == pytest.approx(naive_step(reference, naive, fgsm), rel=1e-4)
-    assert_same_gradients(ours.model, reference)
+    assert_same_gradients(ours, reference)
 
 
 def test_a_step_against_stored_proxies_trains_the_mentions_as_one_against_encoded_ones(tmp_path):
@@ -114,7 +114,7 @@ def test_a_step_against_stored_proxies_trains_the_mentions_as_one_against_encode
     assert all(weight.grad is None for weight in encoder_of(ours.get_ref("entity")).parameters())
     for weight in encoder_of(other.get_ref("entity")).parameters():
         weight.grad = None
-    assert_same_gradients(ours.model, other)
+    assert_same_gradients(ours, other)
 
 
 BATCH = [CLUSTERED[place] for place in (0, 2, 5, 7, 9)]
@@ -160,4 +160,4 @@ def test_a_step_on_edges_equals_pure_torch(shared: bool, loss, naive, tmp_path: 
     rng = np.random.default_rng(0)
     value = RetrieverTrainer(ours, pool, loss, sampler, rng, coreference=edges).step(BATCH)
     assert value == (pytest.approx(naive_step_of_edges(reference, naive), rel=1e-4), 0.0)
-    assert_same_gradients(ours.model, reference)
+    assert_same_gradients(ours, reference)

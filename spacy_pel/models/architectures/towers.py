@@ -22,7 +22,8 @@ from torch import nn
 from ...errors import PelError
 from ...text.mention_inputs import DocumentSpans
 from ...text.token_inputs import PAD, EncoderInputs
-from ..bert import MIN_ROWS, one_torch_thread, with_layers
+from ..bert import MIN_ROWS, with_layers
+from ..encoders import one_torch_thread
 from ..packed_weights import Packable, Packed, pack, unpack
 
 # The maximum number of tokens per pass, padding included: enough to keep a GPU busy. On a CPU, more than
