@@ -226,36 +226,36 @@ class _Residual(nn.Module):
 
 
 def last_hidden_states(
-    layers: Iterable[nn.Module], states: Tensor, mask: Tensor, wanted: Tensor | None = None
+    layers: Iterable[nn.Module], states: Tensor, mask: Tensor, needed: Tensor | None = None
 ) -> Tensor:
     """Return the states after the last of some ``BertLayer``, float [n, t, d].
 
-    The last layer computes the states of the w wanted tokens as one matrix [w, d].
+    The last layer computes the states of the w needed tokens as one matrix [w, d].
 
     Args:
         layers: The layers, in their order.
         states: float [n, t, d], the input embeddings.
         mask: bool [n, t], false for padding.
-        wanted: bool [n, t], the tokens whose states are needed; other states are 0. None for all.
+        needed: bool [n, t], the tokens whose states are needed; other states are 0. None for all.
     """
     *inner, last = cast("Iterable[BertLayer]", layers)
     keys = None if bool(mask.all()) else mask[:, None, None, :]
-    for layer in inner if wanted is not None else [*inner, last]:
+    for layer in inner if needed is not None else [*inner, last]:
         attention = layer.attention.self
         attended = attention(attention.query(states), states, keys)
         states = layer.feed_forward(attended, states)
-    if wanted is None:
+    if needed is None:
         return states
-    attention, positions = last.attention.self, wanted.nonzero(as_tuple=True)
-    columns = (wanted.cumsum(1) - 1)[wanted]
+    attention, positions = last.attention.self, needed.nonzero(as_tuple=True)
+    columns = (needed.cumsum(1) - 1)[needed]
     more_rows = 0, 0, 0, max(0, MIN_ROWS - len(columns))
-    wanted_states = nn.functional.pad(states[positions], more_rows)
-    queries = attention.query(wanted_states)[: len(columns)]
-    padded = queries.new_zeros(len(states), int(wanted.sum(1).max()), queries.shape[-1])
+    needed_states = nn.functional.pad(states[positions], more_rows)
+    queries = attention.query(needed_states)[: len(columns)]
+    padded = queries.new_zeros(len(states), int(needed.sum(1).max()), queries.shape[-1])
     padded = padded.index_put((positions[0], columns), queries)
     attended = attention(padded, states, keys)[positions[0], columns]
     attended = nn.functional.pad(attended, more_rows)
-    outputs = last.feed_forward(attended, wanted_states)[: len(columns)]
+    outputs = last.feed_forward(attended, needed_states)[: len(columns)]
     return outputs.new_zeros(states.shape).index_put(positions, outputs)
 
 
@@ -264,7 +264,7 @@ def architecture(transformer: nn.Module) -> dict[str, Any]:
     return {name: getattr(transformer.config, name) for name in _ARCHITECTURE}
 
 
-def own_bert(transformer: nn.Module) -> Bert:
+def as_bert(transformer: nn.Module) -> Bert:
     """Convert a BERT of Hugging Face to a ``Bert`` with the same weights.
 
     Raises:

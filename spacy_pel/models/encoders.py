@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..errors import PelError
-from .bert import Bert, BertLayer, architecture, has_fast_bfloat16, last_hidden_states, own_bert
+from .bert import Bert, BertLayer, architecture, as_bert, has_fast_bfloat16, last_hidden_states
 
 if TYPE_CHECKING:
     from .onnx_states import OnnxStates
@@ -71,7 +71,7 @@ class BertEncoder(nn.Module):
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
         """Set a BERT, of Hugging Face or of this package, with its weights, and its tokenizer."""
-        self.transformer = own_bert(transformer)
+        self.transformer = as_bert(transformer)
         self.tokenizer = tokenizer
         self.width = int(self.transformer.config.hidden_size)
         self.position_limit = int(self.transformer.config.max_position_embeddings)
@@ -83,7 +83,7 @@ class BertEncoder(nn.Module):
         mask: Tensor,
         perturbation: Tensor,
         segments: Tensor | None = None,
-        wanted: Tensor | None = None,
+        needed: Tensor | None = None,
     ) -> Tensor:
         """Return the last hidden states of n inputs, padded to t tokens: float32 [n, t, d].
 
@@ -94,10 +94,10 @@ class BertEncoder(nn.Module):
                 input embeddings (word + position + segment; PEL, Eq. 6 and 7). Its gradient is the
                 gradient by these embeddings.
             segments: int64 [n, t], token types; None for zeros.
-            wanted: bool [n, t], the tokens whose states are needed; other states are 0. None for all.
+            needed: bool [n, t], the tokens whose states are needed; other states are 0. None for all.
         """
         if self.computed_by is not None and not self.training:
-            return self.computed_by(ids, mask, segments, wanted, perturbation)
+            return self.computed_by(ids, mask, segments, needed, perturbation)
         device = ids.device.type
         in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)
         # Torch's default attention is the fastest except in training with short inputs on a CPU, where
@@ -107,7 +107,7 @@ class BertEncoder(nn.Module):
         with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16), attention:
             embedded = self.transformer.embeddings(ids, perturbation, segments)
             layers = self.transformer.encoder.layer
-            return last_hidden_states(layers, embedded, mask, wanted).float()
+            return last_hidden_states(layers, embedded, mask, needed).float()
 
     def description(self) -> dict[str, str]:
         """Return configuration and tokenizer as JSON strings; {} before ``load``."""
@@ -166,7 +166,7 @@ class TextEncoder(BertEncoder):
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
         """Set the BERT; PelError if its states are shorter than the vectors."""
-        width = own_bert(transformer).config.hidden_size
+        width = as_bert(transformer).config.hidden_size
         if self.n_numbers is not None and self.n_numbers > width:
             raise PelError(
                 f"vectors of {self.n_numbers} numbers of an encoder that has {width}",
@@ -200,8 +200,8 @@ class TextEncoder(BertEncoder):
         else:
             first = torch.zeros_like(mask)
             first[:, 0] = True
-            wanted = {"focus": focus, "cls": first}.get(self.pooling)
-            hidden = self.hidden_states(ids, mask, perturbation, wanted=wanted)
+            needed = {"focus": focus, "cls": first}.get(self.pooling)
+            hidden = self.hidden_states(ids, mask, perturbation, needed=needed)
             if self.pooling == "both":
                 of_all, of_focus = (
                     nn.functional.normalize(mean_over(hidden, tokens), dim=-1)
@@ -306,7 +306,7 @@ class Tagger(BertEncoder):
             features: float32 [n, t, f], the features of the word of each word piece.
         """
         added = self.features(features) + perturbation
-        states = self.hidden_states(ids, mask, added, wanted=firsts)[firsts]
+        states = self.hidden_states(ids, mask, added, needed=firsts)[firsts]
         return torch.cat([self.tags(states), states], dim=1)
 
 
@@ -351,7 +351,7 @@ class SpanEncoder(nn.Module):
             PelError: The layer reads states of another length.
         """
         if bert is not None:
-            source = own_bert(bert)
+            source = as_bert(bert)
             if source.config.hidden_size != width:
                 raise PelError(
                     f"the layer reads states of length {source.config.hidden_size}, not {width}",
@@ -379,16 +379,17 @@ class SpanEncoder(nn.Module):
             lengths: int64 [n], the number of tokens of each document.
         """
         if self.layer is not None:
-            wanted = torch.zeros(len(states), dtype=torch.bool, device=states.device)
-            wanted[_tokens_of(spans)[0]] = True
-            columns = states, torch.ones_like(wanted), wanted
+            needed = torch.zeros(len(states), dtype=torch.bool, device=states.device)
+            needed[_tokens_of(spans)[0]] = True
+            columns = states, torch.ones_like(needed), needed
             documents = zip(*(torch.split(column, lengths.tolist()) for column in columns))
             if self.computed_by is not None and not self.training:
                 states = torch.zeros_like(states)
-                for (given, _, own), place in zip(documents, lengths.cumsum(0) - lengths):
-                    places = own.nonzero()[:, 0]
-                    found = self.computed_by.of_one(given.numpy(), places.numpy())
-                    states[place + places] = torch.from_numpy(found)
+                firsts = lengths.cumsum(0) - lengths
+                for (inputs, _, is_needed), first in zip(documents, firsts):
+                    places = is_needed.nonzero()[:, 0]
+                    outputs = self.computed_by.of_one(inputs.numpy(), places.numpy())
+                    states[first + places] = torch.from_numpy(outputs)
             else:
                 device = states.device.type
                 in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)

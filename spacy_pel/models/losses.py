@@ -275,7 +275,7 @@ def _pairs(golds: Sequence[tuple[int, ...]]) -> np.ndarray:
 
 
 def summed_loss(scores: np.ndarray, allowed: np.ndarray) -> tuple[float, np.ndarray]:
-    """Compute the loss of words for which several tags may be correct.
+    """Return the loss of words for which several tags may be correct.
 
     The loss of a word is minus the log of the summed probability of its allowed tags. A corpus without
     annotations of a label does not say whether a word outside its mentions has that label. There the
@@ -288,8 +288,8 @@ def summed_loss(scores: np.ndarray, allowed: np.ndarray) -> tuple[float, np.ndar
     Returns:
         The mean loss of a word, and its gradient by the scores, float32 [w, t].
     """
-    given = torch.from_numpy(scores).requires_grad_()
-    correct = given.masked_fill(~torch.from_numpy(allowed), -torch.inf)
-    loss = (given.logsumexp(1) - correct.logsumexp(1)).mean()
-    (gradient,) = torch.autograd.grad(loss, given)
+    all_scores = torch.from_numpy(scores).requires_grad_()
+    correct = all_scores.masked_fill(~torch.from_numpy(allowed), -torch.inf)
+    loss = (all_scores.logsumexp(1) - correct.logsumexp(1)).mean()
+    (gradient,) = torch.autograd.grad(loss, all_scores)
     return float(loss.detach()), gradient.numpy()

@@ -42,7 +42,7 @@ from ..models.architectures import (
 from ..models.architectures.crossencoder import CrossEncoder
 from ..spans import mention_spans
 from ..text.entity_texts import INDEX_UNITS
-from ..text.mention_inputs import DocumentContext, MentionInContext
+from ..text.mention_inputs import MentionInContext
 from ..training.optimizer import apply_gradients
 from ..training.pool import NegativePool
 from ..training.retriever_trainer import RetrieverTrainer
@@ -58,7 +58,7 @@ from .doc_mentions import (
 )
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
-from .own_reader import OwnReader, packed_reader, reader_beside, unpacked_reader
+from .recogniser_copy import RecogniserCopy, packed_reader, reader_beside, unpacked_reader
 from .runtime import Runtime
 from .settings import OutputSettings, SearchSettings, TrainingSettings
 
@@ -160,7 +160,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         self.fitted = Fitted(nil_threshold, configured_nil_threshold=nil_threshold)
         self.refer_to_kb(kb)
         self.runtime = Runtime(runtime)
-        self.reader: OwnReader | None = None
+        self.reader: RecogniserCopy | None = None
         self.trainer: Trainer | None = None
         self._path = path
         self._fitting_kb: str | None = None  # the fingerprint of the KB whose vectors fit
@@ -224,19 +224,17 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
-        self.check_kb()
-        self._check_labels({span.label_ for span in chain.from_iterable(spans)})
-        documents, _ = read_documents(self.model, docs)
 
         def linked(kb: KnowledgeBase) -> Linked:
-            mentions, options = self._query(docs, spans, documents, kb)
+            index, k = self.searched(kb), self.search.candidates
+            mentions, options = self._query(docs, spans, kb)
             with self.runtime.use([] if self.trainer else self.towers):
-                index, k = self.searched(kb), self.search.candidates
-                links = link(self.retriever, index, mentions, k, options)
+                links = link(self.model, index, mentions, k, options)
             if self.trainer is None:
                 links = self._corrected(links, docs, spans, mentions, options.groups, kb)
             return Linked(spans, links, list(predictions(links, kb, self.output)))
 
+        _ = self.retriever  # missing weights are reported before a missing KB
         return self.read_kb(linked)
 
     def _check_choices(self, kb: KnowledgeBase) -> None:
@@ -276,12 +274,15 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         self,
         docs: Sequence[Doc],
         spans: Sequence[Sequence[Span]],
-        documents: Sequence[DocumentContext],
         kb: KnowledgeBase,
     ) -> tuple[list[MentionInContext], LinkOptions]:
         """Return the mentions of docs as the retriever reads them, and the options to link them."""
         self._check_choices(kb)
         search = self.search
+        labels = [span.label_ for span in chain.from_iterable(spans)]
+        if search.label_types:
+            self._check_labels(set(labels))
+        documents, _ = read_documents(self.model, docs)
         mentions = [
             mention
             for doc, doc_spans, document in zip(docs, spans, documents)
@@ -289,7 +290,6 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
                 doc, doc_spans, document, search.resolve_abbreviations, kb.acronyms
             )
         ]
-        labels = [span.label_ for span in chain.from_iterable(spans)]
         filters = search_filters(mentions, labels, search.types, search.sources, search.label_types)
         groups = None
         if search.one_entity_per_name:
@@ -330,13 +330,12 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
-        kb = self.kb
         self.check_kb()
-        documents, _ = read_documents(self.model, docs)
-        mentions, options = self._query(docs, spans, documents, kb)
+        kb = self.kb
+        mentions, options = self._query(docs, spans, kb)
         depth = max(self.search.candidates, SEARCH_DEPTH)
         with self.runtime.use(self.towers):
-            vectors = self.retriever.predict(mentions)
+            vectors = self.model.predict(mentions)
             return ranking_input(kb, mentions, vectors, depth, options)[0]
 
     def _corrected(
@@ -349,17 +348,17 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         kb: KnowledgeBase,
     ) -> Links:
         """Return links that follow the corrections by people and the ids given by rules."""
-        given = [
+        ids = [
             span.id_ if span.id_ and span.id_ in kb else "" for span in chain.from_iterable(spans)
         ]
-        if not kb.corrections and not any(given):
+        if not kb.corrections and not any(ids):
             return links
         decided: list[DecidedMention] = []
         for doc, doc_spans in zip(docs, spans):
             text = doc.text
             for span in doc_spans:
                 words = span.text, mentions[len(decided)].surface
-                id = given[len(decided)]
+                id = ids[len(decided)]
                 decided.append(DecidedMention(words, span.label_, span.start_char, text, id))
         return with_decisions(links, kb, decisions_about(kb, decided, groups))
 
@@ -398,9 +397,8 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
 
     def check_kb(self) -> None:
         """Raise PelError if the linker has no weights, or the KB has no vectors of its encoder."""
-        with self._building:  # otherwise each thread would make the retriever at the first doc
-            _ = self.retriever  # missing weights are reported before a missing KB
-            self.searched(self.kb)
+        _ = self.retriever  # missing weights are reported before a missing KB
+        self.searched(self.kb)
 
     def searched(self, kb: KnowledgeBase) -> KnowledgeBase | NegativePool:
         """Return the index to search: the KB, or the proxies under training with the present weights.
@@ -411,10 +409,12 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         if isinstance(self.trainer, RetrieverTrainer) and self.trainer.pool.searched:
             return self.trainer.pool
         if self._fitting_kb != kb.fingerprint:
-            kb.check_fingerprint(entity_fingerprint(self.retriever))
-            if kb.mentions:
-                kb.mentions.check_fingerprint(fingerprint(self.retriever), kb.path)
-            self._fitting_kb = kb.fingerprint
+            with self._building:  # otherwise each thread would check the KB at the first doc
+                if self._fitting_kb != kb.fingerprint:
+                    kb.check_fingerprint(entity_fingerprint(self.retriever))
+                    if kb.mentions:
+                        kb.mentions.check_fingerprint(fingerprint(self.retriever), kb.path)
+                    self._fitting_kb = kb.fingerprint
         return kb
 
     @property

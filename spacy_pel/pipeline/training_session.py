@@ -230,15 +230,16 @@ def _pool_of_encoded(
     numbers = kb.numbers()
     drawn = rng.spawn(1)[0].permutation(np.setdiff1d(numbers, list(trained)))
 
-    def filled_up(wanted: set[int], n: int | None) -> np.ndarray:
+    def with_random(chosen: set[int], n: int | None) -> np.ndarray:
+        """Return n entities: the chosen ones and a random sample; None: all."""
         if n is None or n >= len(numbers):
             return numbers
-        others = drawn[~np.isin(drawn, list(wanted))][: max(0, n - len(wanted))]
-        return np.sort(np.concatenate([list(wanted), others])).astype(int)
+        others = drawn[~np.isin(drawn, list(chosen))][: max(0, n - len(chosen))]
+        return np.sort(np.concatenate([list(chosen), others])).astype(int)
 
-    mined = filled_up(trained, sizes.mined_entities)
-    wanted = evaluated if sizes.searched_index_unit else trained | evaluated
-    searched = filled_up(wanted, sizes.searched_entities)
+    mined = with_random(trained, sizes.mined_entities)
+    golds = evaluated if sizes.searched_index_unit else trained | evaluated
+    searched = with_random(golds, sizes.searched_entities)
     mined_index = searched_index = entity_index(kb, retriever, index_unit, mined)
     searched_unit = sizes.searched_index_unit or index_unit
     if searched_unit != index_unit or not np.array_equal(mined, searched):
@@ -250,7 +251,7 @@ def _pool_of_encoded(
 def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
     """Return entities with the KB's vectors; PelError if the mention tower cannot be trained alone."""
     kb, retriever, index_unit = linker.kb, linker.retriever, linker.cfg["index_unit"]
-    freezes, its = f'"{linker.name}" freezes its entities', f"{kb.path}: its vectors"
+    freezes, vectors = f'"{linker.name}" freezes its entities', f"{kb.path}: its vectors"
     if len(retriever.layers) == 1:
         raise PelError(
             f"{freezes}, but both towers are one encoder", 'set "shared" of its model to false'
@@ -264,13 +265,13 @@ def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
         )
     if kb.fingerprint != entity_fingerprint(retriever):
         raise PelError(
-            f"{its} were made by another encoder than the entity tower that is to be frozen",
+            f"{vectors} were made by another encoder than the entity tower that is to be frozen",
             "start from the pipeline that made them (@misc = spacy-pel.TrainedEncoder.v1)"
             ", with its similarity, entity_length and pooling of entities",
         )
     if kb.index_unit != index_unit:
         raise PelError(
-            f'{its} are of the index unit "{kb.index_unit}", and "{linker.name}" is set to "{index_unit}"',
+            f'{vectors} have the index unit "{kb.index_unit}", but "{linker.name}" has "{index_unit}"',
             f'set its "index_unit" to "{kb.index_unit}"',
         )
     return NegativePool(kb, index_unit, linker.training.name_dropout, StoredRows(kb))

@@ -72,7 +72,7 @@ _WORDS = frozenset(
 
 
 def with_capitals(text: str, acronyms: Collection[str]) -> str:
-    """Return the text with these acronyms in capitals. They are given in lower case."""
+    """Return the text with the acronyms, a collection in lower case, in capitals."""
     if not acronyms:
         return text
 
@@ -134,15 +134,14 @@ def places_of(text: str, abbreviations: Collection[str]) -> list[Offsets]:
 
 
 class WithLongForms:
-    """A text in which the long form stands wherever the text has an abbreviation that it defines.
+    """A text with the long form in place of each abbreviation that it defines.
 
-    Plurals count, too: "stem cells (SCs)" also defines "SC", and "SC" also "SCs". An abbreviation for
-    which, and its long form, ``stays`` is true stays as it is.
+    A definition also defines the other number: "stem cells (SCs)" defines "SC", and "SC" defines "SCs".
 
     Args:
-        given: The text.
+        original: The text.
         defined: The long form of each abbreviation that it defines.
-        stays: Tells whether an abbreviation stays, given its long form.
+        stays: Tells from an abbreviation and its long form whether the abbreviation stays.
 
     Attributes:
         text: The new text.
@@ -150,7 +149,7 @@ class WithLongForms:
     """
 
     def __init__(
-        self, given: str, defined: Mapping[str, str], stays: Callable[[str, str], bool]
+        self, original: str, defined: Mapping[str, str], stays: Callable[[str, str], bool]
     ) -> None:
         self.kept = {short for short, long in defined.items() if stays(short, long)}
         defined = {short: long for short, long in defined.items() if short not in self.kept}
@@ -161,23 +160,23 @@ class WithLongForms:
             if short.endswith("s") and short[:-1].isupper()
         }
         long_forms = {**of_one, **of_many, **defined}
-        places = places_of(given, long_forms)
-        longs = [long_forms[given[start:end]] for start, end in places]
-        self.text, moved = _replaced(given, places, longs)
-        self._given = np.array(places, np.int64).reshape(-1, 2)
+        places = places_of(original, long_forms)
+        longs = [long_forms[original[start:end]] for start, end in places]
+        self.text, moved = _replaced(original, places, longs)
+        self._original = np.array(places, np.int64).reshape(-1, 2)
         new = [(moved(start, 0), moved(end, 1)) for start, end in places]
         self._new = np.array(new, np.int64).reshape(-1, 2)
 
     def given(
         self, starts: np.ndarray, ends: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Convert spans of the new text to spans of the given one.
+        """Convert spans of the new text to spans of the original text.
 
         Returns:
-            Their starts and ends, int64 [n]; whether they have whole abbreviations alone, and whether they
-            have any: bool [n].
+            Their starts and ends, int64 [n]; whether they cut no abbreviation, and whether they contain
+            one: bool [n].
         """
-        shifts = np.append(0, self._given[:, 1] - self._new[:, 1])
+        shifts = np.append(0, self._original[:, 1] - self._new[:, 1])
         before, within = (self._new[:, 1].searchsorted(x, side="right") for x in (starts, ends))
         next_start = np.append(self._new[:, 0], len(self.text))
         is_whole = (next_start[before] >= starts) & (next_start[within] >= ends)
@@ -185,7 +184,7 @@ class WithLongForms:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yield the text in pieces of bounded length, cut where no definition is expected."""
+    """Yield pieces of at most _MAX_PIECE characters, cut where no definition is expected."""
     start = 0
     while len(text) - start > _MAX_PIECE:
         end = start + _MAX_PIECE
@@ -285,9 +284,9 @@ def at_long_forms(
     long_forms: Mapping[str, str],
     document: DocumentContext | None = None,
 ) -> list[MentionInContext]:
-    """Return the mentions of a document, abbreviations at the first occurrence of their long forms.
+    """Return the mentions of a document, each abbreviation at the first occurrence of its long form.
 
-    The text stays as it is. For the arguments see ``expanded``.
+    The text does not change. The arguments are those of ``expanded``.
     """
     phrases = [long_forms.get(text[start:end], "") for start, end in mentions]
     first: dict[str, Offsets] = {}
@@ -299,7 +298,7 @@ def at_long_forms(
 
 
 def _finder(phrases: Iterable[str]) -> Callable[[str], list[tuple[str, int, int]]]:
-    """Return a function that finds all phrases in a text, ordered by their ends, in one pass."""
+    """Return a function that finds phrases in a text: phrase, start and end, ordered by end."""
     phrases = list(phrases)
     automaton = AhoCorasick(phrases)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import PelError
 from ..models.adversarial import FGSM
-from ..models.architectures import Retriever, entity_tokens
+from ..models.architectures import Retriever
 from ..models.losses import MentionPairLoss, ScoreLoss, Targets
 from ..text.mention_inputs import GoldMention
 from .arborescence import Arborescence
@@ -118,7 +118,7 @@ class RetrieverTrainer(Trainer):
             np.add(d_mentions, weight * d_vectors, out=d_mentions)
             return loss, weight * d_proxies
 
-        tokens = entity_tokens(self.retriever, self.pool.texts(rows, self.rng))
+        tokens = self.retriever.attrs["entity_reader"].tokens(self.pool.texts(rows, self.rng))
         tower = self.retriever.get_ref("entity")
         return self.loss_over_inputs(tower, tokens, objective), d_mentions
 

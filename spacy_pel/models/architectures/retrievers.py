@@ -28,7 +28,7 @@ from ...text.mention_inputs import (
     SharedStatesReader,
     WindowReader,
 )
-from ...text.token_inputs import TokenIds, text_inputs
+from ...text.token_inputs import text_inputs
 from ..encoders import SpanEncoder, TextEncoder
 from ..packed_weights import Packed
 from .towers import (
@@ -182,15 +182,10 @@ def _surface_vectors(model: Retriever, surfaces: Sequence[str]) -> np.ndarray:
     return np.stack([vectors[surface] for surface in surfaces])
 
 
-def entity_tokens(model: Retriever, entities: Sequence[EntityText]) -> list[TokenIds]:
-    """Return the token ids of each entity."""
-    tokens: list[TokenIds] = model.attrs["entity_reader"].tokens(entities)
-    return tokens
-
-
 def entity_vectors(model: Retriever, entities: Sequence[EntityText]) -> np.ndarray:
     """Return the vector of each entity, float32 [n, d]."""
-    return model.get_ref("entity").predict(text_inputs(entity_tokens(model, entities)))
+    tokens = model.attrs["entity_reader"].tokens(entities)
+    return model.get_ref("entity").predict(text_inputs(tokens))
 
 
 def fingerprint(model: Retriever) -> str:

@@ -64,7 +64,10 @@ def make_tower(
     encoder: nn.Module,
     name: str = "tower",
     forward: Callable[..., Any] | None = None,
-    **of_model: Any,
+    *,
+    init: Callable[..., AnyModel] | None = None,
+    attrs: dict[str, Any] | None = None,
+    layers: Sequence[AnyModel] = (),
 ) -> Tower:
     """Wrap a torch module as a thinc model.
 
@@ -76,10 +79,16 @@ def make_tower(
         encoder: A module of ``models.encoders``.
         name: The name of the model.
         forward: Replaces the forward function, for other inputs.
-        **of_model: Further arguments of thinc's ``Model``.
+        init, attrs, layers: Those of thinc's ``Model``.
     """
-    shim = PyTorchShim(encoder, serialize_model=_to_bytes, deserialize_model=_from_bytes)
-    return Model(name, forward or _tower_forward, shims=[shim], **of_model)
+    return Model(
+        name,
+        forward or _tower_forward,
+        init=init,
+        attrs=attrs or {},
+        layers=layers,
+        shims=[PyTorchShim(encoder, serialize_model=_to_bytes, deserialize_model=_from_bytes)],
+    )
 
 
 def _to_bytes(encoder: Packable) -> bytes:
@@ -119,10 +128,10 @@ def load_encoder(
     """
     encoders = source(X)
     for tower, transformer in zip(towers_of(model), (encoders.mention, encoders.entity)):
-        own = deepcopy(transformer)
+        copied = deepcopy(transformer)
         if tower is towers_of(model)[0] and mention_layers is not None:
-            own = with_layers(own, mention_layers, spread=True)
-        encoder_of(tower).load(own, encoders.tokenizer)
+            copied = with_layers(copied, mention_layers, spread=True)
+        encoder_of(tower).load(copied, encoders.tokenizer)
         encoder_of(tower).to(get_torch_default_device())
     return model
 
@@ -202,10 +211,10 @@ def _tower_forward(
         arguments["perturbation"].requires_grad_(is_train and "perturbation" in padded)
         places = np.concatenate([windows[i].outputs for i in group])
         with torch.inference_mode(not is_train):
-            found = encoder(**arguments)
-        outputs[places] = found.detach().cpu().numpy()
+            vectors = encoder(**arguments)
+        outputs[places] = vectors.detach().cpu().numpy()
         if is_train:
-            passes.append((group, places, found, arguments["perturbation"]))
+            passes.append((group, places, vectors, arguments["perturbation"]))
 
     set_training(encoder, is_train)
     with one_torch_thread() if n_threads > 1 else nullcontext():
@@ -219,8 +228,8 @@ def _tower_forward(
 
     def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
         d_perturbations: dict[int, np.ndarray] = {}
-        for group, places, found, added in passes:
-            found.backward(torch.as_tensor(d_outputs[places], device=device))
+        for group, places, vectors, added in passes:
+            vectors.backward(torch.as_tensor(d_outputs[places], device=device))
             if added.grad is not None:
                 d_perturbations.update(zip(group.tolist(), added.grad.float().cpu().numpy()))
         return [d_perturbations[i][: lengths[i]] for i in sorted(d_perturbations)]
