@@ -228,7 +228,7 @@ class _Residual(nn.Module):
 def last_hidden_states(
     layers: Iterable[nn.Module], states: Tensor, mask: Tensor, needed: Tensor | None = None
 ) -> Tensor:
-    """Return the states after the last of some ``BertLayer``, float [n, t, d].
+    """Return the states after the last of several layers, float [n, t, d].
 
     The last layer computes the states of the w needed tokens as one matrix [w, d].
 
@@ -260,7 +260,7 @@ def last_hidden_states(
 
 
 def architecture(transformer: nn.Module) -> dict[str, Any]:
-    """Return the fields of a configuration that decide what a BERT computes."""
+    """Return the fields of a BERT's configuration that determine its outputs."""
     return {name: getattr(transformer.config, name) for name in _ARCHITECTURE}
 
 

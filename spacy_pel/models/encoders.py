@@ -1,4 +1,4 @@
-"""The torch modules of the towers: a BERT whose input embeddings can be perturbed, and its poolings."""
+"""The torch modules of the towers: a BERT with perturbable input embeddings, and poolings of its states."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _short(name: str) -> str:
 class TextEncoder(BertEncoder):
     """A tower of the bi-encoder: token ids -> vector (PEL, section 5.2).
 
-    It also reads windows of documents, and pools each mention from the states of its tokens.
+    It also encodes windows of documents, and pools the vector of each mention from the states of its tokens.
 
     Args:
         pooling: The tokens whose states are averaged. "mean": all tokens, as in the paper. "focus": the
@@ -336,7 +336,7 @@ class SpanEncoder(nn.Module):
 
     @property
     def transformer(self) -> BertLayer | None:
-        """Return what ``computed_by`` computes."""
+        """Return the layer that ``computed_by`` computes; None without one."""
         return self.layer
 
     def load(self, width: int, n_outputs: int, bert: nn.Module | None = None) -> None:

@@ -77,11 +77,11 @@ class ScoreLoss:
         return gradient.numpy(), float(loss.detach())
 
     def state(self) -> dict[str, Any]:
-        """Return what the loss learned from the training data, as plain data; {} for most losses."""
+        """Return the values learned from the training data, as plain data; {} for most losses."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a state; {} starts from the beginning."""
+        """Restore a ``state``; {} is the state of a new loss."""
 
     def _mean(self, scores: Tensor, targets: Targets) -> Tensor:
         positive = scores.gather(1, torch.as_tensor(targets.positive)[:, None]).squeeze(1)
@@ -264,7 +264,7 @@ class MentionPairLoss:
 
 
 def _pairs(golds: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """Tell which mentions share an entity, bool [n, n]. The diagonal is false."""
+    """Return which mentions share an entity, bool [n, n], with a false diagonal."""
     columns = {number: column for column, number in enumerate({n for one in golds for n in one})}
     means = np.zeros((len(golds), len(columns)), dtype=np.float32)
     for row, one in enumerate(golds):

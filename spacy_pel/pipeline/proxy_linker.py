@@ -175,7 +175,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
                 KnowledgeBase.open(kb).close()  # to raise errors now
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Raise PelError for a setting outside of its group, where it would have no effect."""
+        """Raise PelError for a setting that is set on the linker, where it would have no effect."""
         if group := _GROUPS.get(name):
             problem = f'"{name}" is a setting of the linker, not an attribute'
             raise PelError(problem, f"set linker.{group}.{name}")
@@ -250,9 +250,9 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         self._checked = chosen
 
     def _check_labels(self, labels: set[str]) -> None:
-        """Warn, once for each label, of labels of ``label_types`` that no mention can have.
+        """Warn once of each label of ``label_types`` that no mention seems to have.
 
-        Neither the first mentions nor the recogniser that the linker listens to have such a label.
+        Neither these ``labels`` of mentions nor the recogniser that the linker listens to have it.
         """
         unchecked = set(self.search.label_types or ()) - self._known_labels
         if not unchecked:
@@ -347,7 +347,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         groups: np.ndarray | None,
         kb: KnowledgeBase,
     ) -> Links:
-        """Return links that follow the corrections by people and the ids given by rules."""
+        """Apply the corrections of the KB, and the ids that rules have set on spans, to links."""
         ids = [
             span.id_ if span.id_ and span.id_ in kb else "" for span in chain.from_iterable(spans)
         ]
@@ -419,7 +419,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
 
     @property
     def towers(self) -> list[Tower]:
-        """The towers that compute when mentions are linked: of the retriever and the reranker."""
+        """The towers that linking uses: those of the retriever, and the reranker."""
         return [*self.model.layers, *([self.reranker.model] if self.reranked else ())]
 
     @property
@@ -428,7 +428,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         return 0 if self.reranker_model is None else self.search.rerank
 
     def fitting(self, fitted: FittedScore | None) -> FittedScore | None:
-        """Return fitted parameters if the linker reranks as many candidates as when they were fitted."""
+        """Return fitted parameters, or None if the linker no longer reranks the same number of candidates."""
         return fitted if fitted and fitted.reranked == self.reranked else None
 
     # Training
@@ -534,7 +534,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         return self.model if self.reranker_model is None else self.reranker_model
 
     def forget_weights(self) -> None:
-        """Drop all that depends on the former weights, and end the training session."""
+        """Drop the objects that depend on the former weights, and end the training session."""
         for name in ("retriever", "reranker"):  # cached properties
             self.__dict__.pop(name, None)
         self.finish_training()

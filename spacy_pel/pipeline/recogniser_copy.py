@@ -13,15 +13,17 @@ from thinc.api import Config, Model
 from .kb_component import KBComponent
 from .kb_ner import KBRecogniser
 
-# Computes the states of the tokens of docs, in place of spaCy's listener. It learns nothing.
+# Computes the states of the tokens of docs in place of spaCy's listener, without training.
 RecogniserCopy = Model[list[Doc], list[np.ndarray]]
 _PIPELINE, _LINKER = "pipeline", "linker"
 
 
 def reader_beside(folder: Path, linker: KBComponent) -> RecogniserCopy | None:
-    """Return a copy of the recogniser that a saved linker listens to; None if it listens to none.
+    """Return a copy of the recogniser that a saved linker listens to, or None.
 
-    The copy reads the KB of ``linker``. ``folder`` is the folder of the saved linker in its pipeline.
+    Args:
+        folder: The folder of the saved linker in its pipeline.
+        linker: The linker whose KB the copy reads.
     """
     file = folder.parent / "config.cfg"
     if not file.is_file():

@@ -1,4 +1,4 @@
-"""The beginning of a linker's training session: its weights, its trainer, and the trainer's indexes."""
+"""Begin a training session of a linker: its weights, its trainer, and the trainer's indexes."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -101,7 +101,7 @@ def resume(linker: TrainablePipe, examples: Iterable[Example]) -> None:
 
 
 def note_trained(linker: TrainablePipe, numbers: set[int]) -> None:
-    """Add entities to the ``trained_entities``, which are no longer unseen."""
+    """Add entities, by their numbers, to the ``trained_entities`` of a linker."""
     ids = {id for id, _ in linker.kb.labels(sorted(numbers - linker.trainer.trained))}
     linker.cfg["trained_entities"] = sorted(ids.union(linker.cfg["trained_entities"]))
     linker.trainer.trained |= numbers
@@ -113,18 +113,21 @@ def _drop_calibration(linker: TrainablePipe) -> None:
 
 
 def check_listens(retriever: AnyModel) -> None:
-    """Raise PelError for a retriever with a reader in place of its listener: it is not trained or saved."""
+    """Raise PelError if a retriever has no listener, but a copy of its recogniser.
+
+    It can be neither trained nor saved.
+    """
     tok2vec = retriever.maybe_get_ref("tok2vec")
     if tok2vec is not None and not any(hasattr(node, "upstream_name") for node in tok2vec.walk()):
         raise PelError(
             "a linker that shares the encoder of another component cannot read by itself",
-            "let it listen (spacy-transformers.TransformerListener.v1, spacy.Tok2VecListener.v1), and do "
-            "not replace its listener (nlp.replace_listeners, replace_listeners in a config)",
+            "use a listener (spacy-transformers.TransformerListener.v1 or spacy.Tok2VecListener.v1), and do "
+            "not replace it (nlp.replace_listeners, or replace_listeners in a config)",
         )
 
 
 def _texts(kb: KnowledgeBase, examples: Iterable[Example]) -> Iterator[str]:
-    """Yield texts from which a vocabulary may be learnt."""
+    """Yield the texts of a KB and of examples, to learn a vocabulary."""
     for entity in kb:
         yield from entity.names
         yield from entity.types

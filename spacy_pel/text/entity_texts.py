@@ -56,7 +56,7 @@ class EntityReader:
         self._pieces = WordPieces(tokenizer)
 
     def tokens(self, entities: Sequence[EntityText]) -> list[TokenIds]:
-        """The token ids of each entity: ``[CLS] title [SEP] types [SEP] description [SEP]``, cut."""
+        """Return the token ids of each entity: ``[CLS] title [SEP] types [SEP] description [SEP]``, cut."""
         tokenized = self._pieces.tokenize(plain(part) for entity in entities for part in entity)
         inputs = []
         for _ in entities:
@@ -74,7 +74,7 @@ class EntityReader:
 
 
 def proxy_texts(entity: Entity, index_unit: str) -> list[EntityText]:
-    """The texts of the rows of an entity, at least one."""
+    """Return the texts of the rows of an entity, one or more."""
     types, canonical = ", ".join(entity.types), entity.canonical_name
     if index_unit in SINGLE_ROWS:
         aliases = "; ".join(entity.names[1:]) if index_unit == "entity" else None
@@ -93,7 +93,7 @@ def _sentences(*parts: str | None) -> str:
 def entity_rows(
     entities: Sequence[Entity], index_unit: str, encode: EncodeEntities
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The vectors of the rows of entities, float32 [b, d], and the place of each row's entity, int64 [b]."""
+    """Return the vectors of entities' rows, float32 [b, d], and the place of each row's entity, int64 [b]."""
     texts = [proxy_texts(entity, index_unit) for entity in entities]
     owners = np.repeat(np.arange(len(texts)), [len(rows) for rows in texts])
     return encode([text for rows in texts for text in rows]), owners
@@ -102,7 +102,10 @@ def entity_rows(
 def encode_rows(
     kb: KnowledgeBase, numbers: Sequence[int], index_unit: str, encode: EncodeEntities
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """As ``entity_rows``, of the entities of a KB with these numbers, which are given, chunk by chunk."""
+    """Yield the vectors of entities' rows, float32 [b, d], and the number of each row's entity, int64 [b].
+
+    ``numbers`` are those of the entities in the KB. A chunk has the rows of CHUNK entities.
+    """
     for first in range(0, len(numbers), CHUNK):
         chunk = np.asarray(numbers[first : first + CHUNK], dtype=np.int64)
         vectors, owners = entity_rows(kb.entities(chunk), index_unit, encode)

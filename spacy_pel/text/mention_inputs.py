@@ -161,7 +161,7 @@ class PairReader:
         self.entities = EntityReader(tokenizer, self.length, self.length).tokens
 
     def pair(self, mention: TokenIds, entity: TokenIds) -> TokenIds:
-        """The two sides as one input, whose start and end are those of the entity's side."""
+        """Return both sides as one input. Its start and end are those of the entity's side."""
         start = len(mention.ids)
         ids = np.concatenate([mention.ids, entity.ids[1 : 1 + self.length - start]])
         ids[-1] = entity.ids[-1]  # [SEP], also where the entity's side is cut

@@ -1,7 +1,7 @@
-"""thinc wrappers of the torch modules in ``models/``.
+"""Towers: thinc models around the torch modules in ``models/``.
 
-A tower always returns a numpy array, on any device. What thinc's models hold is made by functions at module
-level, so that they can be pickled where worker processes are spawned.
+A tower returns a numpy array on any device. Its functions are defined at module level, so that spawned
+worker processes can unpickle it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -52,7 +52,7 @@ EncoderSource = Callable[[Iterable[str]], Encoders]
 
 
 def no_source(texts: Iterable[str]) -> NoReturn:
-    """Refuse to initialize a model that was loaded with its weights."""
+    """Raise PelError: a model that was loaded with its weights is not initialized again."""
     raise PelError(
         "the encoder is already trained and is not initialised again",
         'to continue its training, give its pipeline as "source" in the config; for a new retriever '
@@ -106,7 +106,7 @@ def encoder_of(tower: Tower) -> Any:
 
 
 def towers_of(model: AnyModel) -> list[Tower]:
-    """Return the towers of a retriever, or the model itself if it is a tower."""
+    """Return the towers of a retriever, or a model that is a tower."""
     return [model] if model.shims else model.layers
 
 
@@ -117,7 +117,7 @@ def load_encoder(
     X: Iterable[str],
     Y: object = None,
 ) -> AnyModel:
-    """Initialize a model: each tower gets its own copy of the weights of one source.
+    """Initialize each tower of a model with a copy of the weights of a source.
 
     Args:
         source: Makes the encoders.
@@ -188,7 +188,7 @@ def check_length(setting: str, tokens: int, minimum: int) -> None:
 def _tower_forward(
     model: Tower, inputs: EncoderInputs, is_train: bool
 ) -> tuple[np.ndarray, Backprop]:
-    """Encode in batches of inputs of similar length; see ``make_tower``.
+    """Encode inputs in batches of similar length; see ``make_tower``.
 
     In inference on a CPU each core has its own batches: threads that share a batch would wait for each
     other after every layer.
@@ -281,7 +281,7 @@ def pool_states(
 
 
 def set_training(encoder: nn.Module, is_train: bool) -> None:
-    """Set the mode of an encoder only if it differs: this takes a tenth of the time of a sentence."""
+    """Set the training mode of an encoder, if it differs: setting it costs a tenth of encoding a sentence."""
     if any(module.training != is_train for module in encoder.modules()):
         encoder.train(is_train)
 
