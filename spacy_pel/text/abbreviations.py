@@ -37,8 +37,8 @@ _NO_LETTER_BEFORE, _NO_LETTER_AFTER = re.compile(r"(?<!\w)"), re.compile(r"(?!\w
 
 # An acronym in lower case, as in hastily typed notes: "pmh htn, copd".
 _ACRONYM = re.compile(r"(?<![\w'.-])[a-z]{3,5}(?![\w'-])")
-# Two letters may be a unit or a symbol, and a word with one capital a gene. They are read as acronyms only
-# if the text has no capitals inside sentences.
+# Two letters may be a unit or a symbol, and a word with one capital may be a gene. They are read as acronyms
+# only if the text has no capitals inside sentences.
 _SHORT_ACRONYM = re.compile(r"(?<![\w'.-])[A-Za-z][a-z]{1,4}(?![\w'-])")
 _CAPITAL_INSIDE = re.compile(r"[^\s.!?][^\S\n]*[A-Z]")
 # Acronyms that are also words or units. In lower case they are the word.

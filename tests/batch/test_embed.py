@@ -1,5 +1,3 @@
-"""The vectors of a KB are the retriever's, row by row; a run that breaks off is gone on with."""
-
 import shutil
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Evaluation and calibration: metrics of gold mentions, and what is fitted and stored in place."""
-
 import json
 from pathlib import Path
 

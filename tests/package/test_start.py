@@ -1,5 +1,3 @@
-"""A pipeline made from an ontology, without a training."""
-
 from pathlib import Path
 
 import pytest
@@ -11,15 +9,15 @@ from spacy_pel.models.architectures import fingerprint
 from spacy_pel.package import start as task
 from spacy_pel.package.start import start
 
+from ..conftest import write_text
+
 TERM = '\n[Term]\nid: {}\nname: {}\nsynonym: "{}" EXACT []\n'
 OBO = TERM.format("T:1", "multiple sclerosis", "MS") + TERM.format("T:2", "headache", "cephalgia")
 
 
 @pytest.fixture
 def obo(tmp_path: Path) -> Path:
-    path = tmp_path / "tiny.obo"
-    path.write_text(OBO)
-    return path
+    return write_text(tmp_path / "tiny.obo", OBO)
 
 
 def links(pipeline: Path) -> list[tuple[str, str]]:

@@ -1,5 +1,3 @@
-"""The weights of a trained linker and of its encoder before training, averaged."""
-
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The scripts of the workflow "release": a small encoder, and a pipeline of two trained ones."""
-
 from pathlib import Path
 
 import distil
