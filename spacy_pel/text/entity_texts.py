@@ -77,16 +77,13 @@ def proxy_texts(entity: Entity, index_unit: str) -> list[EntityText]:
     types, canonical = ", ".join(entity.types), entity.canonical_name
     if index_unit in SINGLE_ROWS:
         aliases = "; ".join(entity.names[1:]) if index_unit == "entity" else None
-        return [EntityText(canonical, types, _sentences(aliases, entity.definition))]
+        return [EntityText(canonical, types, ". ".join(filter(None, (aliases, entity.definition))))]
     definition = entity.definition if index_unit == "described-name" else None
-    return [
-        EntityText(name, types, _sentences(canonical if name != canonical else None, definition))
-        for name in entity.names
-    ]
-
-
-def _sentences(*parts: str | None) -> str:
-    return ". ".join(filter(None, parts))
+    texts = []
+    for name in entity.names:
+        parts = canonical if name != canonical else None, definition
+        texts.append(EntityText(name, types, ". ".join(filter(None, parts))))
+    return texts
 
 
 def entity_rows(
