@@ -17,9 +17,8 @@ from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.records.plain_text import PlainText, plain
 from ..models.architectures import AnyModel
 from ..spans import gold_ids, mention_spans
-from ..text.abbreviations import at_long_forms, defined_abbreviations, expanded
+from ..text.abbreviations import at_long_forms, defined_abbreviations, expanded, with_capitals
 from ..text.coordination import coordinated
-from ..text.lower_case import with_capitals
 from ..text.mention_inputs import DocumentContext, GoldMention, MentionInContext
 
 _NOTHING = SearchFilter(ids=("",))  # for blank mentions: no name of an entity is blank
