@@ -210,9 +210,9 @@ def _nearest(
     if isinstance(source, KnowledgeBase):
         numbers = np.column_stack([given, kb.fuzzy_candidates(names, _N_NEAREST)])
         distinct = np.unique(numbers[numbers >= 0])
-        entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
+        of_entities = {n: e.names for n, e in zip(distinct.tolist(), kb.entities(distinct))}
         surfaces = [american(normalised(name)) for name in names]
-        return numbers, trigram_similarity(kb, surfaces, numbers, entities)[0]
+        return numbers, trigram_similarity(kb, surfaces, numbers, of_entities)[0]
     with source.runtime.use([source.retriever.entity_tower]):
         vectors = source.retriever.entity_vectors([EntityText(name) for name in names])
     candidates = kb.search(vectors, _N_NEAREST, with_mentions=False)

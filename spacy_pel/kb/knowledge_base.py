@@ -300,20 +300,33 @@ class KnowledgeBase:
     @_at_once
     def numbers_named(self, name: str) -> np.ndarray:
         """Return the numbers of the entities of ``named``: int64, ascending."""
-        return self.remembered("named", [name], lambda names: list(map(self._named, names)))[0]
+        return self.numbers_of_names([name])[0]
 
-    def _named(self, name: str) -> np.ndarray:
-        if self._word_forms and len(numbers := self._names.owners_by_forms(name)):
-            return numbers.astype(np.int64)
-        key = normalised(name)
-        numbers = self._selected("SELECT number FROM name WHERE hash = ?", name_hash(key))
-        entities = self._store.entities(numbers) if len(numbers) else ()
-        has_it = [key in map(normalised, entity.names) for entity in entities]
-        if any(has_it):
-            return numbers[has_it]
-        if (spelled := american(key)) != key:
-            return self._named(spelled)
-        return numbers[:0]
+    @_at_once
+    def numbers_of_names(self, names: Sequence[str]) -> list[np.ndarray]:
+        """Return ``numbers_named`` of each name, read together."""
+        return self.remembered("named", names, self._owners)
+
+    def _owners(self, names: Sequence[str]) -> list[np.ndarray]:
+        spellings = [(key := normalised(name), american(key)) for name in names]
+        hashes = sorted({name_hash(key) for keys in spellings for key in keys})
+        query = "SELECT value, number FROM json_each(?) JOIN name ON hash = value ORDER BY 1, 2"
+        pairs = self._store.numbers(query, json.dumps(hashes)).reshape(-1, 2)
+        pairs = pairs[self._is_live(pairs[:, 1])]
+        owners: dict[int, list[tuple[int, Entity]]] = defaultdict(list)
+        for hash, number, entity in zip(*pairs.T.tolist(), self.entities(pairs[:, 1])):
+            owners[hash].append((number, entity))
+
+        def of_name(name: str, keys: tuple[str, str]) -> np.ndarray:
+            if self._word_forms and len(numbers := self._names.owners_by_forms(name)):
+                return numbers.astype(np.int64)
+            for key in keys:
+                known = owners[name_hash(key)]
+                if own := [n for n, entity in known if key in map(normalised, entity.names)]:
+                    return np.array(own, dtype=np.int64)
+            return np.empty(0, np.int64)
+
+        return list(map(of_name, names, spellings))
 
     @property
     @_cached

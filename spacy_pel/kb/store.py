@@ -101,6 +101,7 @@ _READING = f"{_UNTRUSTED} PRAGMA query_only = ON;"
 # The objects of a database: a hostile view or trigger could run forever. The SQL of FTS5's internal tables
 # depends on the release of SQLite.
 _OBJECTS = "SELECT type, name, tbl_name, iif(name GLOB 'word_*', NULL, sql) FROM sqlite_schema"
+_parsed = json.JSONDecoder().raw_decode  # a third of the time of json.loads
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link may appear after the folder was checked
 _JOINT_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # the end of a journal that names other files
@@ -301,7 +302,7 @@ def entity_row(entity: Entity) -> list[str | None]:
 def entity_of(fields: Sequence[str | None]) -> Entity:
     """Return the entity of the values of FIELDS; ValueError or TypeError if they are malformed."""
     id, name, aliases, types, definition, *ids = fields
-    lists = (tuple(json.loads(text)) if text else () for text in (aliases, types, *ids))
+    lists = (tuple(_parsed(text)[0]) if text else () for text in (aliases, types, *ids))
     names, scoped = list[str](), {scope: list[str]() for scope in SCOPES}
     for alias in next(lists):
         if isinstance(alias, list):

@@ -15,7 +15,6 @@ import numpy as np
 from Stemmer import Stemmer
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.records.entity import Entity
 from ..kb.records.names import american
 from ..kb.records.plain_text import plain
 
@@ -26,6 +25,7 @@ _SINGULAR = {"i": "us", "ae": "a", "stases": "stasis", "oses": "osis"}
 _PLURAL = re.compile(rf"(?<=[a-z]{{3}})({'|'.join(_SINGULAR)})$")
 _CACHE_SIZE = 50_000  # words
 _N_TRIGRAMS = 4093  # the number of different hashes of trigrams
+Names = Mapping[int, Sequence[str]]  # of entities, by their numbers
 _EDGE, _END = "\1", "\n"  # no name has them
 _MARKS = punctuation.encode()
 _BLANKS = bytes.maketrans(_MARKS, b" " * len(_MARKS))
@@ -39,7 +39,7 @@ class _Tokens(NamedTuple):
 
 
 def trigram_similarity(
-    kb: KnowledgeBase, surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
+    kb: KnowledgeBase, surfaces: Sequence[str], numbers: np.ndarray, names: Names
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Compare each mention with the names of its candidates by Dice's coefficient of trigrams.
 
@@ -47,7 +47,7 @@ def trigram_similarity(
         kb: The KB of the candidates. It remembers the tokens of their names.
         surfaces: The n mentions, normalised, in American spelling.
         numbers: int64 [n, k], the numbers of their candidates; -1 for no candidate.
-        entities: The candidates by their numbers, ascending.
+        names: The names of the candidates by their numbers, ascending.
 
     Returns:
         The similarity of the most similar name and of the first name, float64 [n, k], 0 to 1; and the
@@ -55,18 +55,18 @@ def trigram_similarity(
     """
 
     def of_entities(new: Sequence[int]) -> list[_Tokens]:
-        names = [entities[number].names for number in new]
-        counts = np.cumsum([0, *map(len, names)])
-        codes, lengths = _trigrams(list(chain.from_iterable(names)))
+        own = [names[number] for number in new]
+        counts = np.cumsum([0, *map(len, own)])
+        codes, lengths = _trigrams(list(chain.from_iterable(own)))
         places = np.append(0, lengths.cumsum())[counts]
         bounds = zip(*(edges[i:].tolist() for edges in (places, counts) for i in (0, 1)))
         return [_Tokens(codes[a:b], lengths[c:d]) for a, b, c, d in bounds]
 
-    of_each = kb.remembered("trigrams", list(entities), of_entities)
+    of_each = kb.remembered("trigrams", list(names), of_entities)
     counts = [len(own.lengths) for own in of_each]
     of_mentions = _trigrams(surfaces)
     of_names = _Tokens(*map(np.concatenate, zip(*of_each))) if of_each else _trigrams([])
-    pairs = _compared(surfaces, numbers, list(entities), counts, of_names, of_mentions)
+    pairs = _compared(surfaces, numbers, list(names), counts, of_names, of_mentions)
     n_shared = np.bincount(pairs.comparisons, minlength=len(pairs.names))
     n_both = of_names.lengths[pairs.names] + of_mentions.lengths[pairs.lines]
     dice = np.minimum(2 * n_shared / n_both, 1.0)
@@ -77,7 +77,7 @@ def trigram_similarity(
 
 
 def word_similarity(
-    kb: KnowledgeBase, surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
+    kb: KnowledgeBase, surfaces: Sequence[str], numbers: np.ndarray, names: Names
 ) -> list[np.ndarray]:
     """Compare each mention with the names of its candidates by words. Rare words count more.
 
@@ -90,11 +90,11 @@ def word_similarity(
     """
 
     def of_entities(new: Sequence[int]) -> list[list[list[str]]]:
-        names = [entities[number].names for number in new]
-        stems = iter(_stems(kb, list(chain.from_iterable(names))))
-        return [list(islice(stems, len(own))) for own in names]
+        own = [names[number] for number in new]
+        stems = iter(_stems(kb, list(chain.from_iterable(own))))
+        return [list(islice(stems, len(of_entity))) for of_entity in own]
 
-    of_each = kb.remembered("stems", list(entities), of_entities)
+    of_each = kb.remembered("stems", list(names), of_entities)
     by_name, by_mention = list(chain.from_iterable(of_each)), _stems(kb, surfaces)
     names_words, words = (list(chain.from_iterable(own)) for own in (by_name, by_mention))
     distinct = sorted(set(words))
@@ -107,7 +107,7 @@ def word_similarity(
         for stems, by_text in ((names_words, by_name), (words, by_mention))
     )
     pairs = _compared(
-        surfaces, numbers, list(entities), list(map(len, of_each)), of_names, of_mentions
+        surfaces, numbers, list(names), list(map(len, of_each)), of_names, of_mentions
     )
     # The words of a name that shares none with a mention need no weight.
     shares = np.zeros(len(by_name), dtype=bool)
