@@ -256,7 +256,7 @@ class BlockJob(NamedTuple):
         block_size: BlockSize,
         join: Callable[[Sequence[Path], Path], object],
     ) -> LinkedCounts:
-        """Make a file from a stream. Until it is complete, its blocks are in a folder beside it.
+        """Make a file from a stream. Until it is complete, its blocks are in a folder next to it.
 
         The file is replaced atomically. After an error or an interruption it is unchanged, and the next call
         resumes after the finished blocks.
