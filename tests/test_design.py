@@ -60,6 +60,7 @@ ALLOWED = {
     "cli": {*CLI, "curation", "batch", "evaluation", "calibration", "package", "serve"},
 }
 # Libraries that a sub-package must not import, not even within a function.
+TERMINAL = ("typer", "wasabi", "tqdm")
 FORBIDDEN = {
     "kb": ("spacy", "thinc", "torch", "transformers"),
     "metrics": ("spacy", "thinc", "torch"),
@@ -67,11 +68,7 @@ FORBIDDEN = {
     "linking": ("spacy", "torch", "transformers"),
     "coreference": ("spacy", "thinc", "torch", "transformers"),
     "corpora": ("thinc", "torch", "transformers"),
-    "curation": ("typer", "wasabi", "tqdm"),
-    "batch": ("typer", "wasabi", "tqdm"),
-    "evaluation": ("typer", "wasabi", "tqdm"),
-    "calibration": ("typer", "wasabi", "tqdm"),
-    "package": ("typer", "wasabi", "tqdm"),
+    **dict.fromkeys(("curation", "batch", "evaluation", "calibration", "package"), TERMINAL),
     "errors": ("spacy", "thinc", "torch", "numpy"),
     "io": ("spacy", "thinc", "torch", "numpy"),
 }

@@ -35,6 +35,7 @@ from .document_blocks import (
 
 DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 50_000, 16 * 2**20
 _BATCH_CHARACTERS = 1_000_000  # characters to search at a time, in about 70 MB
+WINDOW = 64  # tokens to keep around a mention
 _MIN_LENGTH = 3  # characters of a mention: abbreviations of two letters have too many senses
 _SAMPLE_KEY = {"number": "BIGINT", "priority": "UBIGINT"}
 _ROW = {
@@ -62,17 +63,15 @@ class MiningResult(NamedTuple):
 class MentionSearch(NamedTuple):
     """The settings by which mentions are searched and sampled.
 
-    The seed and the place of a mention determine its random priority. The sample of an entity has the
-    mentions with the lowest priorities. Such a reservoir sample does not depend on the order in which
-    documents are read, or on the number of processes.
+    The place of a mention determines its random priority. The sample of an entity has the mentions with
+    the lowest priorities. Such a reservoir sample does not depend on the order in which documents are read,
+    or on the number of processes.
     """
 
     kb: KnowledgeBase
     names: NameFinder  # of the KB; names of several entities are ignored
     aliases: bool = False  # also search aliases, not only preferred names
     per_entity: int = 16  # the maximum number of mentions, below a million
-    window: int = 64  # tokens to keep around a mention
-    seed: int = 0  # of the priorities
     on_error: OnError = OnError.stop
 
     def mined(self, first: int, records: Sequence[RawDocument]) -> tuple[list[str], LinkedCounts]:
@@ -136,9 +135,10 @@ class MentionSearch(NamedTuple):
             is_kept &= self.names.preferred[firsts]
         first, last, owners = first[is_kept], last[is_kept], self.names.owners[firsts[is_kept]]
         texts = pieces.texts[first]
-        half = self.window // 2
-        window_first = np.maximum(first - half, pieces.first[texts])
-        window_last = np.minimum(last + half, pieces.first[texts + 1] - 2)  # a break ends each text
+        window_first = np.maximum(first - WINDOW // 2, pieces.first[texts])
+        window_last = np.minimum(
+            last + WINDOW // 2, pieces.first[texts + 1] - 2
+        )  # a break ends each text
         starts = pieces.starts[first]
         numbers = np.array(list(documents), dtype=np.int64)[texts]
         mentions = np.array(
@@ -152,8 +152,7 @@ class MentionSearch(NamedTuple):
             ],
             dtype=np.int64,
         )
-        seed = _mixed(np.array([self.seed], dtype=np.uint64))
-        return mentions, _mixed(_mixed(numbers.astype(np.uint64) + seed) + starts.astype(np.uint64))
+        return mentions, _mixed(_mixed(numbers.astype(np.uint64)) + starts.astype(np.uint64))
 
     def _row(
         self,
@@ -241,8 +240,7 @@ def mine_mentions(
         "knowledge base": search.kb.settings["checksum"],
         "list of names": [names.hexdigest(), search.aliases],
         "number of mentions an entity": search.per_entity,
-        "size of windows": search.window,
-        "seed": search.seed,
+        "size of windows": WINDOW,
     }
     block_size = BlockSize(DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
     join = partial(_join, per_entity=search.per_entity)

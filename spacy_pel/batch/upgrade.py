@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..kb.readers import open_source
 from ..kb.readers.build_from_sources import source_name
 from ..kb.records.entity import Entity, renamed
 from ..kb.upgrade import Upgrade, compare_release
+from ..models.architectures import entity_vectors
 from ..pipeline.pipelines import linker_of
 from .document_blocks import NoBar
 from .embed import check_reusable, embed_kb, rows_with_reuse
@@ -91,7 +93,7 @@ class _ReusingEncoder(KBEncoder):
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
         """Return vectors, float32 [n, dim], and the position of the entity of each, int64 [n]."""
-        return rows_with_reuse(self._kb, entities, self.retriever.entity_vectors)[:2]
+        return rows_with_reuse(self._kb, entities, partial(entity_vectors, self.retriever))[:2]
 
 
 def _release(

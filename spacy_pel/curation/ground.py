@@ -95,7 +95,9 @@ def _nearest(source: Source, names: Sequence[str]) -> tuple[np.ndarray, np.ndarr
         entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
         surfaces = [american(normalised(name)) for name in names]
         return numbers, trigram_similarity(kb, surfaces, numbers, entities)[0]
-    with source.runtime.use([source.retriever.entity_tower]):
-        vectors = source.retriever.entity_vectors([EntityText(name) for name in names])
+    from ..models.architectures import entity_vectors  # here: torch takes seconds
+
+    with source.runtime.use([source.retriever.get_ref("entity")]):
+        vectors = entity_vectors(source.retriever, [EntityText(name) for name in names])
     candidates = kb.search(vectors, _N_NEAREST, with_mentions=False)
     return candidates.numbers, candidates.scores

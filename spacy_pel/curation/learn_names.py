@@ -140,7 +140,6 @@ def learn_acronyms(
     folder: Path,
     texts: Sequence[str],
     *,
-    least: int = 1,
     weak_labels: Path | None = None,
     nlp: Language | None = None,
     progress: Callable[[], object] = lambda: None,
@@ -156,7 +155,6 @@ def learn_acronyms(
     Args:
         folder: The folder of the KB.
         texts: Names of documents, as for ``open_documents``.
-        least: The minimum number of texts that define an abbreviation.
         weak_labels: A PubTator file to write, with a weakly labelled document (``weakly_labelled``) for each
             text that defines an abbreviation.
 
@@ -186,13 +184,11 @@ def learn_acronyms(
                 raise PelError(
                     problem, "use more texts, or texts of the field of the knowledge base"
                 )
-        totals: Counter[tuple[str, int]] = Counter()
         defined: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
         for (source, short, number), count in sorted(counts.items()):
-            totals[short, number] += count
             defined[source].append((short, kb.labels([number])[0][0], count))
-        for (short, number), count in sorted(totals.items()):
-            if count >= least and number not in kb.numbers_named(short):
+        for short, number in sorted({(short, number) for _, short, number in counts}):
+            if number not in kb.numbers_named(short):
                 new[number].append(short)
         entities = _with_aliases(kb, new)
     changes = change_entities(

@@ -14,6 +14,7 @@ from spacy.language import Language
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.transaction import CHUNKS_PREFIX
+from ..models.architectures import entity_fingerprint
 from ..pipeline.pipelines import linker_of, load_pipeline
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
             NOTE, "mentions", "the pipeline finds no mentions: texts must have them", remedy
         )
     try:
-        subject, fingerprint = "weights", linker.retriever.entity_fingerprint()
+        subject, fingerprint = "weights", entity_fingerprint(linker.retriever)
         subject, kb = "fit", linker.kb
         kb.check_fingerprint(fingerprint)
     except PelError as error:

@@ -259,8 +259,8 @@ class SharedStatesReader:
 
     reads_documents = True
 
-    def __init__(self, encoder: object = None):
-        """Ignore the entity encoder, which gives other readers their tokenizer."""
+    def __init__(self, tokenizer: Tokenizer | None = None, position_limit: int = 0):
+        """Ignore the tokenizer of the entity encoder: the states are those of other tokens."""
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> list[DocumentSpans]:
         """Return the mentions of each document with all tokens that they touch, or the nearest one.

@@ -1,5 +1,3 @@
-"""link, discover and mentions: what is read, and what is written."""
-
 import csv
 import json
 import os
@@ -165,9 +163,6 @@ def test_mentions_of_several_texts(run, tiny_kb: Path, tmp_path: Path) -> None:
     inputs.append(write_text(tmp_path / "b.pubtator", gold))
     said = run("mentions", tiny_kb, *inputs, tmp_path / "out.parquet")
     assert "4 mentions of 3 entities, a sample of 4 in 3 documents" in said
-
-
-# Part by part, in several processes: the same output, also where it was broken off
 
 
 def test_it_goes_on_where_it_was_broken_off(run, tiny_folder, twelve, out, monkeypatch) -> None:

@@ -1,5 +1,3 @@
-"""What a person decides about a name counts at once, where it should, until it is undone."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What the doctor finds, of healthy and of broken installations, pipelines and KBs."""
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Acronyms and their long forms, against texts replaced by hand."""
-
 from collections.abc import Callable
 
 import pytest

@@ -80,8 +80,6 @@ def test_many_mentions_of_a_document_equal_one_at_a_time(words, data) -> None:
         assert a.ids.tolist() == b.ids.tolist() and (a.start, a.end) == (b.start, b.end)
 
 
-# Entities
-
 MS = Entity("C1", "Multiple sclerosis", ("MS", "Sclerosis"), ("Disease", "Finding"), "Of nerves.")
 
 
@@ -118,8 +116,6 @@ def test_any_entities_equal_the_naive_inputs(parts: list[tuple[str, str, str]], 
         assert as_pieces(tokens) == expected
         assert (tokens.start, tokens.end) == (1, min(1 + len(tokenised[0]), n - 1))
 
-
-# Pairs
 
 SIDES = st.text(max_size=60), st.sampled_from(["", "acute"]), st.text("ab ,hepatoxic", max_size=60)
 

@@ -1,5 +1,3 @@
-"""Acronyms in lower case: what is read in capitals, and what stays a word."""
-
 import pytest
 
 from spacy_pel.text.lower_case import with_capitals
