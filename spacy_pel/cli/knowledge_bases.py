@@ -276,7 +276,7 @@ def merge_cli(
 
 def _change(
     kind: str,
-    given: Path,
+    kb_or_pipeline: Path,
     source: Path,
     pipeline: str | None,
     format: str | None,
@@ -287,7 +287,7 @@ def _change(
     """Change the entities of a KB by those of a source, and print the counts."""
     from ..curation.kb_encoder import change_from_source
 
-    folder, linker = _kb_and_linker(given, pipeline)
+    folder, linker = _kb_and_linker(kb_or_pipeline, pipeline)
     counts = change_from_source(
         kind,
         folder,
@@ -298,29 +298,29 @@ def _change(
         mapping=mapping,
         progress=partial(counted, desc="Reading"),
     )
-    _report(given, counts)
+    _report(kb_or_pipeline, counts)
 
 
-def _kb_and_linker(given: Path, pipeline: str | None) -> tuple[Path, ProxyLinker | None]:
+def _kb_and_linker(kb_or_pipeline: Path, pipeline: str | None) -> tuple[Path, ProxyLinker | None]:
     """Return the KB to change, and the linker that computes its vectors.
 
-    The linker is that of ``pipeline``; None: that of ``given``, if it is a pipeline whose KB has vectors.
+    Without ``pipeline``, the linker is that of ``kb_or_pipeline`` if it is a pipeline whose KB has vectors.
     """
-    folder, nlp = _kb_and_pipeline(given, pipeline)
+    folder, nlp = _kb_and_pipeline(kb_or_pipeline, pipeline)
     from ..pipeline.pipelines import linker_of
 
     return folder, linker_of(nlp) if nlp else None
 
 
-def _kb_and_pipeline(given: Path, pipeline: str | None) -> tuple[Path, Language | None]:
+def _kb_and_pipeline(kb_or_pipeline: Path, pipeline: str | None) -> tuple[Path, Language | None]:
     from ..kb import KnowledgeBase
     from ..kb.location import kb_to_change
     from ..pipeline.pipelines import load_pipeline
 
-    folder = kb_to_change(given)
+    folder = kb_to_change(kb_or_pipeline)
     with KnowledgeBase.open(folder) as kb:  # fails before a pipeline is loaded
-        if pipeline is None and folder != given and kb.has_vectors:
-            pipeline = str(given)
+        if pipeline is None and folder != kb_or_pipeline and kb.has_vectors:
+            pipeline = str(kb_or_pipeline)
     return folder, load_pipeline(pipeline) if pipeline else None
 
 

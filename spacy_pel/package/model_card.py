@@ -111,9 +111,11 @@ def card_sections(
 def _limits(nlp: Language, linker: Any) -> Iterator[str]:
     before = nlp.pipe_names[: nlp.pipe_names.index(linker.name)]
     finders = ", ".join(f"`{name}`" for name in before)
-    found = f"It links only the mentions of {finders}."
-    none = "It finds no mentions. Set them, or add a component before the linker that finds them."
-    yield found if before else none
+    mentions = f"It links only the mentions of {finders}."
+    no_mentions = (
+        "It finds no mentions. Set them, or add a component before the linker that finds them."
+    )
+    yield mentions if before else no_mentions
     known = "It knows only the entities of its knowledge base, in the releases above; "
     threshold, measure = linker.nil_threshold, "probability" if linker.ranking else "score"
     nil = "every mention gets one of them."
