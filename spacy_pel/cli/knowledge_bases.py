@@ -327,8 +327,7 @@ def _kb_and_pipeline(given: Path, pipeline: str | None) -> tuple[Path, Language 
 @command(change, "remove")
 def remove_cli(
     folder: KB,
-    ids: Annotated[Texts, Argument(metavar="[ID]...", help="Concept ids")] = None,
-    file: Annotated[File, Option(help="File with one id per line")] = None,
+    ids: Annotated[list[str], Argument(metavar="ID...", help="Concept ids")],
 ) -> None:
     """Remove entities and their vectors from a KB.
 
@@ -336,19 +335,13 @@ def remove_cli(
     again.
 
     \b
-    Examples:
+    Example:
       python -m spacy pel kb change remove kb C0000005 C0000039
-      python -m spacy pel kb change remove kb --file ids.txt
     """
-    from ..io.lines import numbered_lines
     from ..kb.change import remove_entities
     from ..kb.location import kb_to_change
 
-    lines = [line.strip() for _, line in numbered_lines(file)] if file else []
-    given = [*(ids or ()), *filter(None, lines)]
-    if not given:
-        raise PelError("no ids to remove", "give ids, or --file with one per line")
-    _report(folder, remove_entities(kb_to_change(folder), given))
+    _report(folder, remove_entities(kb_to_change(folder), ids))
 
 
 @command(kb, "learn")
@@ -359,7 +352,6 @@ def learn_cli(
     spans_key: Annotated[Text, Option(help="Any word, if mentions in the corpus overlap")] = None,
     mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
     acronyms: Annotated[bool, Option("--acronyms", help="Learn abbreviations")] = False,
-    least: Annotated[int, Option(min=1, help="--acronyms: texts that must define one")] = 1,
     weak_labels: Annotated[
         File, Option(help="--acronyms: PubTator file to write: see above")
     ] = None,
@@ -417,7 +409,6 @@ def learn_cli(
                 folder,
                 corpora,
                 nlp=nlp,
-                least=least,
                 weak_labels=weak_labels,
                 progress=bar.update,
             )

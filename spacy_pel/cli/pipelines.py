@@ -14,7 +14,6 @@ from typer import Argument, Option
 from ..errors import PelError
 from ..kb.readers import ReadOptions
 from .apps import (
-    AsJson,
     File,
     Files,
     Force,
@@ -260,7 +259,6 @@ def assemble_cli(
 def doctor_cli(
     pipeline: Annotated[Text, Argument(help="Folder or name of a trained pipeline")] = None,
     kb: OtherKB = None,
-    as_json: AsJson = False,
 ) -> None:
     """Check the installation, a pipeline and its KB.
 
@@ -270,19 +268,16 @@ def doctor_cli(
     \b
     Examples:
       python -m spacy pel doctor
-      python -m spacy pel doctor training/model-best --kb kb/other --json
+      python -m spacy pel doctor training/model-best --kb kb/other
     """
     from ..package.diagnose import BROKEN, diagnose
 
     findings = list(diagnose(pipeline, kb))
-    if as_json:
-        say(json.dumps([finding._asdict() for finding in findings], indent=2))
-    else:
-        for finding in findings:  # not by wasabi, which would break paths and commands
-            mark = "BROKEN" if finding.state == BROKEN else finding.state
-            say(f"{mark:6} {finding.subject}: {finding.found}", fg=_COLOURS[mark])
-            if finding.remedy:
-                say(f"    -> {finding.remedy}")
+    for finding in findings:  # not by wasabi, which would break paths and commands
+        mark = "BROKEN" if finding.state == BROKEN else finding.state
+        say(f"{mark:6} {finding.subject}: {finding.found}", fg=_COLOURS[mark])
+        if finding.remedy:
+            say(f"    -> {finding.remedy}")
     if any(finding.state == BROKEN for finding in findings):
         raise typer.Exit(1)
 
@@ -418,9 +413,7 @@ def serve_cli(
     host: Annotated[str, Option(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port; 0: any free port")] = 8000,
     kb: OtherKB = None,
-    spans_key: SpansKey = None,
     entity_url: Annotated[Text, Option(help='URL of an entity, with "{id}" for its id')] = None,
-    candidates: Annotated[int, Option(min=1, help="Candidates to return per mention")] = 5,
     max_body: Annotated[int, Option(min=1, help="Maximum bytes of a request")] = 1_048_576,
     max_documents: Annotated[int, Option(min=1, help="Maximum documents of a request")] = 64,
     max_text: Annotated[
@@ -486,7 +479,7 @@ def serve_cli(
         from ..batch.link_docs import Linking
         from ..serve.app import create_app
 
-        linking = Linking(pipeline, kb, spans_key, candidates, gpu_id=gpu_id)
+        linking = Linking(pipeline, kb, candidates=5, gpu_id=gpu_id)
         if workers == 1:
             app = create_app(linking, limits, entity_url, local, allow_fix)
             say(f"Serving at {url} (Ctrl-C stops it)")

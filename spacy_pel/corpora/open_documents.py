@@ -34,7 +34,7 @@ Name = str | Path
 
 
 class RawDocument(NamedTuple):
-    """A document that is not checked yet."""
+    """A document that has not been checked yet."""
 
     name: str  # of its file, for messages
     place: Place  # where it begins in the file; "" if it is the whole file
@@ -48,7 +48,7 @@ class RawDocument(NamedTuple):
 
     @property
     def packed(self) -> bytes:
-        """The format and the data as bytes, to compare documents."""
+        """The format and the data as bytes, for comparisons of documents."""
         data = self.data
         if not isinstance(data, bytes):
             data = json.dumps(data, default=str).encode()
@@ -60,7 +60,7 @@ class RawDocument(NamedTuple):
         Args:
             spans_key: The mentions of a Doc to use; see ``document_of_doc``.
             left_out: A list to which a message is added for each mention that does not match its
-                offsets. None: such a mention raises an error.
+                offsets. If None, such a mention raises an error.
 
         Raises:
             PelError: The document cannot be read.
@@ -116,14 +116,14 @@ class DocumentStream:
     def __init__(self, files: Iterable[DocumentFile]) -> None:
         self.files = list(files)
         sizes = [file.size for file in self.files if file.size is not None]
-        # The bytes of all files; None if a size is not known.
+        # The bytes of all files; None if a size is unknown.
         self.total = sum(sizes) if len(sizes) == len(self.files) else None
         self._before = 0
         self._open: BinaryIO | None = None
 
     @property
     def position(self) -> int:
-        """The number of bytes that have been read."""
+        """The number of bytes read so far."""
         return self._before + (self._open.tell() if self._open else 0)
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
@@ -180,9 +180,8 @@ def open_documents(
     """Open the documents of files, of folders, or of standard input.
 
     Args:
-        given: One or several of: a path, or "-" for standard input. The files of a folder are read
-            by name. Files of other kinds are skipped, and a text file is
-            one document.
+        given: Paths, or "-" for standard input. The files of a folder are read in order of their names.
+            Other kinds of files are skipped, and a text file is one document.
         format_name: The format of the files. None: the longest suffix of a name decides, and standard
             input is text.
         with_ids: Whether mentions must have entity ids. Formats without ids are refused, or skipped

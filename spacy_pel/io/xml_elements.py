@@ -29,7 +29,7 @@ def xml_elements(
     Raises:
         PelError: The XML is malformed or in an unknown encoding, an element has more than ``longest``
             bytes, or the file declares an entity of more than ``longest_entity`` characters. Entities
-            that contain others or name files are always refused, because they can grow without end.
+            that contain others or name files are always rejected, because they can grow without limit.
     """
     parser: ElementTree.XMLPullParser = ElementTree.XMLPullParser(("start", "end"))
     guard = _guard(longest_entity)
@@ -68,7 +68,7 @@ def xml_elements(
 
 
 def file_elements(path: Path, *, longest_entity: int = 0) -> Iterator[ElementTree.Element]:
-    """Yield the ``xml_elements`` of a file, plain or packed. Errors name the file."""
+    """Yield the ``xml_elements`` of a plain or compressed file. Errors name the file."""
     with opened_bytes(path) as file:
         try:
             yield from xml_elements(file, longest_entity=longest_entity)
@@ -77,9 +77,9 @@ def file_elements(path: Path, *, longest_entity: int = 0) -> Iterator[ElementTre
 
 
 def _guard(longest: int) -> expat.XMLParserType:
-    """Return a parser for the text before the root that refuses dangerous entity declarations.
+    """Return a parser for the text before the root that rejects dangerous entity declarations.
 
-    (defusedxml does the same with a parser in Python, which takes four times as long.)
+    defusedxml does the same with a parser in Python, which takes four times as long.
     """
     parser = expat.ParserCreate()
 

@@ -15,7 +15,6 @@ from .knowledge_base import KnowledgeBase
 from .lookup_tables import QUICK, VALUES, write_tables
 from .records.entity import Entity, cleaned, merged
 from .records.semantic_types import SemanticType
-from .row_sum import row_sum, store_sum
 from .store import FIELDS, KIND, SCHEMA_VERSION, Settings, entity_of, entity_row
 from .transaction import folder_lock, put_in_place, temporary_path, write_settings
 
@@ -66,7 +65,6 @@ def build_kb(
             }
             write_settings(database, settings)
             database.execute("INSERT INTO setting VALUES ('built', ?)", (digest,))
-            store_sum(database, row_sum(database))
             database.execute("COMMIT")
         put_in_place(new, folder)
     return KnowledgeBase.open(folder)

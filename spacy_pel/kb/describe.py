@@ -12,7 +12,6 @@ from ..errors import PelError
 from ..io.whole_files import sha256
 from .knowledge_base import KnowledgeBase
 from .records.entity import SCOPES
-from .row_sum import row_sum, store_sum
 from .store import KB_FILE, connected, vector_files
 from .transaction import NAMES_PREFIX, write_checksums
 
@@ -69,7 +68,6 @@ def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
         for table, column in ("vectors", "name"), ("row", "vectors"):
             unused = f"{column} NOT IN (SELECT value FROM json_each(?))"
             new.execute(f"DELETE FROM {table} WHERE {unused}", (used,))
-        store_sum(new, row_sum(new))
         new.execute("VACUUM")
     for file in vector_files(kb.settings):
         shutil.copyfile(kb.path / file["name"], folder / file["name"])

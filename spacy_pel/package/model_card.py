@@ -1,4 +1,4 @@
-"""Write the model card of a pipeline and its KB: spaCy's README, the KB, metrics and limits."""
+"""Write the model card of a pipeline and its KB: spaCy's README, the KB, metrics, and limits."""
 
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -59,7 +59,7 @@ def metrics_of_linker(nlp: Language, paths: Sequence[Path]) -> dict[str, dict[st
             remedy = f"evaluate it again: {_evaluate_command(metrics)} --output {path}"
             raise PelError(problem, remedy)
         if path.stem in metrics_by_name:
-            raise PelError(f"{path}: is the second file of this name", "rename one of them")
+            raise PelError(f"{path}: is the second file with this name", "rename one of them")
         metrics_by_name[path.stem] = metrics
     return metrics_by_name
 
@@ -75,7 +75,7 @@ def _evaluate_command(metrics: dict[str, Any]) -> str:
 def card_sections(
     nlp: Language, metrics_by_name: dict[str, dict[str, Any]], licences: str
 ) -> Iterator[str]:
-    """Yield the sections of the model card, in Markdown; ``metrics_by_name`` is of ``metrics_of_linker``."""
+    """Yield the sections of the model card in Markdown, with the metrics of ``metrics_of_linker``."""
     from spacy.cli.package import generate_readme
 
     linker = linker_of(nlp)

@@ -23,11 +23,13 @@ from ..linking.link import SEARCH_DEPTH, LinkOptions, Links, Ordering, link, ran
 from ..linking.nil import NilPolicy
 from ..linking.ordering import RankingInput, Reranking, unambiguous_names_first
 from ..linking.reranker import Reranker
-from ..linking.retriever import Retriever
 from ..models.architectures import (
     AnyModel,
+    Retriever,
     Tower,
     check_choice,
+    entity_fingerprint,
+    fingerprint,
     is_initialized,
     linker_folder,
     pack_model,
@@ -193,7 +195,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
                 'train it with "python -m spacy train", '
                 'or open a trained one: nlp.add_pipe("proxy_linker", config={"path": FOLDER})',
             )
-        return Retriever(self.model)
+        return self.model
 
     @cached_property
     def reranker(self) -> Reranker:
@@ -334,7 +336,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         mentions, options = self._query(docs, spans, documents, kb)
         depth = max(self.search.candidates, SEARCH_DEPTH)
         with self.runtime.use(self.towers):
-            vectors = self.retriever.mention_vectors(mentions)
+            vectors = self.retriever.predict(mentions)
             return ranking_input(kb, mentions, vectors, depth, options)[0]
 
     def _corrected(
@@ -409,9 +411,9 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         if isinstance(self.trainer, RetrieverTrainer) and self.trainer.pool.searched:
             return self.trainer.pool
         if self._fitting_kb != kb.fingerprint:
-            kb.check_fingerprint(self.retriever.entity_fingerprint())
+            kb.check_fingerprint(entity_fingerprint(self.retriever))
             if kb.mentions:
-                kb.mentions.check_fingerprint(self.retriever.fingerprint(), kb.path)
+                kb.mentions.check_fingerprint(fingerprint(self.retriever), kb.path)
             self._fitting_kb = kb.fingerprint
         return kb
 
@@ -511,7 +513,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
             assert self.trainer is not None  # just made
             learning.note_trained(self, {n for mention in mentions for n in mention.golds})
             set_dropout(self.learner, drop)
-            losses[self.name] += sum(self.trainer.step(mentions))
+            losses[self.name] += self.trainer.step(mentions)
             if self.training.loss is not None and self.reranker_model is None:
                 self.cfg["loss"] = self.training.loss.state()
         backprop()

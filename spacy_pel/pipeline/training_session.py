@@ -11,7 +11,7 @@ from spacy.training import Example
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..models.architectures import AnyModel, is_initialized
+from ..models.architectures import AnyModel, entity_fingerprint, is_initialized
 from ..spans import mention_spans
 from ..text.mention_inputs import GoldMention
 from ..training.pool import GoldMentionIndex, NegativePool, StoredRows, entity_index
@@ -142,7 +142,7 @@ def _check_candidates(linker: TrainablePipe) -> None:
             "which does not run before a reranker is trained",
             "train it with a retriever that reads by itself",
         )
-    linker.kb.check_fingerprint(linker.retriever.entity_fingerprint())
+    linker.kb.check_fingerprint(entity_fingerprint(linker.retriever))
 
 
 def _rng() -> np.random.Generator:
@@ -242,7 +242,7 @@ def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
     """Return entities with the KB's vectors; PelError if the mention tower cannot be trained alone."""
     kb, retriever, index_unit = linker.kb, linker.retriever, linker.cfg["index_unit"]
     freezes, its = f'"{linker.name}" freezes its entities', f"{kb.path}: its vectors"
-    if len(retriever.model.layers) == 1:
+    if len(retriever.layers) == 1:
         raise PelError(
             f"{freezes}, but both towers are one encoder", 'set "shared" of its model to false'
         )
@@ -253,7 +253,7 @@ def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
             f"{freezes}, and gold clusters are made of entities under training",
             'set its "freeze_entities" to false, or its "coreference" to null',
         )
-    if kb.fingerprint != retriever.entity_fingerprint():
+    if kb.fingerprint != entity_fingerprint(retriever):
         raise PelError(
             f"{its} were made by another encoder than the entity tower that is to be frozen",
             "start from the pipeline that made them (@misc = spacy-pel.TrainedEncoder.v1)"

@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection
 
 _TOKEN = re.compile(r"(?<![\w'.-])[a-z]{3,5}(?![\w'-])")
-# Two letters may be a unit or a symbol, and a word with one capital a gene. They are read as acronyms only
-# if the text has no capitals inside sentences.
+# Two letters may be a unit or a symbol, and a word with one capital may be a gene. They are read as acronyms
+# only if the text has no capitals inside sentences.
 _SHORT_TOKEN = re.compile(r"(?<![\w'.-])[A-Za-z][a-z]{1,4}(?![\w'-])")
 _CAPITAL_INSIDE = re.compile(r"[^\s.!?][^\S\n]*[A-Z]")
 # Acronyms that are also words or units. In lower case they are the word.
@@ -39,7 +39,7 @@ _WORDS = frozenset(
 
 
 def with_capitals(text: str, acronyms: Collection[str]) -> str:
-    """Return the text with these acronyms in capitals. They are given in lower case."""
+    """Return the text with these acronyms, which are lower-cased, in capitals."""
     if not acronyms:
         return text
 

@@ -95,7 +95,8 @@ def test_what_is_refused(search: MentionSearch, notes: Path) -> None:
 def test_a_window_stays_in_its_document(search, tmp_path, monkeypatch, at_once) -> None:
     monkeypatch.setattr(module, "_BATCH_CHARACTERS", at_once)
     path = write_text(tmp_path / "a.txt", "One two.\nThe first headache, 12 of 20.\nAspirin\n")
-    rows, _ = search._replace(window=4).mined(0, list(open_documents(str(path))))
+    monkeypatch.setattr(module, "WINDOW", 4)
+    rows, _ = search.mined(0, list(open_documents(str(path))))
     first, second = map(json.loads, rows)
     expected = {"text": "The first headache, 12", "name": "headache", "offset": 10}
     expected |= {"id": "line 2", "entity": "C06"}

@@ -5,6 +5,7 @@ import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.readers import ReadOptions, Source, UmlsRecipe
+from spacy_pel.models.architectures import entity_fingerprint
 
 from ..conftest import ENTITIES, write_text
 from .conftest import write_entities
@@ -98,7 +99,7 @@ def test_build_says_what_is_wrong(run, source, tmp_path: Path, options, message:
 def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeypatch) -> None:
     output = run("kb", "embed", bare_kb.path, tiny_folder)
     encoder = tiny_nlp.get_pipe("proxy_linker").retriever
-    KnowledgeBase.open(bare_kb.path).check_fingerprint(encoder.entity_fingerprint())
+    KnowledgeBase.open(bare_kb.path).check_fingerprint(entity_fingerprint(encoder))
     assert "7 entities, 17 vectors of 32 dimensions, one for each name" in output
     info, facts = json.loads(run("kb", "info", bare_kb.path, "--json")), ("rows", "dim", "recall")
     assert [info[fact] for fact in facts] == [17, 32, None]

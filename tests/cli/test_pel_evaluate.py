@@ -26,7 +26,7 @@ def test_metrics_agree_with_brute_force(run, tiny_folder, tiny_nlp, tmp_path) ->
     linker = tiny_nlp.get_pipe("proxy_linker")
     text = "Aspirin relieves headache and RA. MS is not measured in the kidney."
     mentions = [MentionInContext(text, start, end) for start, end, _ in IN_KB]
-    ranking = linker.kb.search(linker.retriever.mention_vectors(mentions), 7).numbers
+    ranking = linker.kb.search(linker.retriever.predict(mentions), 7).numbers
     ranks = [1 + row.tolist().index(gold) for row, (*_, gold) in zip(ranking, IN_KB)]
     ranks[:2] = [1, 1]  # aspirin and headache alone have these names
     for k in (1, 5, 16, 64):

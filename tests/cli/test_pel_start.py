@@ -29,11 +29,9 @@ def test_doctor_prints_what_to_do_and_fails_if_something_is_broken(run, tiny_fol
     arguments = ["doctor", str(tiny_folder), "--kb", str(bare_kb.path)]
     result = CliRunner().invoke(pel, arguments)
     output = " ".join(result.output.split())
+    assert result.exit_code == 1
     assert "vectors: none: nothing can be linked to the KB" in output
     assert "-> python -m spacy pel kb embed" in output
-    result = CliRunner().invoke(pel, [*arguments, "--json"])
-    assert result.exit_code == 1
-    assert {"broken", "ok"} <= {finding["state"] for finding in json.loads(result.stdout)}
     assert "faiss: " in run("doctor")
 
 

@@ -122,7 +122,7 @@ def test_several_files_are_one_corpus_and_limit_is_per_file(tmp_path):
 
 
 def test_bad_settings_and_a_tokenizer_that_changes_the_text_are_refused(path):
-    with pytest.raises(PelError, match="without a file; name one"):
+    with pytest.raises(PelError, match="has no file; name one"):
         make_document_corpus([])
     with pytest.raises(PelError, match="limit of a corpus is -1; set it to 0"):
         make_document_corpus(path, limit=-1)

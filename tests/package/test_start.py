@@ -5,6 +5,7 @@ import spacy
 
 from spacy_pel.batch.document_blocks import NoBar
 from spacy_pel.errors import PelError
+from spacy_pel.models.architectures import fingerprint
 from spacy_pel.package import start as task
 from spacy_pel.package.start import start
 
@@ -41,7 +42,7 @@ def test_a_trained_pipeline_gives_its_encoders_and_what_was_fitted(
     calibrated.to_disk(tmp_path / "calibrated")
     start([obo], tmp_path / "out", encoder=str(tmp_path / "calibrated"))
     linker = spacy.load(tmp_path / "out").get_pipe("proxy_linker")
-    assert linker.retriever.fingerprint() == old.retriever.fingerprint()
+    assert fingerprint(linker.retriever) == fingerprint(old.retriever)
     assert linker.nil_threshold == 0.5  # two entities are not enough to fit to
     some = "".join(TERM.format(f"T:{n}", f"pain of kind {n}", f"ache {n}") for n in range(3, 120))
     obo.write_text(OBO + some)

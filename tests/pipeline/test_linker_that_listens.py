@@ -101,7 +101,7 @@ def test_mentions_are_learnt_as_the_shared_component_reads_them(
         embed_kb(own, linker, dtype="float16")
     doc = trained.get_pipe("tok2vec")(trained.make_doc(text))
     (document,), _ = read_documents(linker.model, [doc])
-    (query,) = linker.retriever.mention_vectors([MentionInContext(text, 8, 10, document)])
+    (query,) = linker.retriever.predict([MentionInContext(text, 8, 10, document)])
     with embed_kb(own, linker, nlp=trained, dtype="float16") as opened:
         near = opened.mentions.nearest(query[None], 1)
         np.testing.assert_allclose(near.scores, [[1.0]], atol=1e-5)

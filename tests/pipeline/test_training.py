@@ -179,7 +179,7 @@ def test_without_examples_the_encoder_is_made_and_nothing_is_trained(tiny_kb: Pa
     nlp = spacy.blank("xx")
     linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(tiny_kb)})
     nlp.initialize()
-    assert linker.trainer is None and linker.retriever.width == 32
+    assert linker.trainer is None and linker.retriever.get_dim("nO") == 32
 
 
 # Gold clusters

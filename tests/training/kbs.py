@@ -10,8 +10,13 @@ from thinc.api import Model
 from torch import Tensor
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
-from spacy_pel.linking.retriever import Retriever
-from spacy_pel.models.architectures import encoder_of, towers_of
+from spacy_pel.models.architectures import (
+    Retriever,
+    encoder_of,
+    entity_fingerprint,
+    entity_vectors,
+    towers_of,
+)
 from spacy_pel.text.entity_texts import encode_rows, proxy_texts
 from spacy_pel.text.mention_inputs import GoldMention
 from spacy_pel.training.pool import Encode, NegativePool, Row, entity_index
@@ -49,7 +54,7 @@ def embedded_kb(
         folder,
         rows,
         dim=linker.width,
-        fingerprint=linker.entity_fingerprint(),
+        fingerprint=entity_fingerprint(linker),
         index_unit=index_unit,
         dtype="float32",
     )
@@ -92,7 +97,7 @@ def ranking(
     best = []
     for number in map(int, numbers):
         texts = proxy_texts(ENTITIES[number], index_unit)
-        scores = [float(linker.entity_vectors([text])[0] @ vector) for text in texts]
+        scores = [float(entity_vectors(linker, [text])[0] @ vector) for text in texts]
         name = int(np.argmax(scores))
         best.append((scores[name], Row(number, name)))
     return sorted(best, reverse=True)

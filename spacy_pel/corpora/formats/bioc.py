@@ -1,4 +1,4 @@
-"""BioC in XML and in JSON, and citations of PubMed in XML, read by way of BioC JSON.
+"""BioC in XML and in JSON, and citations of PubMed in XML, which are converted to BioC JSON.
 
 The package "bioc" does not check offsets, fails at the first faulty document, and has five dependencies.
 """
@@ -88,7 +88,7 @@ def document_of_bioc(data: dict[str, Any]) -> Document:
     """Return the document of an object in BioC JSON.
 
     Raises:
-        PelError: It is no document, or its offsets are wrong.
+        PelError: The object is no document, or its offsets are wrong.
     """
     try:
         passages, texts, end = [], [], 0

@@ -1,8 +1,8 @@
-"""Documents in JSON: one object a line, or files, whose keys determine what they are.
+"""Documents in JSON or in lines of JSON, whose format the keys show.
 
-An object is a document as this package writes it, a task of Prodigy or of Label Studio, or a document
-of BioC. A file has one object, or a list of them, or an object with a list under "documents": a
-response of ``pel serve``, or a BioC collection. ijson reads files as streams.
+An object is a document as this package writes it, a task of Prodigy or Label Studio, or a document of
+BioC. A file has one object, a list of objects, or an object with a list under "documents": a response
+of ``pel serve`` or a BioC collection. ijson reads files as streams.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _mention(text: str, id_key: str, mention: Any) -> Mention:
 
 
 def _lines(file: BoundedFile) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not blank, without tasks that were not accepted in Prodigy."""
+    """Yield the lines that are not blank, except tasks that were not accepted in Prodigy."""
     for number, line in filled_lines(file):
         if b'"answer"' in line:
             with suppress(ValueError):  # reported when the document is made
@@ -90,7 +90,7 @@ def _document_of_line(line: bytes) -> Document:
 
 
 def _records(file: BoundedFile) -> Iterator[tuple[str, Any]]:
-    """Yield the items of a file's list, or of its list under "documents"; otherwise its content."""
+    """Yield the items of a file's list or of its list under "documents", or else the file's content."""
     import ijson
 
     depth, size, key = 0, 0, ""
@@ -108,7 +108,7 @@ def _records(file: BoundedFile) -> Iterator[tuple[str, Any]]:
             yield event, value
 
     def item_events(level: int) -> Iterator[tuple[str, str, Any]]:
-        """Yield the events within a list with the prefix "item", and those after it with none.
+        """Yield the events within a list with the prefix "item", and later events without a prefix.
 
         The prefixes of ijson contain all keys above a value, so that a small file can exhaust memory.
         """
@@ -170,10 +170,10 @@ _ID_VALUES = {"textarea": "text", "choices": "choices", "taxonomy": "taxonomy"}
 
 
 def _document_of_task(task: dict[str, Any]) -> Document:
-    """Return the document of a task. Without an annotation it has no mentions yet.
+    """Return the document of a task. Without an annotation, its mentions are None.
 
     The annotation is the last one that is marked as ground truth, or else the last one that was not
-    cancelled. Predictions of models are not read.
+    cancelled. Predictions of models are ignored.
     """
     try:
         data = task["data"]
@@ -222,7 +222,7 @@ def _region_mention(text: str, region_ids: tuple[dict[str, Any], tuple[str, ...]
 
 
 def _ids(result: dict[str, Any]) -> tuple[str, ...]:
-    """Return the ids in a result. Each line, choice, or last level of a taxonomy has one or more."""
+    """Return the ids in a result. Each line, choice, or last level of a taxonomy has one or several."""
     values = result["value"][_ID_VALUES[result["type"]]]
     values = [values] if isinstance(values, str) else values
     texts = [value[-1] if isinstance(value, list) else value for value in values]
@@ -230,7 +230,7 @@ def _ids(result: dict[str, Any]) -> tuple[str, ...]:
 
 
 class _TaskList(TextOutput):
-    """A list of tasks with predictions. Parts have one task a line."""
+    """A list of tasks with predictions. Parts have one task per line."""
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
         between = b"[\n"

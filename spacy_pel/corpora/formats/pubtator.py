@@ -33,7 +33,7 @@ _COLUMNS = "write PMID, start, end, text, type and id (-1 for none), separated b
 
 
 def _blocks(file: BoundedFile) -> Iterator[tuple[int, Any]]:
-    """Yield the lines of each document, which end at a blank line or the next title line."""
+    """Yield the lines of each document, which ends at a blank line or the next title line."""
     first, block = 0, bytearray()  # a list of lines takes ten times the memory
     for number, line in enumerate(file, start=1):
         title = _TITLE.match(line)
@@ -48,7 +48,7 @@ def _blocks(file: BoundedFile) -> Iterator[tuple[int, Any]]:
 
 
 def _document(block: bytes) -> Document:
-    """Return the document of these lines. The first line is a title or an abstract; one may be missing."""
+    """Return the document of these lines. The first line is a title or an abstract."""
     number, id = 0, ""
     texts: dict[str, str] = {}
     rows: list[tuple[int, list[str]]] = []
@@ -91,7 +91,7 @@ def _document(block: bytes) -> Document:
 
 
 def _mention(text: str, numbered: tuple[int, list[str]]) -> Mention:
-    """Return the mention of a numbered line; LineError if it is not one."""
+    """Return the mention of a numbered line, or raise a LineError."""
     number, row = numbered
     try:
         return _mention_of_row(text, row)
@@ -117,8 +117,8 @@ def _mention_of_row(text: str, row: list[str]) -> Mention:
 def pubtator_text(document: Document) -> str:
     """Return the document in PubTator format, with a blank line at its end.
 
-    The title is the first passage if one character separates it from a second one; otherwise it is the
-    whole text. Line ends within the text become blanks, so that offsets stay the same.
+    The title is the first passage if one character separates it from a second one, and otherwise the
+    whole text. Line ends in the text become spaces, so that offsets stay the same.
     """
     id, text, title = document.id, document.text, document.text
     match document.passages:

@@ -4,11 +4,12 @@ A tower always returns a numpy array, on any device. What thinc's models hold is
 level, so that they can be pickled where worker processes are spawned.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
+from math import ceil
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -19,6 +20,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from ...errors import PelError
+from ...text.mention_inputs import DocumentSpans
 from ...text.token_inputs import PAD, EncoderInputs
 from ..bert import MIN_ROWS, one_torch_thread, with_layers
 from ..packed_weights import Packable, Packed, pack, unpack
@@ -28,6 +30,7 @@ from ..packed_weights import Packable, Packed, pack, unpack
 # inputs set their size.
 BATCH_TOKENS = 4096
 CPU_TOKENS = 1024
+MAX_CONTEXT = 512  # tokens that a token of a shared document attends to
 
 AnyModel = Model[Any, Any]
 # See ``make_tower``.
@@ -220,6 +223,49 @@ def _tower_forward(
             if added.grad is not None:
                 d_perturbations.update(zip(group.tolist(), added.grad.float().cpu().numpy()))
         return [d_perturbations[i][: lengths[i]] for i in sorted(d_perturbations)]
+
+    return outputs, backprop
+
+
+def pool_states(
+    model: Tower, documents: Sequence[DocumentSpans], is_train: bool
+) -> tuple[np.ndarray, Backprop]:
+    """Pool the mentions of all documents at once: float32 [n, n_outputs], in the mentions' order.
+
+    A document of more than ``MAX_CONTEXT`` tokens is read in parts of equal length, since attention takes
+    quadratic memory. The callback adds the gradient with respect to the states to the gradients of the
+    documents.
+    """
+    encoder = encoder_of(model)
+    if not documents:
+        return np.empty((0, encoder.n_outputs), dtype=np.float32), lambda _: []
+    all_states: list[Any] = [spans.document.states for spans in documents]
+    firsts = np.cumsum([0, *map(len, all_states)])
+    states: np.ndarray = np.concatenate(all_states)
+    spans = np.concatenate([d.spans + first for d, first in zip(documents, firsts)])
+    order = np.concatenate([document.mentions for document in documents])
+    lengths = [
+        len(part)
+        for of_document in all_states
+        for part in np.array_split(of_document, max(1, ceil(len(of_document) / MAX_CONTEXT)))
+    ]
+    device = next(encoder.parameters()).device
+    inputs, *others = (
+        torch.as_tensor(array, device=device) for array in (states, spans, np.array(lengths))
+    )
+    set_training(encoder, is_train)
+    with torch.inference_mode(not is_train), nullcontext() if is_train else one_torch_thread():
+        vectors = encoder(inputs.requires_grad_(is_train), *others)
+    outputs = np.empty(vectors.shape, dtype=np.float32)
+    outputs[order] = vectors.detach().cpu().numpy()
+
+    def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
+        vectors.backward(torch.as_tensor(d_outputs[order], device=device))
+        assert inputs.grad is not None  # it is a leaf
+        d_states = np.split(inputs.grad.cpu().numpy(), firsts[1:-1])
+        for spans, gradient in zip(documents, d_states):
+            spans.document.gradient += gradient
+        return []
 
     return outputs, backprop
 
