@@ -1,5 +1,3 @@
-"""Damaged files of a saved pipeline, and settings out of range, end in errors that name them."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""A pipeline that cannot be loaded is told in one line."""
-
 import json
 import shutil
 from pathlib import Path

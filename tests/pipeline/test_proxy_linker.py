@@ -1,5 +1,3 @@
-"""The component in use: its config, what it needs, and what it writes on a Doc."""
-
 from pathlib import Path
 
 import pytest
@@ -195,9 +193,6 @@ def test_ids_that_are_there_are_kept_without_overwrite(
         spans = doc.spans[spans_key] if spans_key else doc.ents
         assert [span.kb_id_ for span in spans] == [first, "D11"]
         assert [span._.kb_id for span in spans] == [first, "D11"]
-
-
-# Span groups
 
 
 @pytest.fixture
