@@ -66,6 +66,9 @@ def BareEncoder(encoder: EncoderSource, entity_length: int = 32) -> Model:
     return make_retriever(architecture, encoder)
 
 
+# The file ends here.
+
+
 def trained_with(tmp_path_factory, steps: int, **model: Any) -> Trained:
     folder = tmp_path_factory.mktemp("kinds")
     kb = build_kb(PROBLEM, folder / "kb").path

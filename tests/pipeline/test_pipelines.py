@@ -3,6 +3,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import spacy
 from catalogue import RegistryError
 from spacy.util import registry
 
@@ -22,11 +23,7 @@ def refusal(path: Path) -> str:
 @pytest.mark.parametrize(
     "old, new, message",
     [
-        (
-            "spacy-pel.BiEncoder.v1",
-            "spacy-pel.Nope.v1",
-            'find "spacy-pel.Nope.v1"; check its spelling',
-        ),
+        ("spacy-pel.BiEncoder.v1", "spacy-pel.Nope.v1", 'Nope.v1"; check its spelling'),
         ('factory = "proxy_linker"', 'factory = "proxy_linke"', "Can't find factory for"),
         ("candidates = 8", 'candidates = "many"', "proxy_linker -> candidates"),
         ('similarity = "cosine"', 'similarity = "cos"', 'unknown similarity "cos"; choose'),
@@ -49,6 +46,16 @@ def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
     assert message.startswith(f"{tmp_path}: cannot be loaded as a pipeline")
     assert "give the folder of a trained one" in message
     assert "Can't find model" in refusal(tmp_path / "none")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[1]", b"{}", b"[" * 100_000])
+def test_a_damaged_reference_to_the_kb_is_named(tmp_path: Path, content: bytes) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_matcher")
+    nlp.to_disk(tmp_path)
+    (tmp_path / "kb_matcher" / "kb.json").write_bytes(content)
+    with pytest.raises(PelError, match=r"kb_matcher/kb\.json: is damaged"):
+        spacy.load(tmp_path)
 
 
 def test_names_of_others_are_left_to_spacy() -> None:

@@ -54,7 +54,9 @@ def test_a_setting_of_the_config_is_an_attribute_and_is_saved(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "config", [{"candidates": "many"}, {"candidate": 3}, {"index_unit": "word"}]
+    "config",
+    [{"candidates": "many"}, {"candidate": 3}, {"index_unit": "word"}]
+    + [{"candidates": n} for n in (-1, 0, 1_000_000_000)],
 )
 def test_a_wrong_type_or_an_unknown_key_or_choice_is_refused(config) -> None:
     with pytest.raises((ConfigValidationError, PelError)):
