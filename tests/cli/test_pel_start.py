@@ -158,6 +158,9 @@ def test_figures_of_another_linker_are_refused(
     embed_kb(other, linker)
     assert "figures of another knowledge base than" in refusal(tiny_folder, other)
 
+    twice = ("--metrics", metrics, "--metrics", metrics)
+    output = run("assemble", tiny_folder, tiny_kb, tmp_path / "out", *twice, code=1)
+    assert "is the second file of this name" in output
     metrics.write_text("{}")
     assert "on-test.json: has no metrics of linking" in refusal(tiny_folder)
     assert not (tmp_path / "out").exists()

@@ -1,5 +1,3 @@
-"""What linking writes: the attributes of spans, types, codes, and ``kb_ents`` as scispaCy shapes it."""
-
 import warnings
 from dataclasses import fields
 from pathlib import Path
