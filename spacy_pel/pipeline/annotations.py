@@ -189,7 +189,7 @@ def offered(links: Links, kb: KnowledgeBase, settings: OutputSettings) -> np.nda
 
 
 def _quote(mention: KnownMention) -> str:
-    """For example: "… relapse of [MS] after a brain … (train.pubtator, 8701013)"."""
+    """Quote a learnt mention: "… relapse of [MS] after a brain … (train.pubtator, 8701013)"."""
     source, document, text, start, stop = mention
     before, after = text[max(0, start - _N_QUOTED) : start], text[stop : stop + _N_QUOTED]
     if start > _N_QUOTED:  # without the word that was cut
