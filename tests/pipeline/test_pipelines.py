@@ -1,10 +1,9 @@
-"""A pipeline that cannot be loaded is told in one line."""
-
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+import spacy
 
 from spacy_pel.errors import PelError
 from spacy_pel.pipeline.pipelines import load_pipeline
@@ -45,6 +44,16 @@ def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
     assert message.startswith(f"{tmp_path}: cannot be loaded as a pipeline")
     assert "give the folder of a trained one" in message
     assert "Can't find model" in refusal(tmp_path / "none")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[1]", b"{}", b"[" * 100_000])
+def test_a_damaged_reference_to_the_kb_is_named(tmp_path: Path, content: bytes) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_matcher")
+    nlp.to_disk(tmp_path)
+    (tmp_path / "kb_matcher" / "kb.json").write_bytes(content)
+    with pytest.raises(PelError, match=r"kb_matcher/kb\.json: is damaged"):
+        spacy.load(tmp_path)
 
 
 LOAD = """

@@ -46,14 +46,14 @@ def document_of(record: dict[str, Any]) -> Document:
     if not isinstance(id, (str, int, type(None))):
         raise PelError("'id' is not a string or an integer", _REMEDY)
     key, id_key = ("mentions", "id") if "mentions" in record else ("spans", "kb_id")
-    given = record.get(key)
-    if given is None:
+    annotations = record.get(key)
+    if annotations is None:
         return Document(text, id)
-    if not isinstance(given, list):
+    if not isinstance(annotations, list):
         raise PelError(f"{key!r} is not a list", _REMEDY)
-    mentions, faults = checked_mentions(partial(_mention, text, id_key), given)
+    mentions, faults = checked_mentions(partial(_mention, text, id_key), annotations)
     chosen = record.get("accept")  # the options that were chosen in Prodigy, for the only span
-    if id_key == "kb_id" and len(given) == 1 and isinstance(chosen, list):
+    if id_key == "kb_id" and len(annotations) == 1 and isinstance(chosen, list):
         mentions = tuple(m if m.ids else m._replace(ids=tuple(map(str, chosen))) for m in mentions)
     return Document(text, id, mentions, faults=faults)
 
