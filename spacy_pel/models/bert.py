@@ -31,6 +31,7 @@ _ARCHITECTURE = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
     *("hidden_act", "hidden_dropout_prob", "max_position_embeddings", "type_vocab_size"),
     *("layer_norm_eps", "pad_token_id"),
+    "attention_size",  # of the queries, keys and values of a layer; Hugging Face's have the hidden size
 )
 # Hugging Face's names of activations.
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -176,19 +177,18 @@ class BertLayer(nn.Module):
 class _Attention(nn.Module):
     def __init__(self, config: SimpleNamespace):
         super().__init__()
-        self.self = _SelfAttention(config)
-        self.output = _Residual(config.hidden_size, config)
+        size = getattr(config, "attention_size", config.hidden_size)
+        self.self = _SelfAttention(size, config)
+        self.output = _Residual(size, config)
 
 
 class _SelfAttention(nn.Module):
     """The attention of all heads."""
 
-    def __init__(self, config: SimpleNamespace):
+    def __init__(self, size: int, config: SimpleNamespace):
         super().__init__()
         self.num_attention_heads: int = config.num_attention_heads
-        self.query, self.key, self.value = (
-            _Linear(config.hidden_size, config.hidden_size) for _ in range(3)
-        )
+        self.query, self.key, self.value = (_Linear(config.hidden_size, size) for _ in range(3))
 
     def forward(self, queries: Tensor, states: Tensor, keys: Tensor | None) -> Tensor:
         """Let queries, float [n, q, d], attend to states, float [n, t, d]; return float [n, q, d].
@@ -261,7 +261,8 @@ def last_hidden_states(
 
 def architecture(transformer: nn.Module) -> dict[str, Any]:
     """Return the fields of a BERT's configuration that determine its outputs."""
-    return {name: getattr(transformer.config, name) for name in _ARCHITECTURE}
+    config = transformer.config
+    return {name: getattr(config, name) for name in _ARCHITECTURE if hasattr(config, name)}
 
 
 def as_bert(transformer: nn.Module) -> Bert:

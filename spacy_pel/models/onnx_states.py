@@ -55,6 +55,7 @@ class OnnxStates:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         graph = _Graph(transformer, int8).serialized()
         self._session = onnxruntime.InferenceSession(graph, options, ["CPUExecutionProvider"])
+        self._session._model_bytes = None  # kept for other providers: 19 MB
 
     def __call__(
         self,

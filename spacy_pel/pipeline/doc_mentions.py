@@ -163,7 +163,7 @@ class NameTest(dict[str, bool]):
     def __missing__(self, words: str) -> bool:
         if len(self) > CACHE_SIZE:
             self.clear()
-        owners = (self.kb.numbers_named(form) for form in {words, words.removesuffix("s")})
+        owners = self.kb.numbers_of_names(list({words, words.removesuffix("s")}))
         # A KB that was refreshed meanwhile may have new entities.
         known = (numbers[numbers < len(self.is_wanted)] for numbers in owners)
         self[words] = is_name = any(self.is_wanted[numbers].any() for numbers in known)

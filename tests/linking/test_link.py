@@ -1,5 +1,3 @@
-"""``link`` against plain Python: candidates, their order, probabilities and NIL."""
-
 import math
 from functools import partial
 

@@ -66,8 +66,6 @@ def test_an_activation_that_is_not_known_is_refused() -> None:
             as_bert(build_transformer(**SIZES, **change))
 
 
-# The last layer
-
 ACTIVATIONS = [(1, "gelu"), (3, "gelu_new"), (1, "gelu_pytorch_tanh"), (1, "relu"), (1, "silu")]
 BERTS = [both(num_hidden_layers=layers, hidden_act=name) for layers, name in ACTIVATIONS]
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from spacy_pel.errors import PelError
-from spacy_pel.models.bert import as_bert, last_hidden_states
+from spacy_pel.models.bert import Bert, architecture, as_bert, last_hidden_states
 from spacy_pel.models.onnx_states import OnnxStates
 
 from .test_bert import both
@@ -45,6 +45,29 @@ def test_states_are_those_of_torch(changes: dict, lengths: tuple[int, ...]) -> N
     assert states.shape == expected.shape and states.dtype == torch.float32
     assert not states[~mask].any() and not some[~(wanted & mask)].any()
     torch.testing.assert_close(some[wanted & mask], states[wanted & mask], atol=1e-5, rtol=0)
+
+
+def test_a_bert_with_fewer_heads_is_one_whose_other_heads_are_not_read() -> None:
+    whole = as_bert(bert(width=32)).eval()  # 4 heads of 8
+    few = Bert({**architecture(whole), "num_attention_heads": 3, "attention_size": 24}).eval()
+    weights = dict(whole.state_dict())
+    for name in weights:
+        if name.endswith("attention.output.dense.weight"):
+            weights[name][:, 24:] = 0
+            weights[name] = weights[name][:, :24]
+        elif ".attention.self." in name:
+            weights[name] = weights[name][:24]
+    few.load_state_dict(weights)
+    ids, mask, _ = batch(7)
+    with torch.no_grad():
+        states = [
+            last_hidden_states(b.encoder.layer, b.embeddings(ids, 0.0, None), mask)
+            for b in (whole, few)
+        ]
+    torch.testing.assert_close(*states, atol=1e-6, rtol=0)
+    found = OnnxStates(few, int8=False)(ids, mask)
+    torch.testing.assert_close(found, states[0], atol=1e-5, rtol=0)
+    assert "attention_size" not in architecture(whole)
 
 
 def test_a_layer_reads_states() -> None:

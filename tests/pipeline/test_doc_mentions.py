@@ -1,5 +1,3 @@
-"""Mentions of docs as they are read, with scispaCy's detector and without."""
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Settings that change what is read, searched and preferred: acronyms, labels, names."""
-
 import pytest
 import spacy
 from spacy.language import Language

@@ -1,5 +1,3 @@
-"""A linker whose encoders are computed by ONNX Runtime when it links, and by torch otherwise."""
-
 import sys
 from pathlib import Path
 from typing import Any

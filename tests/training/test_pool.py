@@ -1,5 +1,3 @@
-"""Pools of rows: what is drawn, and what is found, against brute force."""
-
 from itertools import compress
 from pathlib import Path
 

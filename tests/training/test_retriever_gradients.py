@@ -1,5 +1,3 @@
-"""A step of the retriever's trainer against autograd alone."""
-
 import copy
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What trainers of a retriever learn, count and keep, whatever they are trained on."""
-
 import numpy as np
 import pytest
 from thinc.api import Adam

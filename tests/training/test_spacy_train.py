@@ -1,5 +1,3 @@
-"""``spacy train`` with a linker."""
-
 from pathlib import Path
 
 import pytest

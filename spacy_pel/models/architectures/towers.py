@@ -200,7 +200,9 @@ def _tower_forward(
     device = next(encoder.parameters()).device
     on_cpu = device.type == "cpu"
     n_threads = torch.get_num_threads() if on_cpu and not is_train else 1
-    max_tokens = (CPU_TOKENS if is_train else inputs.core_tokens) if on_cpu else BATCH_TOKENS
+    # ONNX Runtime computes each input by itself, whatever is in its pass.
+    by_pass = is_train or encoder.computed_by is not None
+    max_tokens = (CPU_TOKENS if by_pass else inputs.core_tokens) if on_cpu else BATCH_TOKENS
     groups = groups_by_length(lengths, max_tokens)
     passes = []
 

@@ -1,5 +1,3 @@
-"""The retriever that reads documents in windows, against one mention at a time in plain torch."""
-
 import copy
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Where encoders come from: a folder of Hugging Face, nothing, or a trained linker."""
-
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Retrievers of each architecture: made, refused, saved and opened again."""
-
 from collections.abc import Callable
 
 import numpy as np

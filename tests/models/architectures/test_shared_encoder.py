@@ -1,5 +1,3 @@
-"""The retriever that pools what was read before: its towers against torch alone."""
-
 import numpy as np
 import pytest
 import torch

@@ -1,5 +1,3 @@
-"""The towers: batches and threads change no vector."""
-
 import numpy as np
 import pytest
 import torch
