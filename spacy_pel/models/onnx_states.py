@@ -48,7 +48,7 @@ class OnnxStates:
                 'set runtime = "torch"',
             )
         self.transformer = transformer
-        self.vectors: dict[str, np.ndarray] = {}  # of texts, remembered by ``linking.retriever``
+        self.vectors: dict[str, np.ndarray] = {}  # of texts, remembered by the retriever
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         # A higher level fuses each sum with the LayerNorm after it, which is six times slower.

@@ -27,13 +27,14 @@ from ..models.architectures.tagger import WordTagger
 from ..models.bio_tags import Tagged, allowed_tags, tagged_mentions, without_labels
 from ..models.losses import summed_loss
 from ..spans import add_ents
-from ..text.abbreviations import defined_abbreviations, places_of
+from ..text.abbreviations import places_of
 from ..text.token_inputs import EncoderInputs
 from ..text.word_inputs import WordReader
 from ..training.optimizer import apply_gradients
 from .doc_mentions import (
     RECOGNISER,
     NameTest,
+    long_forms,
     plain_offsets,
     span_of,
     text_of,
@@ -179,7 +180,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
 
     def _recognised(self, docs: Sequence[Doc], kb: KnowledgeBase) -> Recognised:
         texts = [text_of(doc, kb.acronyms) for doc in docs]
-        abbreviations = [defined_abbreviations(text.text) for text in texts]
+        abbreviations = [long_forms(doc, text.text) for doc, text in zip(docs, texts)]
         words, names, scores, states = self._outputs(texts, abbreviations, kb)
         marked = np.array([self.only is None or label in self.only for label in self.labels])
         if not marked.all():
@@ -209,8 +210,8 @@ class KBRecogniser(KBComponent, Tok2Vec):
         return Recognised(
             texts,
             [
-                as_defined(text.text, mentions, long_forms)
-                for text, mentions, long_forms in zip(texts, all_mentions, abbreviations)
+                as_defined(text.text, mentions, of_text)
+                for text, mentions, of_text in zip(texts, all_mentions, abbreviations)
             ],
             _token_means(_word_shares(words, docs, texts), states) if self.listeners else None,
             self.cached_for_kb(kb, self._tools).names,
@@ -221,7 +222,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
 
         def read(kb: KnowledgeBase) -> list[np.ndarray]:
             texts = [text_of(doc, kb.acronyms) for doc in docs]
-            abbreviations = [defined_abbreviations(text.text) for text in texts]
+            abbreviations = [long_forms(doc, text.text) for doc, text in zip(docs, texts)]
             words, _, _, states = self._outputs(texts, abbreviations, kb)
             return _token_means(_word_shares(words, docs, texts), states)
 
@@ -313,8 +314,9 @@ class KBRecogniser(KBComponent, Tok2Vec):
         examples = list(examples)
         validate_examples(examples, "KBRecogniser.update")
         kb = self.kb.snapshot()
-        texts = [text_of(example.reference, kb.acronyms) for example in examples]
-        abbreviations = [defined_abbreviations(text.text) for text in texts]
+        references = [example.reference for example in examples]
+        texts = [text_of(doc, kb.acronyms) for doc in references]
+        abbreviations = [long_forms(doc, text.text) for doc, text in zip(references, texts)]
         words, inputs, _ = self._read([text.text for text in texts], abbreviations, kb, HIDDEN)
         set_dropout(self.model, drop)
         outputs, backprop = self.model.begin_update(inputs)
@@ -395,7 +397,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         kb: KnowledgeBase,
         hidden: float = 0.0,
     ) -> tuple[list[np.ndarray], EncoderInputs, list[list[Tagged]]]:
-        """Read plain texts, their ``defined_abbreviations`` and the names of a KB, without a hidden share.
+        """Read plain texts, their ``long_forms`` and the names of a KB, without a hidden share.
 
         Returns:
             The words of each text, the inputs of the model, and the names in each text that one entity
@@ -460,9 +462,9 @@ def with_definitions(
     """
     ending = {last: number for number, last in enumerate(names.last.tolist())}
     acronyms = []  # first and last piece, and the number of the name or -1
-    for number, (text, long_forms) in enumerate(zip(texts, abbreviations)):
+    for number, (text, of_text) in enumerate(zip(texts, abbreviations)):
         meant: dict[str, int] = {}
-        for short, long in long_forms.items():
+        for short, long in of_text.items():
             if (start := text.find(long)) >= 0:
                 first, last = pieces.between(number, start, start + len(long))
                 name = ending.get(last)

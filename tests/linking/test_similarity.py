@@ -1,5 +1,3 @@
-"""Words that mentions and names share, against plain Python."""
-
 from math import log
 from pathlib import Path
 
