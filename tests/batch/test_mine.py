@@ -54,11 +54,9 @@ def test_a_sample_of_all_mentions(search: MentionSearch, notes: Path) -> None:
     entities = list(dict.fromkeys(entity for entity, *_ in rows))
     first_four = ([row for row in rows if row[0] == entity][:4] for entity in entities)
     assert rows_in(few) == sum(first_four, [])
-    other, names = notes.with_name("other.parquet"), [name for *_, name, _ in rows]
-    preferred = mine_mentions(search._replace(aliases=False, seed=1), [str(notes)], other)
+    names = [name for *_, name, _ in rows]
+    preferred = mine_mentions(search._replace(aliases=False), [str(notes)], few)
     assert preferred.found == len(names) - names.count("head pain") < len(names)
-    samples = ({row for row in rows_in(path) if row[0] == "C05"} for path in (few, other))
-    assert len(set.union(*samples)) > 4  # another seed, another sample
 
 
 def test_mentions_are_a_corpus_made_by_any_number_of_processes(search, notes) -> None:
