@@ -71,7 +71,7 @@ def discover(
     Args:
         linking: The pipeline, which was calibrated with ``pel calibrate --jointly``.
         inputs: Names of documents, as for ``open_documents``.
-        output: The JSONL file. A page with the suffix ".html" is written beside it.
+        output: The JSONL file. A page with the suffix ".html" is written next to it.
         input_format: The name of a format. None infers it from the file.
         progress: Makes a progress bar like ``tqdm`` from ``total``, the bytes of the input.
 

@@ -128,12 +128,12 @@ def document_blocks(
 
 
 def blocks_by_file(
-    source: DocumentStream, given: str, n_documents: int, n_bytes: int
+    source: DocumentStream, input: str, n_documents: int, n_bytes: int
 ) -> Iterator[DocumentBlock]:
     """Yield the documents in blocks that are named after their files, so that new files rename no blocks.
 
     Consecutive small files share a block with the name of the first. A large file has its own blocks. If
-    ``given`` is a file, its blocks have its name without the folder.
+    ``input`` is a file, its blocks have its name without the folder.
     """
     groups: list[list[DocumentFile]] = []
     size = 0
@@ -144,7 +144,7 @@ def blocks_by_file(
         groups[-1].append(file)
         size += file.size or 0
     for group in groups:
-        name = group[0].name if group[0].name != given else Path(given).name
+        name = group[0].name if group[0].name != input else Path(input).name
         yield from document_blocks(DocumentStream(group), n_documents, n_bytes, f"{name}-")
 
 
@@ -256,7 +256,7 @@ class BlockJob(NamedTuple):
         block_size: BlockSize,
         join: Callable[[Sequence[Path], Path], object],
     ) -> LinkedCounts:
-        """Make a file from a stream. Until it is complete, its blocks are in a folder beside it.
+        """Make a file from a stream. Until it is complete, its blocks are in a folder next to it.
 
         The file is replaced atomically. After an error or an interruption it is unchanged, and the next call
         resumes after the finished blocks.

@@ -1,7 +1,7 @@
 """Joint linking of all mentions of a corpus (ArboEL, 2.3 and A.2).
 
 Each mention is linked by itself. Then mentions that probably mean the same are joined in clusters. All
-mentions of a cluster get its entity, of which it has at most one.
+mentions of a cluster get its entity, and a cluster has at most one.
 """
 
 from __future__ import annotations

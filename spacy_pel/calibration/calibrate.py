@@ -264,14 +264,14 @@ def _gold_features(
     """Search the candidates of gold mentions, and compare them."""
     features, numbers, unambiguous = [], [], []
     for batch in read_batches(nlp, linker, examples, progress):
-        given = linker.ranking_inputs(batch)
-        if given is None:
+        inputs = linker.ranking_inputs(batch)
+        if inputs is None:
             continue
         labels = [span.label_ for doc in batch for span in mention_spans(doc, linker.spans_key)]
-        features.append(features_of(labels, compare(linker.kb, given, contexts)))
-        numbers.append(given.candidates.numbers)
-        top = given.candidates.numbers[:, :TOP]
-        unambiguous.append(unambiguous_owners(linker.kb, given.mentions, top))
+        features.append(features_of(labels, compare(linker.kb, inputs, contexts)))
+        numbers.append(inputs.candidates.numbers)
+        top = inputs.candidates.numbers[:, :TOP]
+        unambiguous.append(unambiguous_owners(linker.kb, inputs.mentions, top))
     correct, types, documents = [], [], []
     rows = chain.from_iterable(numbers)
     for document, example in enumerate(examples):

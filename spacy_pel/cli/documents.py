@@ -27,7 +27,7 @@ from .apps import (
 from .terminal import msg, progress_bar, reading_names, say
 
 STDOUT = "-"
-_KEPT = "the documents that were {} are kept beside the output; run the same command to resume"
+_KEPT = "the documents that were {} are kept next to the output; run the same command to resume"
 
 _READ = f"File ({suffixes('input')}; also .gz), folder of such files, or - for stdin"
 _WRITTEN = f"File ({suffixes('output')}), - for stdout, or FOLDER/ for one file per block"

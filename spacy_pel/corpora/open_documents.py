@@ -16,7 +16,6 @@ from ..io.lines import is_gzip
 from .doc_conversion import document_of_doc, make_doc
 from .document import Document
 from .formats.base import (
-    MAX_MENTIONS,
     BoundedFile,
     DocumentFile,
     Format,
@@ -85,8 +84,6 @@ class RawDocument(NamedTuple):
         else:
             assert reader.document is not None  # an ``Input`` has one of the two
             document = reader.document(self.data)
-        if len(document.mentions or ()) + len(document.faults) > MAX_MENTIONS:
-            raise PelError(f"more than {MAX_MENTIONS:,} mentions in a document", "split it")
         for fault in document.faults:
             if left_out is None:
                 raise fault
@@ -175,12 +172,12 @@ class DocumentStream:
 
 
 def open_documents(
-    given: Name | Sequence[Name], format_name: str | None = None, *, with_ids: bool = False
+    inputs: Name | Sequence[Name], format_name: str | None = None, *, with_ids: bool = False
 ) -> DocumentStream:
     """Open the documents of files, of folders, or of standard input.
 
     Args:
-        given: Paths, or "-" for standard input. The files of a folder are read in order of their names.
+        inputs: Paths, or "-" for standard input. The files of a folder are read in order of their names.
             Other kinds of files are skipped, and a text file is one document.
         format_name: The format of the files. None: the longest suffix of a name decides, and standard
             input is text.
@@ -208,18 +205,18 @@ def open_documents(
             raise PelError(problem, remedy)
         return format
 
-    def files(given: str) -> Iterator[DocumentFile]:
-        if given == "-":
+    def files(source: str) -> Iterator[DocumentFile]:
+        if source == "-":
             if sys.stdin is None:
                 raise PelError("stdin is closed", kinds)
             yield DocumentFile("stdin", None, None, of_file("stdin.txt"))
             return
-        path = Path(given)
+        path = Path(source)
         if path.is_file():
-            yield DocumentFile(given, path, path.stat().st_size, of_file(given))
+            yield DocumentFile(source, path, path.stat().st_size, of_file(source))
             return
         if not path.is_dir():
-            raise PelError(f"{given}: no such file", kinds)
+            raise PelError(f"{source}: no such file", kinds)
         is_empty = True
         for file in sorted(path.rglob("*")):
             name = file.relative_to(path).as_posix()
@@ -233,7 +230,7 @@ def open_documents(
                 yield DocumentFile(name, file, file.stat().st_size, format)
                 is_empty = False
         if is_empty:
-            raise PelError(f"{given}: no readable file in it", kinds)
+            raise PelError(f"{source}: no readable file in it", kinds)
 
-    sources = [given] if isinstance(given, (str, Path)) else given
+    sources = [inputs] if isinstance(inputs, (str, Path)) else inputs
     return DocumentStream(file for source in sources for file in files(str(source)))

@@ -14,8 +14,6 @@ from ..errors import PelError
 
 # The limit of a line or record, so that none exhausts the memory. All records of ontologies are shorter.
 MAX_LINE_BYTES = 64 * 2**20
-# A JSON value takes at least one byte in a file, and up to 100 in memory.
-MAX_JSON_VALUES = 5_000_000
 _BLOCK = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, LZMAError, BadZipFile, NotImplementedError)
@@ -106,12 +104,8 @@ def json_object(line: str) -> dict[str, Any]:
     """Return the JSON object of a line.
 
     Raises:
-        ValueError: The line is no JSON object, has more than MAX_JSON_VALUES values, or contains a lone
-            surrogate, which is half of a character.
+        ValueError: The line is no JSON object, or has half of a character (a lone surrogate).
     """
-    # An upper bound: each value starts a list or an object, or follows a comma or a colon.
-    if sum(map(line.count, "[{,:")) > MAX_JSON_VALUES:
-        raise ValueError(f"JSON of more than {MAX_JSON_VALUES:,} values")
     try:
         record = json.loads(line)
         if r"\ud" in line or r"\uD" in line:

@@ -20,13 +20,15 @@ _FACTS = ("rows", "index_unit", "dim", "stored_dim", "dtype")
 
 
 def kb_info(folder: Path) -> dict[str, Any]:
-    """Return counts, sources, types, sizes and vectors of a KB by name.
+    """Return counts, sources, types, sizes, and facts about vectors of a KB, by name.
 
     "scopes" counts the aliases whose scope the sources state. "prefixes" counts the entities by the prefix
     of their ids, and "left_out" the classes that were left out of ontologies. Sizes are in bytes. Facts about
     vectors are None without vectors. "codes" is the number of codes of a PQ4 index. "recall" is that of the
     approximate index at 1 and 64 candidates; None if search is exact. "mentions" are counted by source.
-    PelError without an undamaged KB.
+
+    Raises:
+        PelError: The folder has no KB, or a damaged one.
     """
     with KnowledgeBase.open(folder) as kb:
         settings, types, n_bytes = kb.settings, kb.semantic_types, kb.n_bytes()
@@ -55,7 +57,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
 
 
 def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
-    """Copy a KB to a folder, with checksums; PelError if a file is damaged or changes meanwhile."""
+    """Copy a KB to a folder, with checksums. PelError if a file is damaged or changes meanwhile."""
     folder.mkdir(exist_ok=True)
     KnowledgeBase.open(kb.path, verify=True).close()
     with (

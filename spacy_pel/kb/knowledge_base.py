@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, reduce, wraps
+from functools import cache, reduce, wraps
 from itertools import compress, islice
 from math import log
 from pathlib import Path
@@ -38,7 +38,10 @@ _MAX_MATCHES = 10_000  # entities that a full-text query returns
 _CACHE_SIZE = 50_000  # words whose rarity is cached
 # How many values of a kind are remembered. Some hundred entities stand behind most mentions of a corpus.
 _MAX_REMEMBERED = 10_000
-_COUNT_MATCHES = "SELECT count(*) FROM (SELECT 1 FROM word WHERE word MATCH ? LIMIT ?)"
+_COUNT_EACH = (
+    "SELECT (SELECT count(*) FROM (SELECT 1 FROM word WHERE word MATCH value LIMIT ?)) "
+    "FROM json_each(?) ORDER BY key"
+)
 _MATCHES = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
 K = TypeVar("K")
 P = ParamSpec("P")
@@ -249,20 +252,25 @@ class KnowledgeBase:
         return self.remembered("entities", wanted, self._store.entities)
 
     def remembered(
-        self, kind: str, keys: Sequence[K], compute: Callable[[list[K]], Sequence[T]]
+        self,
+        kind: str,
+        keys: Sequence[K],
+        compute: Callable[[list[K]], Sequence[T]],
+        most: int = _MAX_REMEMBERED,
     ) -> list[T]:
         """Return the value of each key, cached until a refresh. No value is None.
 
-        ``compute`` returns those of distinct keys. Memory is limited by forgetting all of a kind at once.
+        ``compute`` returns those of distinct keys. At most ``most`` values of a kind are cached: memory is
+        limited by forgetting all of a kind at once.
         """
         known: dict[K, T] = self._state.remembered[kind]
         found = list(map(known.get, keys))
         missing = list(dict.fromkeys(key for key, value in zip(keys, found) if value is None))
         if missing:
             new = dict(zip(missing, compute(missing)))
-            if len(known) + len(new) > _MAX_REMEMBERED:
+            if len(known) + len(new) > most:
                 known.clear()
-            if len(new) <= _MAX_REMEMBERED:
+            if len(new) <= most:
                 known.update(new)
             return [new[key] if value is None else value for key, value in zip(keys, found)]
         return found  # type: ignore[return-value]
@@ -291,20 +299,33 @@ class KnowledgeBase:
     @_at_once
     def numbers_named(self, name: str) -> np.ndarray:
         """Return the numbers of the entities of ``named``: int64, ascending."""
-        return self.remembered("named", [name], lambda names: list(map(self._named, names)))[0]
+        return self.numbers_of_names([name])[0]
 
-    def _named(self, name: str) -> np.ndarray:
-        if self._word_forms and len(numbers := self._names.owners_by_forms(name)):
-            return numbers.astype(np.int64)
-        key = normalised(name)
-        numbers = self._selected("SELECT number FROM name WHERE hash = ?", name_hash(key))
-        entities = self._store.entities(numbers) if len(numbers) else ()
-        has_it = [key in map(normalised, entity.names) for entity in entities]
-        if any(has_it):
-            return numbers[has_it]
-        if (spelled := american(key)) != key:
-            return self._named(spelled)
-        return numbers[:0]
+    @_at_once
+    def numbers_of_names(self, names: Sequence[str]) -> list[np.ndarray]:
+        """Return ``numbers_named`` of each name, read together."""
+        return self.remembered("named", names, self._owners)
+
+    def _owners(self, names: Sequence[str]) -> list[np.ndarray]:
+        spellings = [(key := normalised(name), american(key)) for name in names]
+        hashes = sorted({name_hash(key) for keys in spellings for key in keys})
+        query = "SELECT value, number FROM json_each(?) JOIN name ON hash = value ORDER BY 1, 2"
+        pairs = self._store.numbers(query, json.dumps(hashes)).reshape(-1, 2)
+        pairs = pairs[self._is_live(pairs[:, 1])]
+        owners: dict[int, list[tuple[int, Entity]]] = defaultdict(list)
+        for hash, number, entity in zip(*pairs.T.tolist(), self.entities(pairs[:, 1])):
+            owners[hash].append((number, entity))
+
+        def of_name(name: str, keys: tuple[str, str]) -> np.ndarray:
+            if self._word_forms and len(numbers := self._names.owners_by_forms(name)):
+                return numbers.astype(np.int64)
+            for key in keys:
+                known = owners[name_hash(key)]
+                if own := [n for n, entity in known if key in map(normalised, entity.names)]:
+                    return np.array(own, dtype=np.int64)
+            return np.empty(0, np.int64)
+
+        return list(map(of_name, names, spellings))
 
     @property
     @_cached
@@ -412,20 +433,20 @@ class KnowledgeBase:
             row[: len(best)] = best
         return candidates
 
-    @property
-    @_cached
-    def rarity(self) -> Callable[[str], float]:
-        """A function from a stem to its rarity in names: a logarithm; 0 if all entities have the stem."""
-        store, n_entities = self._store, len(self)  # a reference to the KB would be a cycle
+    @_at_once
+    def rarities(self, stems: Sequence[str]) -> list[float]:
+        """Return the rarity of each stem in names: a logarithm; 0 if all entities have the stem."""
+        return self.remembered("rarities", stems, self._read_rarities, _CACHE_SIZE)
 
-        @lru_cache(_CACHE_SIZE)
-        def rarity(stem: str) -> float:
-            forms = [f'"{w}"' if len(w) < 4 else f'"{w.removesuffix("i")}"*' for w in words(stem)]
-            query = " ".join(forms)
-            n_owners = store.read(_COUNT_MATCHES, query, _MAX_MATCHES)[0][0] if forms else 0
-            return log((1 + n_entities) / (1 + n_owners))
-
-        return rarity
+    def _read_rarities(self, stems: Sequence[str]) -> list[float]:
+        queries = [
+            " ".join(f'"{w}"' if len(w) < 4 else f'"{w.removesuffix("i")}"*' for w in words(stem))
+            for stem in stems
+        ]
+        # A phrase without words is in no entity, but a query without phrases is an error.
+        found = json.dumps([query or '""' for query in queries])
+        n_owners = self._store.numbers(_COUNT_EACH, _MAX_MATCHES, found).tolist()
+        return [log((1 + len(self)) / (1 + n)) for n in n_owners]
 
     @_at_once
     def of_types(self, *names_or_codes: str) -> np.ndarray:

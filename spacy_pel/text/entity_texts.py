@@ -73,26 +73,23 @@ class EntityReader:
 
 
 def proxy_texts(entity: Entity, index_unit: str) -> list[EntityText]:
-    """Return the texts of the rows of an entity, at least one."""
+    """Return the texts of the rows of an entity, one or more."""
     types, canonical = ", ".join(entity.types), entity.canonical_name
     if index_unit in SINGLE_ROWS:
         aliases = "; ".join(entity.names[1:]) if index_unit == "entity" else None
-        return [EntityText(canonical, types, _sentences(aliases, entity.definition))]
+        return [EntityText(canonical, types, ". ".join(filter(None, (aliases, entity.definition))))]
     definition = entity.definition if index_unit == "described-name" else None
-    return [
-        EntityText(name, types, _sentences(canonical if name != canonical else None, definition))
-        for name in entity.names
-    ]
-
-
-def _sentences(*parts: str | None) -> str:
-    return ". ".join(filter(None, parts))
+    texts = []
+    for name in entity.names:
+        parts = canonical if name != canonical else None, definition
+        texts.append(EntityText(name, types, ". ".join(filter(None, parts))))
+    return texts
 
 
 def entity_rows(
     entities: Sequence[Entity], index_unit: str, encode: EncodeEntities
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the vectors of the rows of entities, float32 [b, d], and the entity of each, int64 [b]."""
+    """Return the vectors of entities' rows, float32 [b, d], and the place of each row's entity, int64 [b]."""
     texts = [proxy_texts(entity, index_unit) for entity in entities]
     owners = np.repeat(np.arange(len(texts)), [len(rows) for rows in texts])
     return encode([text for rows in texts for text in rows]), owners
@@ -101,7 +98,10 @@ def entity_rows(
 def encode_rows(
     kb: KnowledgeBase, numbers: Sequence[int], index_unit: str, encode: EncodeEntities
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield, chunk by chunk, entity numbers of a KB and their ``entity_rows``."""
+    """Yield the vectors of entities' rows, float32 [b, d], and the number of each row's entity, int64 [b].
+
+    ``numbers`` are those of the entities in the KB. A chunk has the rows of CHUNK entities.
+    """
     for first in range(0, len(numbers), CHUNK):
         chunk = np.asarray(numbers[first : first + CHUNK], dtype=np.int64)
         vectors, owners = entity_rows(kb.entities(chunk), index_unit, encode)

@@ -16,7 +16,9 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from string import punctuation
 from typing import Any, NamedTuple, Protocol
+from unicodedata import category
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -118,10 +120,10 @@ class MarkedTextReader:
         keys: list[Hashable] = []
         texts: dict[Hashable, tuple[str, set[int]]] = {}
         for mention in mentions:
-            text, ends = mention.text, (mention.start, mention.end)
-            splits_a_word = any(text[i - 1 : i + 1].isalnum() for i in ends if 0 < i < len(text))
+            text, edges = mention.text, (mention.start, mention.end)
+            splits_a_word = any(not _separates_words(text[edge - 1 : edge + 1]) for edge in edges)
             keys.append(mention if splits_a_word else text)
-            texts.setdefault(keys[-1], (text, set()))[1].update(ends)
+            texts.setdefault(keys[-1], (text, set()))[1].update(edges)
         tokenized = self._pieces.tokenize_split(texts)
         return [self._marked(tokenized[key], mention) for key, mention in zip(keys, mentions)]
 
@@ -141,6 +143,14 @@ class MarkedTextReader:
         return TokenIds(np.concatenate(parts).astype(np.int32), left + 2, left + 2 + len(focus))
 
 
+def _separates_words(characters: str) -> bool:
+    """Tell whether BERT's tokenizer splits words between two characters, or at the edge of a text."""
+    return len(characters) < 2 or any(
+        character.isspace() or character in punctuation or category(character).startswith("P")
+        for character in characters
+    )
+
+
 class PairReader:
     """Converts pairs of a mention and an entity to the inputs of the cross-encoder.
 
@@ -155,7 +165,7 @@ class PairReader:
         self.entities = EntityReader(tokenizer, self.length, self.length).tokens
 
     def pair(self, mention: TokenIds, entity: TokenIds) -> TokenIds:
-        """Join the two sides to one input, whose start and end are those of the entity's side."""
+        """Return both sides as one input. Its start and end are those of the entity's side."""
         start = len(mention.ids)
         ids = np.concatenate([mention.ids, entity.ids[1 : 1 + self.length - start]])
         ids[-1] = entity.ids[-1]  # [SEP], also where the entity's side is cut

@@ -62,7 +62,7 @@ class EncodedIndex:
         return self.vectors[slice(*np.searchsorted(self._owners, [number, number + 1]))]
 
     def refresh(self, updates: int, known: EncodedIndex | StoredRows | None = None) -> None:
-        """Encode the rows if they are at least ``updates`` old. Copy those that ``known`` has."""
+        """Encode rows that are ``updates`` updates old or older; copy those of a fresh index ``known``."""
         if self.is_encoded and self.age < updates:
             return
         # Free the memory for the new rows.
@@ -173,7 +173,7 @@ class GoldMentionIndex(EncodedIndex):
 
 
 def _key(mention: GoldMention) -> tuple[str, str, tuple[int, ...]]:
-    """Return the key under which repetitions of a mention are one."""
+    """Return a key that repetitions of a mention share."""
     return mention.written_in, mention.surface.lower(), mention.golds
 
 
@@ -189,7 +189,7 @@ def _best(scores: np.ndarray, n: int) -> list[int]:
 
 
 class StoredRows:
-    """The stored rows of a KB, for training with frozen entities; replaces an ``EncodedIndex``."""
+    """The stored rows of a KB. They replace an ``EncodedIndex`` in training with frozen entities."""
 
     def __init__(self, kb: KnowledgeBase):
         self.kb = kb

@@ -24,15 +24,14 @@ BATCH_TOKENS = 8192
 
 
 class RerankerTrainer(Trainer):
-    """Trains the reranker. The retriever does not change.
+    """Trains the reranker on the candidates of a retriever, which does not change.
 
     The candidates of a mention are retrieved once and cached. If none is gold, the first gold entity replaces
     the last candidate. The loss is the cross-entropy over the candidates (PEL, Eq. 1): the first gold
     candidate is the positive, and other gold candidates are left out. Mentions that the reranker does not
     read (``Reranker.unsure``) are skipped.
 
-    The retriever also reads the views: it would find a mention that is a name of its entity by string
-    matching.
+    The retriever also reads the views, because string matching would find the entity of an unchanged mention.
 
     Args:
         reranker: The cross-encoder.

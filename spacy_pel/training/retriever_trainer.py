@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import PelError
 from ..models.adversarial import FGSM
-from ..models.architectures import Retriever, entity_tokens
+from ..models.architectures import Retriever
 from ..models.losses import MentionPairLoss, ScoreLoss, Targets
 from ..text.mention_inputs import GoldMention
 from .arborescence import Arborescence
@@ -31,6 +31,8 @@ class RetrieverTrainer(Trainer):
         PelError: The settings contradict each other.
     """
 
+    pool: NegativePool
+
     def __init__(
         self,
         retriever: Retriever,
@@ -44,7 +46,7 @@ class RetrieverTrainer(Trainer):
         pair_loss: MentionPairLoss | None = None,
         views: MaskAndReplace | None = None,
     ):
-        super().__init__(retriever, retriever, fgsm, views, rng)
+        super().__init__(retriever, retriever, fgsm, views, rng, pool)
         trains_one = pair_loss is not None and len(retriever.layers) == 1
         if loss is None and (coreference or not trains_one):
             raise PelError(
@@ -58,7 +60,6 @@ class RetrieverTrainer(Trainer):
                 "mentions of other documents",
                 'set "coreference" to null, or train a spacy-pel.BiEncoder.v1',
             )
-        self.pool = pool
         self.loss = loss
         self.negatives = negatives
         self.coreference = coreference
@@ -118,10 +119,6 @@ class RetrieverTrainer(Trainer):
             np.add(d_mentions, weight * d_vectors, out=d_mentions)
             return loss, weight * d_proxies
 
-        tokens = entity_tokens(self.retriever, self.pool.texts(rows, self.rng))
+        tokens = self.retriever.attrs["entity_reader"].tokens(self.pool.texts(rows, self.rng))
         tower = self.retriever.get_ref("entity")
         return self.loss_over_inputs(tower, tokens, objective), d_mentions
-
-    def note_update(self) -> None:
-        super().note_update()
-        self.pool.note_update()

@@ -13,6 +13,7 @@ from ..models.architectures import AnyModel, Retriever, Tower, encoder_of
 from ..text.mention_inputs import GoldMention
 from ..text.token_inputs import TokenIds, text_inputs
 from .mention_views import MaskAndReplace
+from .pool import NegativePool
 
 # The tensors of a step rarely fit into the gaps that those of an earlier step left. glibc keeps the gaps:
 # gigabytes after some hundred steps. They are released after this many updates, in a tenth of a second.
@@ -23,7 +24,7 @@ Objective = Callable[[np.ndarray, float], tuple[float, np.ndarray]]
 
 
 class Trainer:
-    """Accumulate the gradients of batches of mentions. A subclass defines ``backpropagated_loss``.
+    """Accumulates the gradients of batches of mentions. A subclass defines ``backpropagated_loss``.
 
     Args:
         model: The model that is trained.
@@ -31,6 +32,7 @@ class Trainer:
         fgsm: The adversarial regulariser, if any.
         views: Replaces mentions by views of them, if any.
         rng: The source of random numbers.
+        pool: The pool of negatives, if the model trains on one.
 
     Raises:
         PelError: There are views, but the retriever reads all mentions of a document together.
@@ -43,6 +45,7 @@ class Trainer:
         fgsm: FGSM | None,
         views: MaskAndReplace | None,
         rng: np.random.Generator,
+        pool: NegativePool | None = None,
     ):
         if views is not None and retriever.attrs["mention_reader"].reads_documents:
             raise PelError(
@@ -54,6 +57,8 @@ class Trainer:
         self.fgsm = fgsm
         self.views = views
         self.rng = rng
+        self.pool = pool
+        self.trained: set[int] = set()  # the entities that are noted as trained (``note_trained``)
         self._updates = 0
 
     def step(self, mentions: Sequence[GoldMention]) -> float:
@@ -109,6 +114,8 @@ class Trainer:
 
     def note_update(self) -> None:
         """Note that the weights have changed."""
+        if self.pool is not None:
+            self.pool.note_update()
         self._updates += 1
         if self._updates % UPDATES_PER_RELEASE == 0:
             release_memory()

@@ -173,7 +173,7 @@ def test_it_goes_on_where_it_was_broken_off(run, tiny_folder, twelve, out, monke
         breaking_after(5, KeyboardInterrupt(), patch)
         out.write_text("old")
         said = run(*arguments, out, code=130)
-        assert "interrupted; the documents that were linked are kept beside the output; ru" in said
+        assert "interrupted; the documents that were linked are kept next to the output; ru" in said
         assert out.read_text() == "old"
     linked = breaking_after(-1, KeyboardInterrupt(), monkeypatch)
     output = run(*arguments, out)

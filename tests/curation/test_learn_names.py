@@ -123,6 +123,6 @@ def test_weakly_labelled_documents_hide_definitions_and_annotate_each_mention(ba
     )
     before = labelled.read_bytes()
     texts.write_text("Polymerase chain reaction (PCR)", "utf8")
-    with pytest.raises(PelError, match="no acronym in .* give more text"):
+    with pytest.raises(PelError, match="no acronym in .* use more texts"):
         learn_acronyms(bare_kb.path, [str(texts)], weak_labels=labelled)
     assert labelled.read_bytes() == before

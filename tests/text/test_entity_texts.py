@@ -83,6 +83,14 @@ def test_many_mentions_of_a_document_equal_one_at_a_time(words, data) -> None:
 MS = Entity("C1", "Multiple sclerosis", ("MS", "Sclerosis"), ("Disease", "Finding"), "Of nerves.")
 
 
+def test_a_mention_inside_a_word_leaves_the_word_whole_for_others() -> None:
+    text = "at 3°C a severe pain"
+    inside, other = MentionInContext(text, 4, 6), MentionInContext(text, 16, 20)
+    together, alone = reader().tokens([inside, other])[1], reader().tokens([other])[0]
+    assert as_pieces(together) == as_pieces(alone)
+    assert as_pieces(alone).count("[UNK]") == 1  # "3°C"
+
+
 def test_the_rows_of_an_entity() -> None:
     types, bare = "Disease, Finding", MS._replace(definition=None)
     whole = EntityText(MS[1], types, "MS; Sclerosis. Of nerves.")

@@ -49,11 +49,11 @@ def embedded_kb(
     """A KB of ENTITIES with the retriever's vectors, but for the ids that go without."""
     with build_kb(ENTITIES, folder) as kb:
         numbers = [n for n in kb.numbers().tolist() if kb.labels([n])[0][0] not in without]
-        rows = list(encode_rows(kb, numbers, index_unit, linker.entity_vectors))
+        rows = list(encode_rows(kb, numbers, index_unit, partial(entity_vectors, linker)))
     return write_vectors(
         folder,
         rows,
-        dim=linker.width,
+        dim=linker.get_dim("nO"),
         fingerprint=entity_fingerprint(linker),
         index_unit=index_unit,
         dtype="float32",

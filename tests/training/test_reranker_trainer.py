@@ -15,7 +15,7 @@ from spacy_pel.linking.reranker import Reranker
 from spacy_pel.models.adversarial import FGSM
 from spacy_pel.models.architectures import encoder_of
 from spacy_pel.text.entity_texts import proxy_texts
-from spacy_pel.text.mention_inputs import GoldMention
+from spacy_pel.text.mention_inputs import GoldMention, MarkedTextReader
 from spacy_pel.training import reranker_trainer as trainers
 from spacy_pel.training.reranker_trainer import RerankerTrainer, with_gold
 
@@ -35,13 +35,13 @@ TRAINED = [([1, 0, 2], 1, [0, 2]), ([4, 1, 3], 0, [2]), ([2], 0, []), ([4, 0, 3]
 class FixedSearch:
     """A KB whose search finds FOUND, and a retriever whose vectors are the mentions' places."""
 
-    reads_documents = False
+    attrs = {"mention_reader": MarkedTextReader}
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self.entities = kb.entities
         self.searched: list[int] = []
 
-    def mention_vectors(self, mentions) -> np.ndarray:
+    def predict(self, mentions) -> np.ndarray:
         places = [[MENTIONS.index(m._replace(is_masked=False))] for m in mentions]
         return np.array(places, dtype=np.float32)
 

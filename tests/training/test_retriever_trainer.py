@@ -50,7 +50,7 @@ def train(trainer: RetrieverTrainer, steps: int, optimizer=None) -> list[float]:
     optimizer = optimizer or Adam(0.002)
     losses = []
     for _ in range(steps):
-        losses.append(sum(trainer.step(CLUSTERED if trainer.coreference else GOLD)))
+        losses.append(trainer.step(CLUSTERED if trainer.coreference else GOLD))
         apply_gradients(trainer.model, optimizer)
         trainer.note_update()
     return losses

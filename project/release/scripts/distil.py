@@ -23,7 +23,6 @@ from spacy_pel.models.architectures import (
     PretrainedEncoder,
     Retriever,
     encoder_of,
-    entity_tokens,
     entity_vectors,
     set_dropout,
 )
@@ -133,7 +132,7 @@ def taught(
     alone = [MentionInContext(text.title, 0, len(text.title)) for text in texts]
     words = [mention.surface for mention in (*alone, *mentions)]
     goals = entity_vectors(teacher, [EntityText(name) for name in words])
-    rows = text_inputs(entity_tokens(student, texts))
+    rows = text_inputs(student.attrs["entity_reader"].tokens(texts))
     distances = []
     for model, inputs, goal in (
         (student.get_ref("entity"), rows, goals[: len(texts)]),

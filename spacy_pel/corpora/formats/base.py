@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 MAX_DOCUMENT_BYTES = 64 * 2**20  # between the ends of two documents
-MAX_MENTIONS = 100_000  # of a document: one per ten characters of the longest text that spaCy reads
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Where a document begins in its file: the number of its line, or words such as "document 3".
 Place = int | str

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _TITLE = re.compile(rb"([^\t|]+)\|t\|")
 _PASSAGE = re.compile(r"([^\t|]+)\|([ta])\|(.*)")
 _RELATION_NAME = re.compile(r"[A-Za-z_]+")
-_MAX_LINES = 1_000_000  # of one document: mentions and relations
 _COLUMNS = "write PMID, start, end, text, type and id (-1 for none), separated by tabs"
 
 
@@ -53,8 +52,6 @@ def _document(block: bytes) -> Document:
     texts: dict[str, str] = {}
     rows: list[tuple[int, list[str]]] = []
     try:
-        if block.count(b"\n") > _MAX_LINES:
-            raise PelError(f"a document of more than {_MAX_LINES:,} lines", "split it")
         for number, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
             text = decoded(line).rstrip("\r")
             passage, row = _PASSAGE.fullmatch(text), text.split("\t")

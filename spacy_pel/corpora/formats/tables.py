@@ -137,7 +137,7 @@ def _csv_format(name: str, delimiter: str) -> Format:
 
 def _parquet_documents(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     with _path_of(file) as path:
-        rows = parquet_rows(path, _document_columns, MAX_DOCUMENT_BYTES)
+        rows = parquet_rows(path, _document_columns)
         columns = next(rows)
         for number, row in enumerate(rows, start=1):
             yield f"row {number}", _without_nulls(dict(zip(columns, row)))

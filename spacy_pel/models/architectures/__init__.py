@@ -14,7 +14,6 @@ from .retrievers import (
     Retriever,
     SharedEncoder,
     entity_fingerprint,
-    entity_tokens,
     entity_vectors,
     fingerprint,
     make_retriever,

@@ -28,7 +28,7 @@ from ...text.mention_inputs import (
     SharedStatesReader,
     WindowReader,
 )
-from ...text.token_inputs import TokenIds, text_inputs
+from ...text.token_inputs import text_inputs
 from ..encoders import SpanEncoder, TextEncoder
 from ..packed_weights import Packed
 from .towers import (
@@ -66,7 +66,7 @@ class Architecture:
             "entity_length" and, if set, "n_numbers" of ``BiEncoder``.
         make_reader: Makes the reader of mentions from the ``tokenizer`` of the entity encoder and its
             ``position_limit``, which are keyword arguments.
-        listens: Whether another component reads its documents. Then the function has the argument
+        listens: Whether it uses the states of another component. Its function then has the argument
             ``tok2vec``.
         surface: Whether the entity tower's vector of the mention's words is added to the vector of the
             mention in its text.
@@ -182,15 +182,10 @@ def _surface_vectors(model: Retriever, surfaces: Sequence[str]) -> np.ndarray:
     return np.stack([vectors[surface] for surface in surfaces])
 
 
-def entity_tokens(model: Retriever, entities: Sequence[EntityText]) -> list[TokenIds]:
-    """Return the token ids of each entity."""
-    tokens: list[TokenIds] = model.attrs["entity_reader"].tokens(entities)
-    return tokens
-
-
 def entity_vectors(model: Retriever, entities: Sequence[EntityText]) -> np.ndarray:
     """Return the vector of each entity, float32 [n, d]."""
-    return model.get_ref("entity").predict(text_inputs(entity_tokens(model, entities)))
+    tokens = model.attrs["entity_reader"].tokens(entities)
+    return model.get_ref("entity").predict(text_inputs(tokens))
 
 
 def fingerprint(model: Retriever) -> str:
@@ -220,7 +215,7 @@ def _digest(settings: dict[str, Any], towers: Sequence[Tower]) -> str:
 
 
 def saved_settings(retriever: Retriever) -> dict[str, Any]:
-    """Return everything that is saved of a retriever except its weights, as plain data."""
+    """Return what is saved of a retriever besides its weights, as plain data."""
     architecture: Architecture = retriever.attrs["architecture"]
     given = ["tok2vec", "encoder"] if architecture.listens else ["encoder"]
     return {**architecture.settings, "architecture": architecture.name, "given": given}
@@ -273,7 +268,7 @@ def BiEncoder(
     mention_layers: int | None = None,
     n_numbers: int | None = None,
 ) -> Retriever:
-    """Retriever: a mention tower and an entity tower (PEL, section 5.2).
+    """Make a retriever of a mention tower and an entity tower (PEL, section 5.2).
 
     ``initialize(X=texts)`` loads the weights.
 
@@ -323,7 +318,7 @@ def DocumentEncoder(
     mention_layers: int | None = None,
     n_numbers: int | None = None,
 ) -> Retriever:
-    """Retriever whose mention tower reads each window of a document once for all its mentions.
+    """Make a retriever whose mention tower reads each window of a document once for all its mentions.
 
     BERT's segment embedding marks all mentions. The vector of a mention is pooled from its own tokens. The
     entity tower, the other arguments and the errors are those of ``BiEncoder``.
@@ -364,7 +359,7 @@ def SharedEncoder(
     surface: bool = False,
     layer: EncoderSource | None = None,
 ) -> Retriever:
-    """Retriever that pools the token states of another component of the pipeline.
+    """Make a retriever that pools the token states of another component of the pipeline.
 
     The mention tower reads ``DocumentSpans``. The entity tower, the other arguments and the errors are
     those of ``BiEncoder``.

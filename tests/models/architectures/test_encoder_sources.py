@@ -16,7 +16,6 @@ from spacy_pel.models.architectures import (
     ScratchEncoder,
     TrainedEncoder,
     encoder_of,
-    entity_tokens,
     pack_retriever,
     unpack_retriever,
 )
@@ -56,7 +55,7 @@ def test_an_encoder_from_a_folder(tmp_path: Path, no_network: None) -> None:
     saved = BertModel.from_pretrained(save_bert(tmp_path)).eval()
     model = pretrained(str(tmp_path))
     own = BertTokenizerFast.from_pretrained(tmp_path)
-    tokens = entity_tokens(model, [EntityText("Multiple sclerosis", "Disease")])
+    tokens = model.attrs["entity_reader"].tokens([EntityText("Multiple sclerosis", "Disease")])
     assert tokens[0].ids.tolist() == own("Multiple sclerosis", "Disease").input_ids
     encoder = encoder_of(model.get_ref("entity"))
     assert encoder.transformer.config.vocab_size == len(own) + 2
@@ -83,7 +82,7 @@ def test_padding_and_truncation_saved_with_a_tokenizer_do_not_act(tmp_path: Path
     tokenizer.enable_padding(length=30)
     tokenizer.save(path)
     reader = pretrained(str(tmp_path))
-    ids = entity_tokens(reader, [EntityText("a disease of the")])[0].ids
+    ids = reader.attrs["entity_reader"].tokens([EntityText("a disease of the")])[0].ids
     assert 4 < len(ids) < 20 and 0 not in ids
 
 

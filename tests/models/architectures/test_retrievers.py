@@ -13,7 +13,6 @@ from spacy_pel.models.architectures import (
     SharedEncoder,
     encoder_of,
     entity_fingerprint,
-    entity_tokens,
     entity_vectors,
     fingerprint,
     pack_retriever,
@@ -46,7 +45,7 @@ def initialised(make: Callable[..., Model], **changes) -> Model:
 
 
 def train_one_side(model: Model, side: str) -> None:
-    inputs = text_inputs(entity_tokens(model, ENTITIES))
+    inputs = text_inputs(model.attrs["entity_reader"].tokens(ENTITIES))
     output, backprop = model.get_ref(side).begin_update(inputs)
     backprop(np.random.default_rng(0).normal(size=output.shape).astype(np.float32))
     model.finish_update(Adam(0.01))

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from spacy_pel.models.architectures import (
     encoder_of,
-    entity_tokens,
     set_dropout,
     towers,
 )
@@ -23,7 +22,7 @@ def test_neither_order_nor_batch_nor_threads_change_a_vector(monkeypatch) -> Non
     tower, rng = model.get_ref("entity"), np.random.default_rng(0)
     words = " ".join(TEXTS).split()
     texts = [EntityText(" ".join(rng.choice(words, n))) for n in rng.permutation(np.arange(1, 20))]
-    tokens = entity_tokens(model, texts)
+    tokens = model.attrs["entity_reader"].tokens(texts)
     together = tower.predict(text_inputs(tokens))
     assert together.shape == (19, 32) and together.dtype == np.float32
     alone = np.concatenate([tower.predict(text_inputs([t])) for t in tokens])

@@ -15,7 +15,7 @@ from spacy_pel.models.architectures import (
     unpack_retriever,
 )
 
-from ..towers import ENTITIES, TEXTS, retriever
+from ...towers import ENTITIES, TEXTS, retriever
 
 
 def test_a_fingerprint_is_the_same_with_every_version_of_transformers(monkeypatch) -> None:
