@@ -57,8 +57,12 @@ from spacy_pel.metrics.linking import concept_scores, markdown_table
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 
 HERE = Path(__file__).parent
-# The label of each kind of mention in NCBI disease.
+# The labels of NCBI disease and of BioRED. Mentions with others are left out.
 NCBI = ("SpecificDisease", "DiseaseClass", "Modifier", "CompositeMention")
+LABELS = {
+    **dict.fromkeys(("Disease", *NCBI, "DiseaseOrPhenotypicFeature"), "Disease"),
+    **dict.fromkeys(("Chemical", "ChemicalEntity"), "Chemical"),
+}
 SCORES = ["", "spans F1", "strict P", "strict R", "strict F1", "documents P", "R", "F1"]
 COSTS = ["", "texts/s", "times the last line's", "load, s", "memory, MB"]
 ARTICLES = 8  # read of CRAFT
@@ -94,6 +98,10 @@ class Linker:
             if not line:
                 raise SystemExit(f"{self._process.args} has ended")
         return json.loads(line)
+
+    def end(self) -> None:
+        """End the process."""
+        self._process.communicate()
 
     def asked(self, texts: list[str]) -> dict[str, Any]:
         """Return the mentions of texts, and the CPU seconds that they took."""
@@ -167,6 +175,8 @@ def print_table(
             answer = linker.asked(texts)
             found[own] += [[Found(*mention) for mention in of_text] for of_text in answer["found"]]
             seconds[own].append(answer["seconds"] / len(texts))
+    for linker in linkers.values():
+        linker.end()
     last = [*seconds.values()][-1]
     costs = [
         [
@@ -206,7 +216,7 @@ def train_ner(folder: Path, corpus: Path) -> None:
     nlp.add_pipe("ner")
     examples = list(open_corpus(corpus)(nlp))
     for doc in (example.reference for example in examples):
-        doc.ents = [Span(doc, e.start, e.end, label=_label(e.label_).upper()) for e in doc.ents]
+        doc.ents = [Span(doc, e.start, e.end, label=LABELS[e.label_].upper()) for e in doc.ents]
     optimizer = nlp.initialize(lambda: examples)
     for _ in range(EPOCHS):
         random.shuffle(examples)
@@ -239,8 +249,9 @@ def scores(
     of_documents = []
     for document, mentions in zip(documents, found, strict=True):
         gold = {
-            (m.start, m.end): (_label(m.label), {entities.of(id) for id in m.ids})
+            (m.start, m.end): (LABELS[m.label], {entities.of(id) for id in m.ids})
             for m in document.mentions or ()
+            if m.label in LABELS
         }
         labels = {"Disease"} if _is_ncbi(document) else {"Disease", "Chemical"}
         own = {
@@ -263,10 +274,6 @@ def scores(
             right += of_gold == label and (ids <= wanted if ids else not wanted & entities.linked)
     strict = right / max(1, n_found), right / n_gold, 2 * right / (n_gold + n_found)
     return [2 * spans_right / (n_gold + n_found), *strict, *concept_scores(of_documents).values()]
-
-
-def _label(label: str) -> str:
-    return "Disease" if label in NCBI else label
 
 
 def _is_ncbi(document: Document) -> bool:

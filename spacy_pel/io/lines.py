@@ -4,11 +4,9 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from lzma import LZMAError
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
-from zipfile import BadZipFile, ZipFile
 
 from ..errors import PelError
 
@@ -16,33 +14,21 @@ from ..errors import PelError
 MAX_LINE_BYTES = 64 * 2**20
 _BLOCK = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, LZMAError, BadZipFile, NotImplementedError)
-_ENCRYPTED = 1  # a flag of a file in a zip
+_DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 @contextmanager
 def opened_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to read its bytes, decompressed if it is a ``.gz``, or a ``.zip`` with one file.
+    """Open a file to read its bytes, decompressed if it is a ``.gz``.
 
     Raises:
         PelError: The file is missing, may not be read or is damaged: here, or in the block.
     """
     try:
-        with ExitStack() as stack:
-            if is_gzip(path):
-                yield cast(IO[bytes], stack.enter_context(gzip.open(path)))
-            elif path.name.lower().endswith(".zip"):
-                archive = stack.enter_context(ZipFile(path))
-                members = [member for member in archive.infolist() if not member.is_dir()]
-                if len(members) != 1 or members[0].flag_bits & _ENCRYPTED:
-                    problem = f"{path}: does not contain exactly one file without a password"
-                    raise PelError(problem, "unpack it, and give the file to read")
-                yield stack.enter_context(archive.open(members[0]))
-            else:
-                yield stack.enter_context(path.open("rb"))
+        with cast(IO[bytes], gzip.open(path)) if is_gzip(path) else path.open("rb") as file:
+            yield file
     except _DAMAGED as error:
-        kind = "gzip" if is_gzip(path) else "zip"
-        raise PelError(f"{path}: damaged {kind}", "fetch it again") from error
+        raise PelError(f"{path}: damaged gzip", "fetch it again") from error
     except OSError as error:
         remedy = "check that it exists and that you may read it"
         raise PelError(f"{path}: cannot be read ({error.strerror})", remedy) from error
@@ -95,8 +81,7 @@ def numbered_lines(path: Path, longest: int = MAX_LINE_BYTES) -> Iterator[tuple[
         except UnicodeDecodeError as error:
             raise PelError(f"{path}, line {number}: not UTF-8", "save the file as UTF-8") from error
         except _DAMAGED as error:
-            kind = "gzip" if is_gzip(path) else "zip"
-            problem = f"{path}: damaged {kind} after line {number}"
+            problem = f"{path}: damaged gzip after line {number}"
             raise PelError(problem, "fetch it again") from error
 
 

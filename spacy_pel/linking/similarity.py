@@ -89,10 +89,10 @@ def word_similarity(
         of the mention that is in all names together.
     """
 
-    def of_entities(new: Sequence[int]) -> list[list[list[str]]]:
+    def of_entities(new: Sequence[int]) -> list[tuple[tuple[str, ...], ...]]:
         own = [names[number] for number in new]
         stems = iter(_stems(kb, list(chain.from_iterable(own))))
-        return [list(islice(stems, len(of_entity))) for of_entity in own]
+        return [tuple(islice(stems, len(of_entity))) for of_entity in own]
 
     of_each = kb.remembered("stems", list(names), of_entities)
     by_name, by_mention = list(chain.from_iterable(of_each)), _stems(kb, surfaces)
@@ -199,12 +199,12 @@ def _sums(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.bincount(np.repeat(np.arange(len(lengths)), lengths), values, len(lengths))
 
 
-def _stems(kb: KnowledgeBase, texts: Sequence[str]) -> list[list[str]]:
+def _stems(kb: KnowledgeBase, texts: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the stems of the words of each text, each once, without stop words."""
     by_text = [_WORD.findall(plain(text)) for text in texts]
     words = list(dict.fromkeys(chain.from_iterable(by_text)))
     stem_of = dict(zip(words, kb.remembered("stem of", words, _stemmed, _CACHE_SIZE)))
-    return [[*filter(None, dict.fromkeys(map(stem_of.__getitem__, own)))] for own in by_text]
+    return [tuple(filter(None, dict.fromkeys(map(stem_of.__getitem__, own)))) for own in by_text]
 
 
 def _stemmed(words: Sequence[str]) -> list[str]:

@@ -96,7 +96,10 @@ def entity_rows(
 
 
 def encode_rows(
-    kb: KnowledgeBase, numbers: Sequence[int], index_unit: str, encode: EncodeEntities
+    kb: KnowledgeBase,
+    numbers: Sequence[int] | np.ndarray,
+    index_unit: str,
+    encode: EncodeEntities,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the vectors of entities' rows, float32 [b, d], and the number of each row's entity, int64 [b].
 

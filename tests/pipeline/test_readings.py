@@ -55,7 +55,7 @@ def test_training_reads_acronyms_as_linking_does(trained: Trained, resolve: bool
     reference = last_mention(nlp)
     reference.ents = [reference.char_span(44, 46, label="TERM", kb_id="C01")]
     seen = []
-    linker.trainer.step = lambda mentions: seen.extend(mentions) or (0.0, 0.0)
+    linker.trainer.step = lambda mentions: seen.extend(mentions) or 0.0
     linker.update([Example(last_mention(nlp), reference)])
     assert [mention.surface for mention in seen] == [read]
 

@@ -130,7 +130,7 @@ def main(
     ],
     heads: Annotated[int, typer.Option(help="Attention heads of a layer that are kept")] = 8,
     units: Annotated[int, typer.Option(help="Feed-forward units of a layer that are kept")] = 768,
-    steps: Annotated[int, typer.Option(help="About a second each, on one core")] = 2_200,
+    steps: Annotated[int, typer.Option(help="About a second each, on one core")] = 1_500,
     seed: int = 0,
 ) -> None:
     """Write the weights of a narrower recogniser to OUT; begun again, go on from OUT.checkpoint."""

@@ -95,8 +95,8 @@ def _records(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     whole = ijson.ObjectBuilder()
     events = ijson.parse(file, buf_size=_BUFFER, use_float=True)
     try:
-        for prefix, event, value in events:
-            if event == "start_array" and prefix in ("", "documents"):
+        for n_before, (prefix, event, value) in enumerate(events):
+            if event == "start_array" and (not n_before or prefix == "documents"):
                 items = ijson.items(events, f"{prefix}.item".lstrip("."))
                 for number, record in enumerate(items, start=1):
                     yield f"document {number}", record

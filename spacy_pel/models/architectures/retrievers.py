@@ -185,7 +185,8 @@ def _surface_vectors(model: Retriever, surfaces: Sequence[str]) -> np.ndarray:
 def entity_vectors(model: Retriever, entities: Sequence[EntityText]) -> np.ndarray:
     """Return the vector of each entity, float32 [n, d]."""
     tokens = model.attrs["entity_reader"].tokens(entities)
-    return model.get_ref("entity").predict(text_inputs(tokens))
+    vectors: np.ndarray = model.get_ref("entity").predict(text_inputs(tokens))
+    return vectors
 
 
 def fingerprint(model: Retriever) -> str:

@@ -31,6 +31,8 @@ from ..packed_weights import Packable, Packed, pack, unpack
 # inputs set their size.
 BATCH_TOKENS = 4096
 CPU_TOKENS = 1024
+# ONNX Runtime computes each input of a pass by itself, so short inputs share the rest of the work.
+ONNX_TOKENS = 256
 MAX_CONTEXT = 512  # tokens that a token of a shared document attends to
 
 AnyModel = Model[Any, Any]
@@ -200,9 +202,9 @@ def _tower_forward(
     device = next(encoder.parameters()).device
     on_cpu = device.type == "cpu"
     n_threads = torch.get_num_threads() if on_cpu and not is_train else 1
-    # ONNX Runtime computes each input by itself, whatever is in its pass.
-    by_pass = is_train or encoder.computed_by is not None
-    max_tokens = (CPU_TOKENS if by_pass else inputs.core_tokens) if on_cpu else BATCH_TOKENS
+    max_tokens = (CPU_TOKENS if is_train else inputs.core_tokens) if on_cpu else BATCH_TOKENS
+    if encoder.computed_by is not None:
+        max_tokens = max(max_tokens, ONNX_TOKENS)
     groups = groups_by_length(lengths, max_tokens)
     passes = []
 

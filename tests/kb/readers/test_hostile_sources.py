@@ -4,7 +4,6 @@ import gzip
 import json
 import random
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
@@ -24,31 +23,6 @@ CSV = "concept_id,canonical_name\n"
 FLIPS = 12
 LIMIT = 2**16
 NAMES = ["Feces", "Gout", "Multiple sclerosis", "Rash", "Disseminated sclerosis", "Mitral stenosis"]
-
-
-def test_a_zip_of_one_file_is_read_and_any_other_one_is_refused(tmp_path: Path) -> None:
-    path, text = tmp_path / "x.obo.zip", "".join(TERM.format(*row) for row in enumerate(NAMES))
-    with ZipFile(path, "w") as archive:
-        archive.mkdir("folder")
-        archive.writestr("folder/a.obo", text)
-    whole = path.read_bytes()
-    assert [entity.canonical_name for entity in open_source(path).entities] == NAMES
-    encrypted = whole.replace(b"PK\3\4\x14\0\0", b"PK\3\4\x14\0\1").replace(
-        b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1"
-    )
-    for content, fault in (
-        (whole.replace(b"Gout", b"Goat"), "damaged zip"),
-        (text.encode(), "damaged zip"),
-        (encrypted, "does not contain exactly one file without a password"),
-    ):
-        path.write_bytes(content)
-        with pytest.raises(PelError, match=fault):
-            list(open_source(path).entities)
-    path.write_bytes(whole)
-    with ZipFile(path, "a") as archive:
-        archive.writestr("b.obo", text)
-    with pytest.raises(PelError, match="x.obo.zip: does not contain exactly one file"):
-        open_source(path)
 
 
 @pytest.mark.parametrize(
