@@ -8,10 +8,10 @@
     python -m spacy pel calibrate PIPELINE DEV odd.pubtator --kb KB
     python benchmarks/acronyms.py PIPELINE even.pubtator --kb KB
 
-A table by the number of entities in the KB that have the acronym, of mentions whose entity is one of
-them: the share for which the most frequent sense is right (by the counts of the KB, then by id),
-the best score alone, and the pipeline with its ranking; the ranking's mean probability of right and
-of wrong answers. NIL decisions do not count.
+The table covers mentions whose entity has the acronym in the KB, by the number of entities with the
+acronym: the share of correct answers by the most frequent sense (by the counts of the KB, then by id),
+by the best score, and by the ranking; and the ranking's mean probabilities of correct and of wrong
+answers. NIL decisions do not count.
 
 The figure in the docs is of a KB of MeSH that learnt 81,895 sentences and the train splits of BC5CDR,
 NCBI disease and BioRED, a ranking fitted to the dev splits of BC5CDR and NCBI disease and to half of

@@ -1,10 +1,9 @@
-"""Run the experiments: train, encode the knowledge base, measure. One line of results.jsonl a run.
+"""Run the experiments: train, encode the knowledge base, measure. Each run adds a line to results.jsonl.
 
     python papers/run.py claim-small --data DATA --encoder BERT --seeds 0,1,2
 
-A table is a file of ``papers/tables``: a setting, and axes. Each choice of an axis is a block of settings
-that is laid over the config, and each combination of choices is a variant. A run whose line is there is
-left out.
+A table is a file of ``papers/tables``: settings, and axes. Each choice of an axis is a block of settings that
+overrides the config, and each combination of choices is a variant. Runs that have a line are skipped.
 """
 
 import hashlib
@@ -83,7 +82,7 @@ class LoggedAdamW(AdamW):
 
 
 class Variant(NamedTuple):
-    """One way to train: the choices, such as "Pb, s - b; names as rows", and what they mean.
+    """A variant of training: its choices, such as "Pb, s - b; names as rows", and their settings.
 
     Settings have dotted names: those of the linker without its prefix, others with a dot in front. Options
     are not in a config: ``trained: false`` for an encoder as it comes, ``reranks`` for the variant whose
@@ -96,7 +95,7 @@ class Variant(NamedTuple):
 
 
 def read_table(name: str) -> dict[str, Any]:
-    """Read a table; "extends" names another that it is laid over, "clear" says without its settings.
+    """Read a table. It overrides the table of "extends"; "clear" drops the settings of that table.
 
     PelError if there is none of this name.
     """
@@ -161,7 +160,7 @@ def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict
 
 
 class Runner:
-    """Does the runs of a table. places: what "{data}" and "{encoder}" stand for."""
+    """Executes the runs of a table. ``places`` has the values of "{data}" and "{encoder}"."""
 
     def __init__(self, table: dict[str, Any], places: dict[str, str], work: Path):
         self.work = work
@@ -173,7 +172,7 @@ class Runner:
         self.variants = {variant.name: variant for variant in variants_of(self.table)}
 
     def prepare(self) -> None:
-        """Build the knowledge base, and what else the runs share, if it is not there."""
+        """Build the knowledge base, and the other files that the runs share, if they are missing."""
         with FileLock(f"{self.shared}.lock"):
             done = self.shared / "prepared"
             if done.exists():
@@ -192,7 +191,7 @@ class Runner:
             done.touch()
 
     def run(self, variant: Variant, seed: int) -> dict[str, Any]:
-        """Do a run; returns its line of the results."""
+        """Execute a run, and return its line of the results."""
         started = time.perf_counter()
         folder, kb = self._trained(variant, seed)
         nlp = load_pipeline(folder / "pipeline")
@@ -306,7 +305,7 @@ def main(
     work: Path = Path("training/papers"),
     keep: Annotated[bool, typer.Option("--keep", help="Keep weights and vectors")] = False,
 ) -> None:
-    """Run the experiments of TABLES, one line of results.jsonl a run."""
+    """Run the experiments of TABLES. Each run adds a line to results.jsonl."""
     for seed in map(int, seeds.split(",")):
         for name in tables:
             runner = Runner(read_table(name), {"data": data, "encoder": encoder}, work)

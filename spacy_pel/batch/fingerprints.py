@@ -7,6 +7,7 @@ from spacy.language import Language
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.store import KB_FILE
+from ..models.architectures import fingerprint
 from ..pipeline.pipelines import linker_of
 
 
@@ -19,7 +20,7 @@ def linker_state(nlp: Language) -> dict[str, Any]:
     linker = linker_of(nlp)
     return {
         "knowledge base": linker.kb.settings["checksum"],
-        "encoder": linker.retriever.fingerprint(),
+        "encoder": fingerprint(linker.retriever),
         "number of candidates reranked": linker.reranked,
         "NIL threshold": linker.nil_threshold,
         "ranking": linker.fitted.as_data()["ranking"],

@@ -71,7 +71,7 @@ def link_files(
     """Link all documents of a file, a folder or stdin, and write them with their entities.
 
     An output file is replaced atomically at the end. After an error or an interruption it is unchanged; the
-    finished blocks are in a folder beside it, and the same call resumes from them. Memory does not grow with
+    finished blocks are in a folder next to it, and the same call resumes from them. Memory does not grow with
     the number of documents.
 
     An output folder gets one file per block, named after the file of the input:

@@ -1,7 +1,7 @@
 """Run docs through a pipeline in bounded memory, for ``pel link`` and ``pel serve``.
 
-spaCy's models hold the states of all tokens of a batch in memory: 2.6 GB for a million characters. So batches
-are limited in characters, and long docs are read in parts.
+spaCy's models keep the states of all tokens of a batch in memory: 2.6 GB for a million characters. Therefore,
+the characters of a batch are limited, and long docs are read in parts.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The characters of a batch; a longer doc is a batch of its own.
+# The characters of a batch; a longer doc is a batch by itself.
 BATCH_CHARACTERS = 256_000
 # The characters of a part; a longer doc is read in parts.
 MAX_PART = 100_000
-# Where a doc is split, in order of preference: after a line, a sentence, a blank.
+# Where to split a doc, in order of preference: after a line, a sentence, or a space.
 _ENDS = (re.compile(r"\n(?=\S)"), re.compile(r"[.!?]\s(?=\S)"), re.compile(r"\s(?=\S)"))
 _MAX_LOOK_BACK = 5_000  # characters to search for such a place
 
@@ -50,8 +50,7 @@ _MAX_LOOK_BACK = 5_000  # characters to search for such a place
 class Linking:
     """A pipeline and the settings for running docs through it.
 
-    A pipeline given by folder or name is loaded on first use. Until then, and for other processes, this is
-    plain data.
+    A folder or name is loaded at first use. Until then, and for other processes, this is plain data.
 
     Attributes:
         pipeline: A loaded pipeline, or its folder or name.
@@ -114,7 +113,7 @@ class Linking:
             linker.kb.check_vocabularies(self.xrefs)
             linker.output.xrefs = list(self.xrefs)
         _check_attributes(self.attributes)
-        # A tenth of the time would go to garbage collections that traverse what was loaded.
+        # Otherwise, garbage collections traverse the loaded objects, which takes a tenth of the time.
         gc.freeze()
         return nlp
 
@@ -126,9 +125,9 @@ class Linking:
     def docs(self, docs: Iterable[Doc]) -> Iterator[Doc]:
         """Yield the docs, linked, in their order, with ``attributes``.
 
-        A doc without mentions runs through the whole pipeline, whose components before the linker read a long
-        doc in parts. A doc with mentions runs through the linker, the components that it
-        listens to and, if there are ``attributes``, the components after the linker, which may write them.
+        A doc without mentions runs through the whole pipeline; components before the linker read a long doc
+        in parts. A doc with mentions runs through the linker and the components that it listens to. If there
+        are ``attributes``, it also runs through the components after the linker, which may write them.
         """
         for doc in self._linked(docs):
             if self.attributes:
@@ -174,7 +173,7 @@ def _run_code(path: Path) -> None:
 
 
 def _check_attributes(names: Iterable[str]) -> None:
-    """Raise PelError for an attribute of mentions that no component has registered."""
+    """Raise a PelError for an attribute of mentions that no component has registered."""
     registered = Underscore.span_extensions
     if unknown := [name for name in names if name not in registered]:
         others = sorted(name for name in registered if not name.startswith("kb_"))
@@ -216,7 +215,7 @@ def link_documents(
 
 
 def batches(items: Iterable[T], batch_size: int, length: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield batches of consecutive items, with at most BATCH_CHARACTERS unless it is one item.
+    """Yield batches of consecutive items of at most BATCH_CHARACTERS. A longer item is a batch by itself.
 
     ``length`` returns the number of characters of an item.
     """
@@ -234,7 +233,7 @@ def batches(items: Iterable[T], batch_size: int, length: Callable[[T], int]) -> 
 
 
 def read_in_parts(doc: Doc, read: Callable[[Iterable[Doc]], Iterable[Doc]]) -> Doc:
-    """Return a new doc with the annotations that a pipeline (``read``) writes on parts of a tokenized doc.
+    """Return a new doc with the annotations that a pipeline (``read``) sets on parts of a tokenized doc.
 
     Annotations of a doc as a whole are lost.
     """
@@ -260,7 +259,7 @@ def _parts(doc: Doc) -> Iterator[Doc]:
 
 
 def _cut(text: str, first: int, end: int) -> int:
-    """Return the best place before ``end`` to split a text; ``end`` if there is none."""
+    """Return the best place before ``end`` to split a text, or ``end`` if there is none."""
     begin = max(first + 1, end - _MAX_LOOK_BACK)
     for pattern in _ENDS:
         if places := [match.end() for match in pattern.finditer(text, begin, end)]:

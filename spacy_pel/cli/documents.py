@@ -27,7 +27,7 @@ from .apps import (
 from .terminal import msg, progress_bar, reading_names, say
 
 STDOUT = "-"
-_KEPT = "the documents that were {} are kept beside the output; run the same command to resume"
+_KEPT = "the documents that were {} are kept next to the output; run the same command to resume"
 
 _READ = f"File ({suffixes('input')}; also .gz), folder of such files, or - for stdin"
 _WRITTEN = f"File ({suffixes('output')}), - for stdout, or FOLDER/ for one file per block"
@@ -37,7 +37,6 @@ _CODE = "Python file to run first, as in spacy train: it registers components"
 _ATTRIBUTE = "Also write this ent._ attribute (negex); repeatable"
 From = Annotated[Text, Option("--from", help="Format of the input [default: by its name]")]
 To = Annotated[Text, Option("--to", help="Format of the output [default: by its name]")]
-BatchSize = Annotated[int, Option(min=1, help="Documents per batch")]
 Processes = Annotated[int, Option(min=1, help="Number of processes")]
 AtBadDocument = Annotated[OnError, Option(help="At a bad document: stop, or skip it")]
 # In bytes of the input: the number of documents is unknown until the end.
@@ -53,7 +52,7 @@ def link_cli(
     to: To = None,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
-    batch_size: BatchSize = 128,
+    batch_size: Annotated[int, Option(min=1, help="Documents per batch")] = 128,
     n_process: Annotated[int, Option(min=0, help="Processes; 0: 1, or Ray's cores or GPUs")] = 0,
     engine: Engine = "local",
     address: Address = None,
@@ -156,8 +155,6 @@ def discover_cli(
     from_: From = None,
     linked: Annotated[bool, Option("--linked", help="Keep the ids and NIL of the input")] = False,
     kb: OtherKB = None,
-    spans_key: SpansKey = None,
-    batch_size: BatchSize = 128,
     n_process: Processes = 1,
     on_error: AtBadDocument = OnError.stop,
 ) -> None:
@@ -180,8 +177,6 @@ def discover_cli(
     linking = Linking(
         pipeline,
         kb,
-        spans_key,
-        batch_size=batch_size,
         n_process=n_process,
         on_error=on_error,
         keep_ids=linked,
@@ -201,8 +196,6 @@ def mentions_cli(
     output: Annotated[Path, Argument(metavar="OUT", help="File to write (.parquet)")],
     aliases: Annotated[bool, Option("--aliases", help="Search for aliases too")] = False,
     per_entity: Annotated[int, Option(min=1, help="Maximum number of mentions per entity")] = 16,
-    window: Annotated[int, Option(min=0, help="Words and signs to keep around a mention")] = 64,
-    seed: Annotated[int, Option(min=0, help="Seed of the random sample")] = 0,
     from_: From = None,
     n_process: Processes = 1,
     on_error: AtBadDocument = OnError.stop,
@@ -227,7 +220,7 @@ def mentions_cli(
     with KnowledgeBase.open(kb_folder(folder)) as kb:
         names = kb.name_finder(reading_names, stop_words=STOP_WORDS)
         mined = mine_mentions(
-            MentionSearch(kb, names, aliases, per_entity, window, seed, on_error),
+            MentionSearch(kb, names, aliases, per_entity, on_error),
             texts,
             output,
             input_format=from_,

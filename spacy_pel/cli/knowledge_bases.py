@@ -61,9 +61,9 @@ def build_cli(
     become one entity, with the name and definition of the first source. An existing KB is replaced. The new
     KB has no vectors: compute them with "kb embed".
 
-    Give types by name, TUI or tree number; their subtypes are included. With --word-forms, a name also
-    matches plurals, adjectives and "X of Y" for "Y X", and synonyms of one word must be exact. With
-    --retired, an entity is also found by its former ids: a table of retired id, tab, current id.
+    Specify types by name, TUI, or tree number; their subtypes are included. With --word-forms, a name also
+    matches plurals, adjectives, and "X of Y" for "Y X", and synonyms of one word must be exact. --retired
+    is a table of retired id, tab, current id, so that former ids also find an entity.
 
     \b
     Examples:
@@ -126,8 +126,8 @@ def embed_cli(
 ) -> None:
     """Compute the vectors of a KB with a pipeline.
 
-    Use it after each training, since a linker refuses vectors of another encoder. The new vectors replace
-    those in the KB, also those of learned mentions. After an interruption, run the same command again to
+    Use it after each training, because a linker rejects vectors of another encoder. The new vectors replace
+    those in the KB, including those of learnt mentions. After an interruption, run the same command again to
     resume.
 
     --dim stores fewer dimensions of each vector (its principal components): search needs less memory and
@@ -276,7 +276,7 @@ def merge_cli(
 
 def _change(
     kind: str,
-    given: Path,
+    kb_or_pipeline: Path,
     source: Path,
     pipeline: str | None,
     format: str | None,
@@ -284,10 +284,10 @@ def _change(
     prefix: list[str] | None,
     mapping: Path | None = None,
 ) -> None:
-    """Change a KB by the entities of a source, and print the counts."""
+    """Change the entities of a KB by those of a source, and print the counts."""
     from ..curation.kb_encoder import change_from_source
 
-    folder, linker = _kb_and_linker(given, pipeline)
+    folder, linker = _kb_and_linker(kb_or_pipeline, pipeline)
     counts = change_from_source(
         kind,
         folder,
@@ -298,37 +298,36 @@ def _change(
         mapping=mapping,
         progress=partial(counted, desc="Reading"),
     )
-    _report(given, counts)
+    _report(kb_or_pipeline, counts)
 
 
-def _kb_and_linker(given: Path, pipeline: str | None) -> tuple[Path, ProxyLinker | None]:
+def _kb_and_linker(kb_or_pipeline: Path, pipeline: str | None) -> tuple[Path, ProxyLinker | None]:
     """Return the KB to change, and the linker that computes its vectors.
 
-    The linker is that of ``pipeline``; None: that of ``given``, if it is a pipeline whose KB has vectors.
+    Without ``pipeline``, the linker is that of ``kb_or_pipeline`` if it is a pipeline whose KB has vectors.
     """
-    folder, nlp = _kb_and_pipeline(given, pipeline)
+    folder, nlp = _kb_and_pipeline(kb_or_pipeline, pipeline)
     from ..pipeline.pipelines import linker_of
 
     return folder, linker_of(nlp) if nlp else None
 
 
-def _kb_and_pipeline(given: Path, pipeline: str | None) -> tuple[Path, Language | None]:
+def _kb_and_pipeline(kb_or_pipeline: Path, pipeline: str | None) -> tuple[Path, Language | None]:
     from ..kb import KnowledgeBase
     from ..kb.location import kb_to_change
     from ..pipeline.pipelines import load_pipeline
 
-    folder = kb_to_change(given)
+    folder = kb_to_change(kb_or_pipeline)
     with KnowledgeBase.open(folder) as kb:  # fails before a pipeline is loaded
-        if pipeline is None and folder != given and kb.has_vectors:
-            pipeline = str(given)
+        if pipeline is None and folder != kb_or_pipeline and kb.has_vectors:
+            pipeline = str(kb_or_pipeline)
     return folder, load_pipeline(pipeline) if pipeline else None
 
 
 @command(change, "remove")
 def remove_cli(
     folder: KB,
-    ids: Annotated[Texts, Argument(metavar="[ID]...", help="Concept ids")] = None,
-    file: Annotated[File, Option(help="File with one id per line")] = None,
+    ids: Annotated[list[str], Argument(metavar="ID...", help="Concept ids")],
 ) -> None:
     """Remove entities and their vectors from a KB.
 
@@ -336,19 +335,13 @@ def remove_cli(
     again.
 
     \b
-    Examples:
+    Example:
       python -m spacy pel kb change remove kb C0000005 C0000039
-      python -m spacy pel kb change remove kb --file ids.txt
     """
-    from ..io.lines import numbered_lines
     from ..kb.change import remove_entities
     from ..kb.location import kb_to_change
 
-    lines = [line.strip() for _, line in numbered_lines(file)] if file else []
-    given = [*(ids or ()), *filter(None, lines)]
-    if not given:
-        raise PelError("no ids to remove", "give ids, or --file with one per line")
-    _report(folder, remove_entities(kb_to_change(folder), given))
+    _report(folder, remove_entities(kb_to_change(folder), ids))
 
 
 @command(kb, "learn")
@@ -359,7 +352,6 @@ def learn_cli(
     spans_key: Annotated[Text, Option(help="Any word, if mentions in the corpus overlap")] = None,
     mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
     acronyms: Annotated[bool, Option("--acronyms", help="Learn abbreviations")] = False,
-    least: Annotated[int, Option(min=1, help="--acronyms: texts that must define one")] = 1,
     weak_labels: Annotated[
         File, Option(help="--acronyms: PubTator file to write: see above")
     ] = None,
@@ -369,8 +361,8 @@ def learn_cli(
 ) -> None:
     """Learn names or mentions from annotated documents, or abbreviations from plain text.
 
-    Use it to improve a linker without training. Give the documents that the linker is trained on, never
-    those that it is evaluated on. By default, each entity gets the names that mentions use for it.
+    Use it to improve a linker without training. Use the documents on which the linker was trained, never
+    those on which it is evaluated. By default, each entity gets the names that mentions use for it.
 
     With --mentions, the KB stores the mentions with their texts, and a linker compares new mentions with
     them; "kb forget" removes them.
@@ -417,7 +409,6 @@ def learn_cli(
                 folder,
                 corpora,
                 nlp=nlp,
-                least=least,
                 weak_labels=weak_labels,
                 progress=bar.update,
             )
@@ -547,13 +538,13 @@ def upgrade_cli(
     output: Annotated[File, Option(help="JSONL file, with one line per entity")] = None,
     pipeline: Encoder = None,
 ) -> None:
-    """Bring a KB up to a new release of its source, such as next year's MeSH.
+    """Update a KB to a new release of its source, such as next year's MeSH.
 
     Use it to keep a pipeline current without training. It prints how many entities are new, renamed and
-    retired, and encodes only new names. The KB keeps learned names, abbreviations, mentions, corrections and
+    retired, and encodes only new names. The KB keeps learnt names, abbreviations, mentions, corrections, and
     former ids. SOURCE is in any format of "kb build".
 
-    The entities change all at once or, after an error, not at all. Copy an installed package first, with "pel
+    After an error, the KB is unchanged. Copy an installed package first, with "pel
     copy"; --compare works without a copy.
 
     \b

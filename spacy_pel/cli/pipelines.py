@@ -14,7 +14,6 @@ from typer import Argument, Option
 from ..errors import PelError
 from ..kb.readers import ReadOptions
 from .apps import (
-    AsJson,
     File,
     Files,
     Force,
@@ -38,7 +37,7 @@ _COLOURS = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "BROKEN": typ
 
 
 @command(
-    pel, "start", after_all="the work so far is kept beside OUT; run the same command to resume"
+    pel, "start", after_all="the work so far is kept next to OUT; run the same command to resume"
 )
 def start_cli(
     paths: Sources,
@@ -58,7 +57,7 @@ def start_cli(
     one core. The encoder is a BERT (its Hugging Face name or its folder) or a trained pipeline.
 
     A CSV file with the columns "id", "name" and "synonyms" (separated by | or ;) needs no options. If a
-    source needs other options, build a KB from it with "kb build" and give its folder as SOURCE. After an
+    source needs other options, build a KB from it with "kb build" and pass its folder as SOURCE. After an
     interruption, run the same command again to resume.
 
     \b
@@ -130,14 +129,14 @@ def fix_cli(
 
     \b
     The scope of a correction:
-    always    wherever the name is a mention
+    always    for all mentions with the name
     label     for mentions with this label
     text      in this text, and in texts that share many of its rare words
 
     The default is "text" for a name of an EXPORT that has another meaning: another entity of the KB has this
     name, it is an abbreviation, or corrections disagree. Otherwise it is "always", or "label" with --label.
 
-    A correction takes precedence over everything that was learned and has the probability 1, in a running
+    A correction takes precedence over everything that was learnt and has the probability 1, in a running
     server too. A later correction with the same name and scope replaces it.
 
     \b
@@ -260,7 +259,6 @@ def assemble_cli(
 def doctor_cli(
     pipeline: Annotated[Text, Argument(help="Folder or name of a trained pipeline")] = None,
     kb: OtherKB = None,
-    as_json: AsJson = False,
 ) -> None:
     """Check the installation, a pipeline and its KB.
 
@@ -270,19 +268,16 @@ def doctor_cli(
     \b
     Examples:
       python -m spacy pel doctor
-      python -m spacy pel doctor training/model-best --kb kb/other --json
+      python -m spacy pel doctor training/model-best --kb kb/other
     """
     from ..package.diagnose import BROKEN, diagnose
 
     findings = list(diagnose(pipeline, kb))
-    if as_json:
-        say(json.dumps([finding._asdict() for finding in findings], indent=2))
-    else:
-        for finding in findings:  # not by wasabi, which would break paths and commands
-            mark = "BROKEN" if finding.state == BROKEN else finding.state
-            say(f"{mark:6} {finding.subject}: {finding.found}", fg=_COLOURS[mark])
-            if finding.remedy:
-                say(f"    -> {finding.remedy}")
+    for finding in findings:  # not by wasabi, which would break paths and commands
+        mark = "BROKEN" if finding.state == BROKEN else finding.state
+        say(f"{mark:6} {finding.subject}: {finding.found}", fg=_COLOURS[mark])
+        if finding.remedy:
+            say(f"    -> {finding.remedy}")
     if any(finding.state == BROKEN for finding in findings):
         raise typer.Exit(1)
 
@@ -418,9 +413,7 @@ def serve_cli(
     host: Annotated[str, Option(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port; 0: any free port")] = 8000,
     kb: OtherKB = None,
-    spans_key: SpansKey = None,
     entity_url: Annotated[Text, Option(help='URL of an entity, with "{id}" for its id')] = None,
-    candidates: Annotated[int, Option(min=1, help="Candidates to return per mention")] = 5,
     max_body: Annotated[int, Option(min=1, help="Maximum bytes of a request")] = 1_048_576,
     max_documents: Annotated[int, Option(min=1, help="Maximum documents of a request")] = 64,
     max_text: Annotated[
@@ -441,15 +434,15 @@ def serve_cli(
 
     Use it to try a pipeline, to correct its links, or to link texts from other programs. The page is at /,
     the description of the API at /docs, and the metrics for Prometheus at /metrics. Requests over a limit
-    are refused. There is no login: everyone who can reach the address can use the server. Corrections of
-    "pel fix" count at once. Restart the server after "kb change" or "kb embed".
+    are rejected. There is no login: everyone who can reach the address can use the server. Corrections of
+    "pel fix" take effect at once. Restart the server after "kb change" or "kb embed".
 
     With --allow-fix, "Apply" on the page stores a correction in the KB, as "pel fix" does. Everyone who can
     reach the server can then store corrections.
 
-    With --mcp, language models get tools by the Model Context Protocol, and there is no page: "link"
-    links a text, "search" finds entities by words or id, and "ground" finds the ids of names. A KB without a
-    pipeline can be served too, without "link".
+    With --mcp, language models get tools through the Model Context Protocol, and there is no page: "link"
+    links a text, "search" finds entities by words or id, and "ground" finds the ids of names. With a KB
+    instead of a pipeline, there is no "link".
 
     \b
     Examples:
@@ -486,7 +479,7 @@ def serve_cli(
         from ..batch.link_docs import Linking
         from ..serve.app import create_app
 
-        linking = Linking(pipeline, kb, spans_key, candidates, gpu_id=gpu_id)
+        linking = Linking(pipeline, kb, candidates=5, gpu_id=gpu_id)
         if workers == 1:
             app = create_app(linking, limits, entity_url, local, allow_fix)
             say(f"Serving at {url} (Ctrl-C stops it)")

@@ -16,7 +16,6 @@ from ..io.lines import is_gzip
 from .doc_conversion import document_of_doc, make_doc
 from .document import Document
 from .formats.base import (
-    MAX_MENTIONS,
     BoundedFile,
     DocumentFile,
     Format,
@@ -34,7 +33,7 @@ Name = str | Path
 
 
 class RawDocument(NamedTuple):
-    """A document that is not checked yet."""
+    """A document that has not been checked yet."""
 
     name: str  # of its file, for messages
     place: Place  # where it begins in the file; "" if it is the whole file
@@ -48,7 +47,7 @@ class RawDocument(NamedTuple):
 
     @property
     def packed(self) -> bytes:
-        """The format and the data as bytes, to compare documents."""
+        """The format and the data as bytes, for comparisons of documents."""
         data = self.data
         if not isinstance(data, bytes):
             data = json.dumps(data, default=str).encode()
@@ -60,7 +59,7 @@ class RawDocument(NamedTuple):
         Args:
             spans_key: The mentions of a Doc to use; see ``document_of_doc``.
             left_out: A list to which a message is added for each mention that does not match its
-                offsets. None: such a mention raises an error.
+                offsets. If None, such a mention raises an error.
 
         Raises:
             PelError: The document cannot be read.
@@ -85,8 +84,6 @@ class RawDocument(NamedTuple):
         else:
             assert reader.document is not None  # an ``Input`` has one of the two
             document = reader.document(self.data)
-        if len(document.mentions or ()) + len(document.faults) > MAX_MENTIONS:
-            raise PelError(f"more than {MAX_MENTIONS:,} mentions in a document", "split it")
         for fault in document.faults:
             if left_out is None:
                 raise fault
@@ -116,14 +113,14 @@ class DocumentStream:
     def __init__(self, files: Iterable[DocumentFile]) -> None:
         self.files = list(files)
         sizes = [file.size for file in self.files if file.size is not None]
-        # The bytes of all files; None if a size is not known.
+        # The bytes of all files; None if a size is unknown.
         self.total = sum(sizes) if len(sizes) == len(self.files) else None
         self._before = 0
         self._open: BinaryIO | None = None
 
     @property
     def position(self) -> int:
-        """The number of bytes that have been read."""
+        """The number of bytes read so far."""
         return self._before + (self._open.tell() if self._open else 0)
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
@@ -175,14 +172,13 @@ class DocumentStream:
 
 
 def open_documents(
-    given: Name | Sequence[Name], format_name: str | None = None, *, with_ids: bool = False
+    inputs: Name | Sequence[Name], format_name: str | None = None, *, with_ids: bool = False
 ) -> DocumentStream:
     """Open the documents of files, of folders, or of standard input.
 
     Args:
-        given: One or several of: a path, or "-" for standard input. The files of a folder are read
-            by name. Files of other kinds are skipped, and a text file is
-            one document.
+        inputs: Paths, or "-" for standard input. The files of a folder are read in order of their names.
+            Other kinds of files are skipped, and a text file is one document.
         format_name: The format of the files. None: the longest suffix of a name decides, and standard
             input is text.
         with_ids: Whether mentions must have entity ids. Formats without ids are refused, or skipped
@@ -209,18 +205,18 @@ def open_documents(
             raise PelError(problem, remedy)
         return format
 
-    def files(given: str) -> Iterator[DocumentFile]:
-        if given == "-":
+    def files(source: str) -> Iterator[DocumentFile]:
+        if source == "-":
             if sys.stdin is None:
                 raise PelError("stdin is closed", kinds)
             yield DocumentFile("stdin", None, None, of_file("stdin.txt"))
             return
-        path = Path(given)
+        path = Path(source)
         if path.is_file():
-            yield DocumentFile(given, path, path.stat().st_size, of_file(given))
+            yield DocumentFile(source, path, path.stat().st_size, of_file(source))
             return
         if not path.is_dir():
-            raise PelError(f"{given}: no such file", kinds)
+            raise PelError(f"{source}: no such file", kinds)
         is_empty = True
         for file in sorted(path.rglob("*")):
             name = file.relative_to(path).as_posix()
@@ -234,7 +230,7 @@ def open_documents(
                 yield DocumentFile(name, file, file.stat().st_size, format)
                 is_empty = False
         if is_empty:
-            raise PelError(f"{given}: no readable file in it", kinds)
+            raise PelError(f"{source}: no readable file in it", kinds)
 
-    sources = [given] if isinstance(given, (str, Path)) else given
+    sources = [inputs] if isinstance(inputs, (str, Path)) else inputs
     return DocumentStream(file for source in sources for file in files(str(source)))

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
 
 Source: TypeAlias = "KnowledgeBase | ProxyLinker"
-_N_NEAREST = 16  # entities that a name is compared with
-_NO_ENTITY = -1  # stands for the number of an entity
+_N_NEAREST = 16  # entities to compare with a name
+_NO_ENTITY = -1  # in place of the number of an entity
 # The odds that a name means an entity are the inverse square of its distance from the name.
 _MIN_DISTANCE = 0.02
-_MIN_SIMILARITY = 0.5  # from which a name may mean an entity
+_MIN_SIMILARITY = 0.5  # above it, a name may mean an entity
 _MAX_PROBABILITY = 0.99
 
 
@@ -36,7 +36,7 @@ class Meaning:
     Attributes:
         id: Its concept id.
         name: Its preferred name.
-        probability: The probability that the name means it and not its best rival.
+        probability: The probability that the name means this entity and not the best other one.
     """
 
     id: str
@@ -45,9 +45,9 @@ class Meaning:
 
 
 def ground(source: Source, names: Sequence[str], n: int = 5) -> list[list[Meaning]]:
-    """Return the n most probable entities of each name, the best first; fewer if fewer are near.
+    """Return the n most probable entities of each name, best first. There may be fewer than n.
 
-    Entities with exactly this name come before all others, which are searched if there are fewer than n.
+    Entities with exactly this name come first. Others are searched if these are fewer than n.
     """
     kb = kb_of(source)
     exact = {name: kb.numbers_named(name).tolist() for name in dict.fromkeys(names)}
@@ -95,7 +95,9 @@ def _nearest(source: Source, names: Sequence[str]) -> tuple[np.ndarray, np.ndarr
         entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
         surfaces = [american(normalised(name)) for name in names]
         return numbers, trigram_similarity(kb, surfaces, numbers, entities)[0]
-    with source.runtime.use([source.retriever.entity_tower]):
-        vectors = source.retriever.entity_vectors([EntityText(name) for name in names])
+    from ..models.architectures import entity_vectors  # here: torch takes seconds
+
+    with source.runtime.use([source.retriever.get_ref("entity")]):
+        vectors = entity_vectors(source.retriever, [EntityText(name) for name in names])
     candidates = kb.search(vectors, _N_NEAREST, with_mentions=False)
     return candidates.numbers, candidates.scores

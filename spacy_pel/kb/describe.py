@@ -12,7 +12,6 @@ from ..errors import PelError
 from ..io.whole_files import sha256
 from .knowledge_base import KnowledgeBase
 from .records.entity import SCOPES
-from .row_sum import row_sum, store_sum
 from .store import KB_FILE, connected, vector_files
 from .transaction import NAMES_PREFIX, write_checksums
 
@@ -21,13 +20,15 @@ _FACTS = ("rows", "index_unit", "dim", "stored_dim", "dtype")
 
 
 def kb_info(folder: Path) -> dict[str, Any]:
-    """Return counts, sources, types, sizes and vectors of a KB by name.
+    """Return counts, sources, types, sizes, and facts about vectors of a KB, by name.
 
     "scopes" counts the aliases whose scope the sources state. "prefixes" counts the entities by the prefix
     of their ids, and "left_out" the classes that were left out of ontologies. Sizes are in bytes. Facts about
     vectors are None without vectors. "codes" is the number of codes of a PQ4 index. "recall" is that of the
     approximate index at 1 and 64 candidates; None if search is exact. "mentions" are counted by source.
-    PelError without an undamaged KB.
+
+    Raises:
+        PelError: The folder has no KB, or a damaged one.
     """
     with KnowledgeBase.open(folder) as kb:
         settings, types, n_bytes = kb.settings, kb.semantic_types, kb.n_bytes()
@@ -56,7 +57,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
 
 
 def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
-    """Copy a KB to a folder, with checksums; PelError if a file is damaged or changes meanwhile."""
+    """Copy a KB to a folder, with checksums. PelError if a file is damaged or changes meanwhile."""
     folder.mkdir(exist_ok=True)
     KnowledgeBase.open(kb.path, verify=True).close()
     with (
@@ -69,7 +70,6 @@ def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
         for table, column in ("vectors", "name"), ("row", "vectors"):
             unused = f"{column} NOT IN (SELECT value FROM json_each(?))"
             new.execute(f"DELETE FROM {table} WHERE {unused}", (used,))
-        store_sum(new, row_sum(new))
         new.execute("VACUUM")
     for file in vector_files(kb.settings):
         shutil.copyfile(kb.path / file["name"], folder / file["name"])

@@ -2,10 +2,6 @@
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
-from collections.abc import Sequence
-
-import numpy as np
-
 
 class FGSM:
     """An adversarial regulariser that makes positives and negatives harder without mining.
@@ -30,7 +26,3 @@ class FGSM:
     def __init__(self, epsilon: float = 0.01, weight: float = 1.0):
         self.epsilon = epsilon
         self.weight = weight
-
-    def perturbations(self, gradients: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return a step of epsilon (Eq. 5) for the gradient of each input, float32 [t, d]."""
-        return [self.epsilon * np.sign(gradient) for gradient in gradients]

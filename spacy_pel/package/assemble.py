@@ -1,4 +1,4 @@
-"""Put a KB, a model card and licences into a pipeline."""
+"""Put a KB, a model card, and licences into a pipeline."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ class PackageInfo(NamedTuple):
     license: str | None = None
     author: str | None = None
     metrics: tuple[Path, ...] = ()  # files of ``pel evaluate``, for the model card
-    # Notes on the licences of the KB's sources, the training texts and the weights.
+    # Notes on the licences of the KB's sources, the training texts, and the weights.
     licences: str = ""
 
 
@@ -50,8 +50,8 @@ def assemble(
         info: The metadata of the package.
 
     Raises:
-        PelError: There is no linker, the KB has no vectors of its encoder or a damaged file, a metrics file
-            is of another linker or KB, or a package cannot have this name or version.
+        PelError: There is no linker, the KB has no vectors of its encoder or has a damaged file, a metrics
+            file belongs to another linker or KB, or a package cannot have this name or version.
     """
     linker = linker_of(nlp, kb=kb)
     linker.check_kb()
@@ -91,7 +91,7 @@ def assemble(
 
 
 def check_replaceable(out: Path, *, force: bool) -> None:
-    """Raise PelError for a path that exists and is no pipeline, or is one and ``force`` is False."""
+    """Raise a PelError for a path that exists, unless it is a pipeline and ``force`` is True."""
     is_pipeline = all((out / name).is_file() for name in ("config.cfg", "meta.json"))
     if out.exists() and not is_pipeline:
         raise PelError(f"{out}: exists, and is no pipeline", "choose a new folder")
@@ -100,11 +100,11 @@ def check_replaceable(out: Path, *, force: bool) -> None:
 
 
 def _check_package(meta: dict[str, Any]) -> None:
-    """Raise PelError for a name or version that spaCy's "package" rejects."""
+    """Raise a PelError for a name or version that spaCy's "package" rejects."""
     name = package_name(meta)
     if not (name.isascii() and name.isidentifier()) or "__" in name:
         problem = f"--name {meta['name']}: not a name of a package"
-        raise PelError(problem, "use letters, digits and single underscores")
+        raise PelError(problem, "use letters, digits, and single underscores")
     try:
         Version(meta["version"])
     except InvalidVersion as error:

@@ -1,6 +1,6 @@
 """Find the configs and the demo that come with the package.
 
-They are in the folder ``project``: inside the package in a wheel (see ``setup.py``), beside it in a clone.
+They are in the folder ``project``: inside the package in a wheel (see ``setup.py``), next to it in a clone.
 """
 
 import shutil

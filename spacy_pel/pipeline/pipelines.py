@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import spacy
-from catalogue import RegistryError
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -21,8 +18,6 @@ from ..kb.location import kb_folder
 
 if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker
-
-_OUR_NAME = re.compile(r"'(spacy-pel\.[^']+)'")
 
 
 def use_gpu(gpu_id: int) -> None:
@@ -65,8 +60,7 @@ def load_pipeline(name: str | Path) -> Language:
     """Load the pipeline of a folder or an installed package; PelError, in one line, if that fails."""
     import_named_factories()
     try:
-        with unknown_names_explained(name):
-            return spacy.load(name)
+        return spacy.load(name)
     except PelError:
         raise
     except Exception as error:  # damaged files cause errors of many classes
@@ -78,25 +72,6 @@ def load_pipeline(name: str | Path) -> Language:
             f"{name}: cannot be loaded as a pipeline: {summary}",
             "give the folder of a "
             'trained one, such as training/model-best, and install what its "config.cfg" names',
-        ) from error
-
-
-@contextmanager
-def unknown_names_explained(config: object) -> Iterator[None]:
-    """Raise PelError in place of spaCy's E893 if it does not find a name of spacy-pel, within the block.
-
-    ``config`` is the file or pipeline that is read.
-    """
-    try:
-        yield
-    except RegistryError as error:
-        name = _OUR_NAME.search(str(error))
-        if name is None:
-            raise
-        raise PelError(
-            f'{config}: spaCy does not find "{name[1]}"',
-            "check its spelling against spacy_pel/registry.py, and the installed version of "
-            "spacy-pel; after a change of that file: pip install -e .",
         ) from error
 
 

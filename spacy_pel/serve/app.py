@@ -79,7 +79,7 @@ class LimitedRequest(Request):
 
 
 class LimitedRoute(APIRoute):
-    """A route that limits the requests in flight, their bodies and their time."""
+    """A route that limits the requests in flight, their bodies, and their time."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         respond = super().get_route_handler()
@@ -173,7 +173,7 @@ def create_app(
 
 @limited.post("/link", response_model=LinkResponse)
 async def link(body: LinkRequest, request: Request) -> Response:
-    """Link the mentions of documents. Where a document gives none, the pipeline finds them."""
+    """Link the mentions of documents. If a document has none, the pipeline finds them."""
     state = request.app.state
     linked = await state.thread.link(body.checked_documents(state.limits))
     DOCUMENTS.inc(len(linked))
@@ -184,7 +184,7 @@ async def link(body: LinkRequest, request: Request) -> Response:
 
 @limited.post("/corrections", responses={403: {"model": Problem}, 415: {"model": Problem}})
 async def corrections(body: CorrectionRequest, request: Request) -> CorrectionResponse:
-    """Store corrections in the KB: all of them, or none. The next request gets the corrected links."""
+    """Store corrections in the KB, all or none. The next request gets the corrected links."""
     if not request.app.state.allow_fix:
         raise HTTPException(403, CORRECTIONS_OFF)
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":

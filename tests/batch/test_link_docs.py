@@ -1,5 +1,3 @@
-"""Docs run as a stream: few are read together, long ones in parts, so memory does not grow."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""kb build, fetch and embed: what they make, and what a failure leaves behind."""
-
 import json
 from pathlib import Path
 
@@ -7,8 +5,9 @@ import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.readers import ReadOptions, Source, UmlsRecipe
+from spacy_pel.models.architectures import entity_fingerprint
 
-from ..conftest import ENTITIES
+from ..conftest import ENTITIES, write_text
 from .conftest import write_entities
 
 OBO = "data-version: 2016\n\n[Term]\nid: D:1\nname: RA\nxref: UMLS:C0000003\n"
@@ -56,8 +55,7 @@ def test_build_merges_sources(run, tmp_path: Path) -> None:
 
 
 def test_build_knows_ids_of_before(run, source: Path, tmp_path: Path) -> None:
-    table = tmp_path / "retired.tsv"
-    table.write_text("old\tnew\tname\nOLD1\tC01\tMS\nOLD2\tC01\n")
+    table = write_text(tmp_path / "retired.tsv", "old\tnew\tname\nOLD1\tC01\tMS\nOLD2\tC01\n")
     run("kb", "build", source, tmp_path / "kb", "--retired", table)
     kb = KnowledgeBase.open(tmp_path / "kb")
     assert kb["OLD1"].retired_ids == kb["C01"].retired_ids == ("OLD1", "OLD2")
@@ -101,7 +99,7 @@ def test_build_says_what_is_wrong(run, source, tmp_path: Path, options, message:
 def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeypatch) -> None:
     output = run("kb", "embed", bare_kb.path, tiny_folder)
     encoder = tiny_nlp.get_pipe("proxy_linker").retriever
-    KnowledgeBase.open(bare_kb.path).check_fingerprint(encoder.entity_fingerprint())
+    KnowledgeBase.open(bare_kb.path).check_fingerprint(entity_fingerprint(encoder))
     assert "7 entities, 17 vectors of 32 dimensions, one for each name" in output
     info, facts = json.loads(run("kb", "info", bare_kb.path, "--json")), ("rows", "dim", "recall")
     assert [info[fact] for fact in facts] == [17, 32, None]

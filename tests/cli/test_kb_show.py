@@ -1,5 +1,3 @@
-"""kb info and verify: what a KB holds."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Files, folders and standard input as streams of records."""
-
 import gzip
 import io
 from pathlib import Path

@@ -7,6 +7,7 @@ import spacy
 from spacy_pel.curation.ground import ground
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import change_entities
+from spacy_pel.models.architectures import entity_vectors
 from spacy_pel.text.entity_texts import EntityText
 
 LIVER = Entity("C08", "hepatic cirrhosis", ("cirrhosis of the liver",))
@@ -27,5 +28,5 @@ def test_a_pipeline_compares_vectors(tiny_folder: Path) -> None:
     linker = spacy.load(tiny_folder).get_pipe("proxy_linker")
     name = "disseminated sclerosis x"  # no exact name, so the vectors decide
     [[best, *_]] = ground(linker, [name])
-    query = linker.retriever.entity_vectors([EntityText(name)])
+    query = entity_vectors(linker.retriever, [EntityText(name)])
     assert linker.kb.labels(linker.kb.search(query, 1).numbers[0])[0][0] == best.id

@@ -1,5 +1,3 @@
-"""The difference of two KBs, beside one by dictionaries; the vocabularies of a KB; what scispaCy's KB has."""
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

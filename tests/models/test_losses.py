@@ -199,8 +199,6 @@ def test_a_probability_near_one_keeps_its_digits(dtype) -> None:
     assert np.isfinite(d_positive).all() and d_negatives[0, 0] == pytest.approx(2, rel=1e-4)
 
 
-# Pairs of mentions
-
 IDS = st.lists(st.integers(0, 4), min_size=1, max_size=2, unique=True).map(tuple)
 GOLDS = st.lists(IDS, min_size=1, max_size=8)
 
@@ -230,9 +228,6 @@ def test_the_loss_is_that_of_loops(golds, seed, scale, weight) -> None:
         above, below = (naive_pair_loss(v, golds, scale) for v in (vectors + step, vectors - step))
         slope = weight * (above - below) / 2e-5
         assert gradient[i, 0] == pytest.approx(slope, rel=1e-4, abs=1e-6)
-
-
-# Tags of which several may be right
 
 
 def test_the_loss_is_minus_the_log_of_the_summed_probability() -> None:

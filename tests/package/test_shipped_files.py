@@ -1,5 +1,3 @@
-"""Files that come with the package are found in a clone and in a wheel."""
-
 import os
 import re
 import subprocess

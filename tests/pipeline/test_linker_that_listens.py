@@ -101,7 +101,7 @@ def test_mentions_are_learnt_as_the_shared_component_reads_them(
         embed_kb(own, linker, dtype="float16")
     doc = trained.get_pipe("tok2vec")(trained.make_doc(text))
     (document,), _ = read_documents(linker.model, [doc])
-    (query,) = linker.retriever.mention_vectors([MentionInContext(text, 8, 10, document)])
+    (query,) = linker.retriever.predict([MentionInContext(text, 8, 10, document)])
     with embed_kb(own, linker, nlp=trained, dtype="float16") as opened:
         near = opened.mentions.nearest(query[None], 1)
         np.testing.assert_allclose(near.scores, [[1.0]], atol=1e-5)
@@ -115,7 +115,7 @@ def test_with_a_reader_of_its_own_it_is_neither_trained_nor_saved(
     nlp.replace_listeners("tok2vec", "proxy_linker", ["model.tok2vec"])
     with pytest.raises(PelError, match="do not replace its listener"):
         nlp.to_disk(tmp_path / "b")
-    with pytest.raises(PelError, match="let it listen"):
+    with pytest.raises(PelError, match="use a listener"):
         pipeline(kb, "tok2vec", TOK2VEC, TOK2VEC)
 
 

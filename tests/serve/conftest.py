@@ -1,6 +1,5 @@
 """A server over the tiny pipeline."""
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -47,15 +46,6 @@ def client(tiny_folder: Path) -> Iterator[TestClient]:
     app = create_app(Linking(spacy.load(tiny_folder)), LIMITS, "https://example.org/{id}")
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
-
-
-@pytest.fixture
-def own_nlp(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> Language:
-    """The tiny pipeline with a KB that a test may change."""
-    shutil.copytree(tiny_kb, tmp_path / "kb")
-    nlp = spacy.load(tiny_folder)
-    nlp.get_pipe("proxy_linker").set_kb(tmp_path / "kb")
-    return nlp
 
 
 @pytest.fixture

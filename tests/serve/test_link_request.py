@@ -1,5 +1,3 @@
-"""POST /link: what is answered is what the pipeline says, and what is wrong is said in words."""
-
 from collections.abc import Callable
 from typing import Any
 

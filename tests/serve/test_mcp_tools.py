@@ -1,5 +1,3 @@
-"""The tools as a program sees them over the Model Context Protocol."""
-
 import asyncio
 import sys
 from pathlib import Path

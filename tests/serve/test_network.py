@@ -1,5 +1,3 @@
-"""Over a network: slow clients, and what the server writes to its log."""
-
 import http.client
 import json
 import socket

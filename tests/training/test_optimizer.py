@@ -23,20 +23,17 @@ def batches(n: int) -> list[Tensor]:
     return [torch.randn(6, 5, generator=generator) for _ in range(n)]
 
 
-def learn(model: Model, optimizer: AdamW, inputs: list[Tensor]) -> list[float]:
-    """Norms of the gradients; the loss is the sum of squares of the outputs."""
-    norms = []
+def learn(model: Model, optimizer: AdamW, inputs: list[Tensor]) -> None:
+    """Make a step for each input. The loss is the sum of squares of the outputs."""
     for x in inputs:
         outputs, backprop = model.begin_update(x.numpy())
         backprop(2 * outputs)
         apply_gradients(model, optimizer)
         optimizer.step_schedules()
-        norms.append(getattr(optimizer, "last_norm", None))
-    return norms
 
 
 def learn_by_torch(plain: nn.Module, inputs: list[Tensor], rates: list[float], clip: float):
-    """The same with torch alone."""
+    """The same with torch alone; return the norms of the gradients."""
     groups = [
         {"params": [w for n, w in plain.named_parameters() if (n in DECAYED) == (decay > 0)],
          "weight_decay": decay}
@@ -63,8 +60,8 @@ def test_it_is_torchs_bit_for_bit(clip: float) -> None:
     ours, theirs, inputs = module(), module(), batches(6)
     settings = {"weight_decay": 0.1, "beta1": 0.8, "beta2": 0.99, "grad_clip": clip}
     model, optimizer = PyTorchWrapper_v2(ours), AdamW(iter(RATES), **settings)
-    norms = learn(model, optimizer, inputs)
-    assert norms == learn_by_torch(theirs, inputs, RATES, clip or float("inf"))
+    learn(model, optimizer, inputs)
+    norms = learn_by_torch(theirs, inputs, RATES, clip or float("inf"))
     assert same_weights(ours, theirs) and not same_weights(theirs, module())
     assert 1 < max(norms) < 100
 

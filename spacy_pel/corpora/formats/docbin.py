@@ -1,4 +1,4 @@
-"""DocBin, spaCy's own format with all annotations."""
+"""DocBin, spaCy's format with all annotations."""
 
 from __future__ import annotations
 
