@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_pel.linking.retriever import Retriever
-from spacy_pel.models.architectures import encoder_of
+from spacy_pel.models.architectures import encoder_of, entity_vectors
 from spacy_pel.text.entity_texts import EntityText
 
 # Each name and its synonym share no word.
@@ -40,8 +39,8 @@ def weights(folder: Path) -> list[np.ndarray]:
 
 def margin(folder: Path) -> float:
     """By how much the synonym of a name is nearer than other names."""
-    retriever = Retriever(spacy.load(folder).get_pipe("proxy_linker").model)
-    first, second = (retriever.entity_vectors([EntityText(n) for n in own]) for own in zip(*PAIRS))
+    model = spacy.load(folder).get_pipe("proxy_linker").model
+    first, second = (entity_vectors(model, list(map(EntityText, own))) for own in zip(*PAIRS))
     cosines = first @ second.T
     return float(cosines.diagonal().mean() - cosines[~np.eye(len(PAIRS), dtype=bool)].mean())
 
@@ -79,7 +78,7 @@ def test_an_interrupted_run_resumes_with_the_same_result(
 def test_names_that_are_left_out_are_in_no_pair(
     tiny_nlp: spacy.Language, tmp_path: Path, source: str
 ) -> None:
-    retriever = Retriever(tiny_nlp.get_pipe("proxy_linker").model)
+    retriever = tiny_nlp.get_pipe("proxy_linker").model
     left = name_encoder.read(Path(source[:-2]), {"red fox", "vulpes blueus"}, retriever)
     assert left.names == [list(pair) for pair in PAIRS if pair[0] not in ("red fox", "blue fox")]
     rng = np.random.default_rng(0)

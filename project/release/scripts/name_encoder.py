@@ -22,8 +22,7 @@ from tqdm import trange
 from spacy_pel.io.whole_files import whole_file
 from spacy_pel.kb.readers import open_source
 from spacy_pel.kb.records.names import normalised
-from spacy_pel.linking.retriever import Retriever
-from spacy_pel.models.architectures import encoder_of, set_dropout
+from spacy_pel.models.architectures import Retriever, encoder_of, set_dropout
 from spacy_pel.models.losses import Targets, centred_proxy_loss
 from spacy_pel.models.packed_weights import under
 from spacy_pel.pipeline.pipelines import linker_of
@@ -70,7 +69,7 @@ def main(
     """
     nlp = spacy.load(pipeline)
     linker = linker_of(nlp)
-    retriever, old = Retriever(linker.model), Retriever(linker_of(spacy.load(pipeline)).model)
+    retriever, old = linker.model, linker_of(spacy.load(pipeline)).model
     set_dropout(linker.model, 0.0)
     hidden = {
         normalised(name) for path in without for e in open_source(path).entities for name in e.names
@@ -79,7 +78,8 @@ def main(
     ontologies = [read(Path(path), hidden, old) for path in paths]
     cumulative = np.cumsum(np.array(shares, dtype=float))
 
-    tower, encoder = retriever.entity_tower, encoder_of(retriever.entity_tower).float()
+    tower, old_tower = retriever.get_ref("entity"), old.get_ref("entity")
+    encoder = encoder_of(tower).float()
     weights = dict(encoder.named_parameters())
     optimizer = torch.optim.AdamW(weights.values(), weight_decay=0.0)
     loss = centred_proxy_loss()
@@ -95,7 +95,7 @@ def main(
         rng = np.random.default_rng(step)
         place = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
         mentions, proxies = batch(ontologies[place], rng)
-        texts = retriever.entity_tokens([*mentions, *proxies])
+        texts = retriever.attrs["entity_reader"].tokens([*mentions, *proxies])
         vectors, backprop = tower.begin_update(text_inputs(texts))
         m, e = np.split(vectors, 2)
         targets = Targets(np.arange(len(m)), different(mentions, proxies))
@@ -104,7 +104,7 @@ def main(
         (more_e, more_m), backwards = loss((e, m), reverse)
         gradient = np.concatenate([d_m + more_m, d_e + more_e])
         held = slice(step % HELD, None, HELD)
-        moved = vectors[held] - old.entity_tower.predict(text_inputs(texts[held]))
+        moved = vectors[held] - old_tower.predict(text_inputs(texts[held]))
         gradient[held] += 2 * hold * moved / len(moved)
         backprop(gradient)
         torch.nn.utils.clip_grad_norm_(weights.values(), MAX_NORM)
@@ -134,10 +134,10 @@ def read(path: Path, hidden: set[str], retriever: Retriever) -> Ontology:
         if len(kept) > 1:
             names.append(kept)
             types.append(", ".join(entity.types))
-    weights = encoder_of(retriever.entity_tower).transformer.get_input_embeddings().weight
+    weights = encoder_of(retriever.get_ref("entity")).transformer.get_input_embeddings().weight
     embeddings = weights.detach().float().numpy()
     embeddings = embeddings - embeddings.mean(axis=0)
-    tokens = retriever.entity_tokens([EntityText(each[0]) for each in names])
+    tokens = retriever.attrs["entity_reader"].tokens([EntityText(own[0]) for own in names])
     words = np.stack([embeddings[t.ids[t.start : t.end]].mean(axis=0) for t in tokens])
     words /= np.linalg.norm(words, axis=1, keepdims=True)
     print(f"{path}: {len(names):,} entities with {sum(map(len, names)):,} names")
