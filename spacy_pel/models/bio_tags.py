@@ -72,7 +72,7 @@ def _best_tags(scores: np.ndarray, documents: np.ndarray) -> np.ndarray:
     Viterbi decoding, of all runs of words at once: a run ends before a word that no best path enters as
     "inside", since "begins" of the same label scores as much there and allows the same to follow.
     """
-    starts: np.ndarray = (scores[:, 1::2] >= scores[:, 2::2]).all(axis=1)
+    starts: np.ndarray = np.all(scores[:, 1::2] >= scores[:, 2::2], axis=1)
     starts[documents] = True
     firsts = np.flatnonzero(starts)
     lengths = np.diff(firsts, append=len(scores))
