@@ -120,7 +120,6 @@ setup(
         "abbreviation_extractor>=0.2",
         "duckdb>=1.2",
         "filelock>=3.24",
-        "fsspec>=2023.5",
         "ijson>=3.2",
         "srsly>=2.4.8,<3",
         "typer>=0.12",

@@ -8,10 +8,10 @@
     python -m spacy pel calibrate PIPELINE DEV odd.pubtator --kb KB
     python benchmarks/acronyms.py PIPELINE even.pubtator --kb KB
 
-A table by the number of entities in the KB that have the acronym, of mentions whose entity is one of
-them: the share for which the most frequent sense is right (by the counts of the KB, then by id),
-the best score alone, and the pipeline with its ranking; the ranking's mean probability of right and
-of wrong answers. NIL decisions do not count.
+The table covers mentions whose entity has the acronym in the KB, by the number of entities with the
+acronym: the share of correct answers by the most frequent sense (by the counts of the KB, then by id),
+by the best score, and by the ranking; and the ranking's mean probabilities of correct and of wrong
+answers. NIL decisions do not count.
 
 The figure in the docs is of a KB of MeSH that learnt 81,895 sentences and the train splits of BC5CDR,
 NCBI disease and BioRED, a ranking fitted to the dev splits of BC5CDR and NCBI disease and to half of
@@ -35,7 +35,7 @@ MOST = 4  # senses; more are as many
 def main(pipeline: Path, corpora: list[str], kb: Path | None = None) -> None:
     """Print how often the senses of acronyms in CORPORA, without their definitions, are correct."""
     nlp = load_pipeline(pipeline)
-    linker = linker_of(nlp, "proxy_linker", kb=kb)
+    linker = linker_of(nlp, kb=kb)
     examples = gold_examples(nlp, linker, corpora)
     link_examples(nlp, linker, examples)
     rows, others = [], 0

@@ -1,9 +1,9 @@
-"""Names of today in three plain sentences each: how many are found, and linked right.
+"""Measure how many current names, each in three plain sentences, a pipeline finds and links correctly.
 
     python benchmarks/current_names.py PIPELINE [--worst 10]
 
-``current_names.txt`` has groups of names, one a line with the ids that are right: "HFpEF = D054144". Ids of
-MeSH, and of ``project/release/new_entities.jsonl`` ("PEL:"). It was written for this project. The first 30
+``current_names.txt`` has groups of names, one per line with its correct ids: "HFpEF = D054144". Ids are those
+of MeSH and of ``project/release/new_entities.jsonl`` ("PEL:"). It was written for this project. The first 30
 brands and 20 classes were chosen before ``project/release/current_names.tsv`` was written.
 """
 
@@ -38,9 +38,9 @@ SENTENCES = {
 
 
 def main(pipeline: str, worst: int = 10) -> None:
-    """Print how many names of each group PIPELINE links right, wrong, to NIL, and does not find.
+    """Print how many names of each group PIPELINE links correctly, incorrectly, to NIL, and does not find.
 
-    The WORST wrong links of a group, of the highest probability, are printed too.
+    Also print the WORST wrong links of each group, those with the highest probability.
     """
     nlp = load_pipeline(pipeline)
     groups: dict[str, dict[str, set[str]]] = {}

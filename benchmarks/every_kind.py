@@ -1,9 +1,9 @@
-"""How many mentions of every kind a pipeline finds in sentences as notes have them.
+"""Measure how many mentions of every kind a pipeline finds in sentences of notes.
 
     python benchmarks/every_kind.py PIPELINE
 
-The mentions of every_kind.txt stand in brackets: anatomy, procedures, findings, organisms, measurements.
-"Exact": a mention has these bounds. "Touched": one shares a word with it.
+In every_kind.txt, mentions are in brackets: anatomy, procedures, findings, organisms, measurements.
+"Exact": the pipeline marks the same bounds. "Touched": it marks at least one of the words.
 """
 
 import re
@@ -16,7 +16,7 @@ SENTENCES = Path(__file__).with_suffix(".txt")
 
 
 def main(pipeline: str, show: bool = False) -> None:
-    """Print the shares of PIPELINE's mentions; with --show also each mention that is missed."""
+    """Print the shares of mentions that PIPELINE finds; with --show also those that it misses."""
     nlp = spacy.load(pipeline)
     if nlp.has_pipe("kb_ner"):
         nlp.get_pipe("kb_ner").only = None  # all that it has learnt

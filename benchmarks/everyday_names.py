@@ -1,9 +1,9 @@
-"""Names that people use every day, each in three sentences: how many are found, and linked right.
+"""Measure how many everyday names, each in three sentences, a pipeline finds and links correctly.
 
     python benchmarks/everyday_names.py PIPELINE [--show]
 
-``everyday_names.txt`` has a name a line, with the headings of MeSH that are right where it is no name of
-MeSH: "heart attack = Myocardial Infarction". It was written for this project.
+``everyday_names.txt`` has one name per line, with the correct headings of MeSH if it is no name of MeSH:
+"heart attack = Myocardial Infarction". It was written for this project.
 """
 
 from pathlib import Path
@@ -28,9 +28,9 @@ SENTENCES = {
 
 
 def main(pipeline: str, show: bool = False) -> None:
-    """Print how many of the names PIPELINE finds and links right; with --show also the others."""
+    """Print how many names PIPELINE finds and links correctly; with --show also the others."""
     nlp = load_pipeline(pipeline)
-    kb = linker_of(nlp, "proxy_linker").kb
+    kb = linker_of(nlp).kb
     mentions = found = right = 0
     for line in NAMES.read_text("utf8").splitlines():
         if line.startswith("#"):

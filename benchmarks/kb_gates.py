@@ -1,4 +1,4 @@
-"""What a KB must bear: kills, writers beside readers, three million rows, filters, damage.
+"""Test a KB under load: kills, concurrent writers and readers, three million rows, filters, damage.
 
     python benchmarks/kb_gates.py SCRATCH [--only kills]... [--kb KB]
 
@@ -80,7 +80,7 @@ def made_kb(folder: Path, n: int, index: str = "auto") -> Path:
 
 
 def work(kind: str, folder: Path) -> None:
-    """One change of each kind."""
+    """Make one change of each kind."""
     some = entities(300)
     if kind == "build":
         build_kb(entities(2000, "B"), folder)
@@ -104,7 +104,7 @@ KINDS = ("build", "add", "update", "remove", "merge", "learn")
 
 
 def kills(scratch: Path, n: int) -> None:
-    """Writers killed at a random moment: old or new, and verify finds nothing."""
+    """Kill writers at random moments: the KB is the old or the new one, and verify finds nothing."""
     old = made_kb(scratch / "old", 2000)
     with KnowledgeBase.open(old) as kb:
         before = kb.settings["checksum"]
@@ -129,7 +129,7 @@ def kills(scratch: Path, n: int) -> None:
 
 
 def writers(scratch: Path) -> None:
-    """Four writers beside three readers."""
+    """Run four writers and three readers at the same time."""
     folder = made_kb(scratch / "shared", 2000)
     spawned = get_context("spawn").Process
     write = [spawned(target=keep_adding, args=(folder, f"write{n}")) for n in range(4)]
@@ -188,7 +188,7 @@ def opening(folder: Path) -> None:
 
 
 def searching(folder: Path) -> None:
-    """Time and recall at 64 against a brute-force product, and a filtered search."""
+    """Measure time and recall at 64 against a brute-force product, and a filtered search."""
     with KnowledgeBase.open(folder) as kb:
         numbers = kb.numbers()
         rows, owners = kb.rows(numbers)
@@ -247,7 +247,7 @@ def main(
     n_kills: int = 300,
     n_entities: int = 3_000_000,
 ) -> None:
-    """Try what --only names, in the folder SCRATCH; it may be repeated."""
+    """Run all tests, or those of --only (repeatable), in the folder SCRATCH."""
     scratch.mkdir(parents=True, exist_ok=True)
     if Gate.KILLS in only:
         kills(scratch, n_kills)

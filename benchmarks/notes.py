@@ -1,13 +1,13 @@
-"""Notes, and sentences of notes with an ambiguous acronym each: what is found, and linked right.
+"""Measure what a pipeline finds and links correctly in notes, and in sentences with an ambiguous acronym.
 
     python benchmarks/notes.py PIPELINE [--show]
 
 ``notes.pubtator`` has 27 notes of eleven kinds. ``acronym_sentences.pubtator`` has sentences whose ids begin
 with their acronym; none of these acronyms is in ``project/release/acronym_sentences.pubtator``. Both were
-written for this project. The ids are of MeSH of 2026, "|" between those that are right.
+written for this project. The ids are those of MeSH 2026, with "|" between alternatives.
 
-Of raw text: mentions found with their bounds, linked right, and NIL. Then, of gold bounds, the share that the
-linker gets right, and its mean probability of right and of wrong answers.
+For raw text: mentions with correct bounds, correct links, and NIL. For gold bounds: the share of correct
+links, and the mean probabilities of correct and of wrong links.
 """
 
 from pathlib import Path
@@ -29,9 +29,9 @@ HEAD = ["", "mentions", "found %", "right %", "NIL", "in gold bounds %", "p righ
 
 
 def main(pipeline: str, show: bool = False) -> None:
-    """Print how well PIPELINE reads notes and acronyms; with --show also each mistake."""
+    """Print the figures of PIPELINE on notes and acronyms; with --show also each mistake."""
     nlp = load_pipeline(pipeline)
-    linker = linker_of(nlp, "proxy_linker")
+    linker = linker_of(nlp)
     kb, table = linker.kb, []
 
     def current(ids: tuple[str, ...]) -> set[str]:

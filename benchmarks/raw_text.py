@@ -1,6 +1,6 @@
-"""Entities found in raw text, with and without scispaCy's linker: a table for each corpus, and what it costs.
+"""Entities found in raw text, with and without scispaCy's linker: how many are right, and what that costs.
 
-    python benchmarks/raw_text.py PIPELINE CORPUS... [--ids KB] [--runtime RUNTIME]...
+    python benchmarks/raw_text.py PIPELINE CORPUS... [--ids KB] [--runtime RUNTIME]... [--articles CRAFT]
         [--stages] [--scispacy PYTHON --index INDEX --ner FOLDER --train CORPUS]
 
 PIPELINE finds the mentions and links them, once with each RUNTIME. With PYTHON, an environment with
@@ -9,6 +9,13 @@ scispaCy and this package (``make test-scispacy``), scispaCy's linker links the 
 trained on CORPUS first if it is not there. INDEX is scispaCy's index of the same KB
 (``benchmarks/speed/run.py`` builds one).
 
+A table shows the costs on the texts of each CORPUS, on the short sentences of all, and on eight articles of
+CRAFT. A CORPUS with annotations has a table of scores, too.
+
+- Cost: each linker is a process with one thread, which begins anew for each table. The package remembers
+  names, so no linker reads a text twice: each round has other texts, which all linkers read in turn. Figures
+  are medians over rounds of processor time; the first round counts. Loading is in processor time, too. Memory
+  is what the process holds after three sentences. Only "ner" runs of FOLDER, and torch is not imported there.
 - Strict: a mention is right if its offsets are those of a gold mention, and its id is one of that
   mention's. A gold mention whose ids the KB lacks is NIL, and only NIL is right for it. Found mentions
   that together fill a gold mention of several ids ("breast and ovarian cancer") count as one, which is right
@@ -17,18 +24,17 @@ trained on CORPUS first if it is not there. INDEX is scispaCy's index of the sam
   gold ids of NCBI disease are partly OMIM's. Without it, by those of the pipeline's KB.
 - Documents: the distinct ids of a document, whatever their mentions. A gold id that the KB lacks is a
   miss.
-- Cost: each linker is a process with one thread. In each round each reads the same abstracts; the
-  seconds of processor time are medians. Loading is in processor time, too. Memory is what the process holds
-  after three sentences. Only "ner" runs of FOLDER, and torch is not imported there.
-- With ``--stages``, a table shows the share of each stage of PIPELINE, by processes of their own, since
-  clocks between stages cost time.
+- With ``--stages``, a table shows the share of each stage of PIPELINE on the first CORPUS, by processes of
+  their own, since clocks between stages cost time.
 
 Mentions whose label the corpus does not annotate are left out: NCBI disease has no chemicals.
 """
 
+import gzip
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -51,9 +57,18 @@ from spacy_pel.metrics.linking import concept_scores, markdown_table
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 
 HERE = Path(__file__).parent
-# The label of each kind of mention in NCBI disease.
+# The labels of NCBI disease and of BioRED. Mentions with others are left out.
 NCBI = ("SpecificDisease", "DiseaseClass", "Modifier", "CompositeMention")
-HEADER = ["", "spans F1", "strict P", "strict R", "strict F1", "documents P", "R", "F1"]
+LABELS = {
+    **dict.fromkeys(("Disease", *NCBI, "DiseaseOrPhenotypicFeature"), "Disease"),
+    **dict.fromkeys(("Chemical", "ChemicalEntity"), "Chemical"),
+}
+SCORES = ["", "spans F1", "strict P", "strict R", "strict F1", "documents P", "R", "F1"]
+COSTS = ["", "texts/s", "times the last line's", "load, s", "memory, MB"]
+ARTICLES = 8  # read of CRAFT
+SHORT = range(6, 15)  # words of a short sentence
+SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+EPOCHS = 12  # of the ner
 
 
 class Found(NamedTuple):
@@ -84,6 +99,10 @@ class Linker:
                 raise SystemExit(f"{self._process.args} has ended")
         return json.loads(line)
 
+    def end(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
     def asked(self, texts: list[str]) -> dict[str, Any]:
         """Return the mentions of texts, and the CPU seconds that they took."""
         print(json.dumps(texts), file=self._process.stdin, flush=True)
@@ -95,12 +114,11 @@ def main(
     corpus: list[Path],
     ids: Annotated[Path | None, typer.Option(help="A KB with alternative ids")] = None,
     runtime: list[str] = ["torch"],
+    articles: Annotated[Path | None, typer.Option(help="CRAFT as a table, gzip")] = None,
     scispacy: Path | None = None,
     index: Path | None = None,
     ner: Path | None = None,
     train: Annotated[Path | None, typer.Option(help="What the ner is trained on")] = None,
-    epochs: int = 12,
-    abstracts: Annotated[int, typer.Option(help="Read for the costs, of the first CORPUS")] = 100,
     rounds: int = 5,
     stages: Annotated[bool, typer.Option(help="Show what each stage costs")] = False,
 ) -> None:
@@ -109,96 +127,103 @@ def main(
     kb = linker_of(nlp).kb
     entities_of = Entities(kb, KnowledgeBase.open(ids) if ids else kb)
     worker = [HERE / "raw_text_worker.py", nlp.path]
-    linkers = {f"{pipeline}, {name}": Linker(sys.executable, *worker, name) for name in runtime}
+    commands = {f"{pipeline}, {name}": [sys.executable, *worker, name] for name in runtime}
+    texts = {str(path): list(open_corpus(path).documents()) for path in corpus}
+    corpora = [document.text for own in texts.values() for document in own]
+    texts["short sentences"] = [
+        Document(sentence)
+        for text in corpora
+        for sentence in SENTENCE_ENDS.split(text)
+        if len(sentence.split()) in SHORT
+    ]
+    if articles:
+        with gzip.open(articles, "rt", encoding="utf8", newline="\n") as file:
+            blocks = [block.split("\n") for block in file.read().split("\n\n")[:ARTICLES]]
+        texts["articles"] = [Document(text.replace("\u2028", "\n")) for _, text, *_ in blocks]
     with tempfile.TemporaryDirectory() as folder:
         if scispacy and index:
             entities = Path(folder) / "kb.jsonl"
             write_entities(kb, entities)
-            linkers["its kb_ner, scispaCy's linker"] = Linker(scispacy, *worker, entities, index)
+            settings = [entities, index]
+            commands["its kb_ner, scispaCy's linker"] = [scispacy, *worker, *settings]
             if ner:
                 if train and not ner.exists():
-                    train_ner(ner, train, epochs)
-                theirs = Linker(scispacy, worker[0], ner, entities, index)
-                linkers["ner, scispaCy's linker"] = theirs
-    texts = []
-    for path in corpus:
-        documents = list(open_corpus(path).documents())
-        own = [document.text for document in documents]
-        texts += own
-        rows = [
-            [
-                name,
-                *_percents(scores(entities_of, documents, _mentions(linker.asked(own)["found"]))),
-            ]
-            for name, linker in linkers.items()
-        ]
-        print(f"\n{path}: {len(documents)} documents\n\n{markdown_table(HEADER, rows)}", flush=True)
-    print_costs(linkers, texts[:abstracts], rounds)
+                    train_ner(ner, train)
+                commands["ner, scispaCy's linker"] = [scispacy, worker[0], ner, *settings]
+        for name, documents in texts.items():
+            print_table(name, documents, commands, rounds, entities_of)
     if stages:
         timed = {name: Linker(sys.executable, *worker, name, "stages") for name in runtime}
-        print_stages(timed, texts[:abstracts], rounds)
+        print_stages(timed, [document.text for document in texts[str(corpus[0])]])
 
 
-def print_stages(linkers: dict[str, Linker], texts: list[str], rounds: int) -> None:
-    """Print the milliseconds of processor time per text of each stage, and its share."""
-    runs = [
-        {name: each.asked(texts)["stages"] for name, each in linkers.items()} for _ in range(rounds)
-    ]
-    stages = dict.fromkeys(stage for run in runs for own in run.values() for stage in own)
-    costs = {
-        name: {stage: median(run[name].get(stage, 0.0) for run in runs) for stage in stages}
-        for name in linkers
-    }
-    rows = [
-        [
-            stage,
-            *(
-                f"{1000 * own[stage] / len(texts):.2f} ({own[stage] / sum(own.values()):.0%})"
-                for own in costs.values()
-            ),
-        ]
-        for stage in stages
-    ]
-    totals = [f"{1000 * sum(own.values()) / len(texts):.2f}" for own in costs.values()]
-    print(f"\nms per text\n\n{markdown_table(['', *linkers], [*rows, ['all', *totals]])}")
-
-
-def print_costs(linkers: dict[str, Linker], texts: list[str], rounds: int) -> None:
-    """Print the costs of each linker, and the last one's over each."""
-    seconds = {name: [] for name in linkers}
-    for _ in range(rounds):
-        for name, linker in linkers.items():
-            seconds[name].append(linker.asked(texts)["seconds"])
+def print_table(
+    name: str,
+    documents: list[Document],
+    commands: dict[str, list[object]],
+    rounds: int,
+    entities: "Entities",
+) -> None:
+    """Print the scores of linkers on documents, if these are annotated, and the costs."""
+    linkers = {linker: Linker(*command) for linker, command in commands.items()}
+    found: dict[str, list[list[Found]]] = {linker: [] for linker in linkers}
+    seconds: dict[str, list[float]] = {linker: [] for linker in linkers}
+    bounds = [len(documents) * i // rounds for i in range(rounds + 1)]
+    for first, after in zip(bounds, bounds[1:]):
+        texts = [document.text for document in documents[first:after]]
+        for own, linker in linkers.items() if texts else ():
+            answer = linker.asked(texts)
+            found[own] += [[Found(*mention) for mention in of_text] for of_text in answer["found"]]
+            seconds[own].append(answer["seconds"] / len(texts))
+    for linker in linkers.values():
+        linker.end()
+    last = [*seconds.values()][-1]
     costs = [
-        (len(texts) / median(seconds[name]), linker.start["load"], linker.start["memory"])
-        for name, linker in linkers.items()
+        [
+            own,
+            f"{1 / median(seconds[own]):.1f}",
+            f"{median(b / a for a, b in zip(seconds[own], last)):.2f}",
+            f"{linker.start['load']:.1f}",
+            f"{linker.start['memory']:.0f}",
+        ]
+        for own, linker in linkers.items()
     ]
-    header = ["", "abstracts/s", "load, s", "memory, MB", "times the last line's", "load", "memory"]
+    print(f"\n{name}: {len(documents)} texts, {len(last)} rounds\n\n{markdown_table(COSTS, costs)}")
+    if any(document.mentions for document in documents):
+        rows = [[own, *_percents(scores(entities, documents, found[own]))] for own in linkers]
+        print(f"\n{markdown_table(SCORES, rows)}", flush=True)
+
+
+def print_stages(linkers: dict[str, Linker], texts: list[str]) -> None:
+    """Print the milliseconds of processor time per text of each stage, and its share."""
+    costs = {name: linker.asked(texts)["stages"] for name, linker in linkers.items()}
+    totals = {name: sum(own.values()) for name, own in costs.items()}
+
+    def shown(name: str, seconds: float) -> str:
+        return f"{1000 * seconds / len(texts):.2f} ({seconds / totals[name]:.0%})"
+
     rows = [
-        [name, *(f"{cost:.1f}" for cost in own), *(f"{a / b:.2f}" for a, b in zip(own, costs[-1]))]
-        for name, own in zip(linkers, costs)
+        [stage, *(shown(name, own.get(stage, 0.0)) for name, own in costs.items())]
+        for stage in dict.fromkeys(stage for own in costs.values() for stage in own)
     ]
-    print(f"\n{len(texts)} abstracts, {rounds} rounds\n\n{markdown_table(header, rows)}")
+    rows.append(["all", *(shown(name, total) for name, total in totals.items())])
+    print(f"\nms per text\n\n{markdown_table(['', *linkers], rows)}")
 
 
-def train_ner(folder: Path, corpus: Path, epochs: int) -> None:
+def train_ner(folder: Path, corpus: Path) -> None:
     """Train spaCy's "ner", with its labels in capitals, as scispaCy's are, and save its pipeline."""
     nlp = spacy.blank("en")
     nlp.add_pipe("ner")
     examples = list(open_corpus(corpus)(nlp))
     for doc in (example.reference for example in examples):
-        doc.ents = [Span(doc, e.start, e.end, label=_label(e.label_).upper()) for e in doc.ents]
+        doc.ents = [Span(doc, e.start, e.end, label=LABELS[e.label_].upper()) for e in doc.ents]
     optimizer = nlp.initialize(lambda: examples)
-    for _ in range(epochs):
+    for _ in range(EPOCHS):
         random.shuffle(examples)
         for batch in minibatch(examples, 8):
             fresh = [Example(nlp.make_doc(e.text), e.reference) for e in batch]
             nlp.update(fresh, drop=0.2, sgd=optimizer)
     nlp.to_disk(folder)
-
-
-def _mentions(found: list[list[list]]) -> list[list[Found]]:
-    return [[Found(*mention) for mention in own] for own in found]
 
 
 class Entities:
@@ -224,8 +249,9 @@ def scores(
     of_documents = []
     for document, mentions in zip(documents, found, strict=True):
         gold = {
-            (m.start, m.end): (_label(m.label), {entities.of(id) for id in m.ids})
+            (m.start, m.end): (LABELS[m.label], {entities.of(id) for id in m.ids})
             for m in document.mentions or ()
+            if m.label in LABELS
         }
         labels = {"Disease"} if _is_ncbi(document) else {"Disease", "Chemical"}
         own = {
@@ -248,10 +274,6 @@ def scores(
             right += of_gold == label and (ids <= wanted if ids else not wanted & entities.linked)
     strict = right / max(1, n_found), right / n_gold, 2 * right / (n_gold + n_found)
     return [2 * spans_right / (n_gold + n_found), *strict, *concept_scores(of_documents).values()]
-
-
-def _label(label: str) -> str:
-    return "Disease" if label in NCBI else label
 
 
 def _is_ncbi(document: Document) -> bool:

@@ -45,7 +45,7 @@ STAGES = {
     "spacy_pel.pipeline.kb_ner:tagged_mentions": "recogniser: Viterbi",
     "spacy_pel.pipeline.kb_ner:KBRecogniser.set_annotations": "recogniser: spans",
     "spacy_pel.pipeline.proxy_linker:ProxyLinker.predict": "linker: the rest",
-    "spacy_pel.linking.retriever:Retriever.mention_vectors": "linker: encoders, the rest",
+    "spacy_pel.models.architectures.retrievers:_encode_mentions": "linker: encoders, the rest",
     "spacy_pel.models.encoders:TextEncoder.forward": "linker: encoder of names",
     "spacy_pel.models.encoders:SpanEncoder.forward": "linker: layer over the text",
     "spacy_pel.linking.link:nearest": "search",

@@ -1,4 +1,4 @@
-"""scispaCy's candidates for gold mentions, compared with this project's: a table for each corpus.
+"""Compare scispaCy's candidates for gold mentions with those of a pipeline, with a table for each corpus.
 
     python benchmarks/scispacy_recall.py KB CORPUS... [--train CORPUS]... [--pipeline PIPELINE]...
 
@@ -6,11 +6,11 @@ Prints recall@k over the mentions whose entity is in the KB, as ``pel evaluate``
 recall@1 for entities that the training corpora mention (seen) and for the others (unseen). The KB
 must have the vectors of each pipeline. A pipeline with a reranker has a line with it and one without.
 
-scispaCy's method is measured, not its code: TF-IDF over character trigrams within words (min_df 10)
+This measures scispaCy's method, not its code: TF-IDF over character trigrams within words (min_df 10)
 and the cosine to every name of the KB. scispaCy searches an approximate index; the search here is
 exact, which favours it. If entities tie, the gold one counts by the share of the orders in which it
-is among the first k. Mentions are counted as they are, and once more with the acronyms that their
-document defines replaced by their long forms, as this project's linker reads them. The script needs
+is among the first k. Mentions are counted with their own words, and with long forms in place of the
+acronyms that their document defines, as this project's linker reads them. The script needs
 scikit-learn, which scispaCy installs.
 """
 
@@ -87,7 +87,7 @@ class Dictionary:
         self.owners = np.array(owners)
 
     def hits(self, words: Sequence[str], golds: Sequence[set[int]]) -> list[np.ndarray]:
-        """For each mention and each k, whether a gold entity is among the k best (see ``_hits``)."""
+        """Return for each mention and each k whether a gold entity is among the k best (see ``_hits``)."""
         found = []
         for first in range(0, len(words), CHUNK):
             chunk = slice(first, first + CHUNK)
@@ -98,7 +98,7 @@ class Dictionary:
 
 
 def gold_mentions(kb: KnowledgeBase, path: Path) -> Iterator[tuple[str, str, set[int]]]:
-    """For each mention in the KB its words, the same with long forms, and its gold entities."""
+    """Return the words of each mention in the KB, the words with long forms, and the gold entities."""
     for document in open_corpus(path).documents():
         offsets = [(mention.start, mention.end) for mention in document.mentions]
         read = expanded(document.text, offsets, defined_abbreviations(document.text))
@@ -109,7 +109,7 @@ def gold_mentions(kb: KnowledgeBase, path: Path) -> Iterator[tuple[str, str, set
 
 
 def _hits(row, owners: np.ndarray, golds: set) -> np.ndarray:
-    """For each k the probability that a gold entity is among the k best, with ties shuffled."""
+    """Return for each k the probability that a gold entity is among the k best, with ties shuffled."""
     found, values = owners[row.indices], np.round(row.data, 6)
     best = np.full(owners.max() + 1, -1.0)
     np.maximum.at(best, found, values)
@@ -121,12 +121,12 @@ def _hits(row, owners: np.ndarray, golds: set) -> np.ndarray:
 
 
 def share_of_orders(above: int, tied: int, right: int) -> np.ndarray:
-    """For each k the share of the orders in which a right entity is among the k best.
+    """Return for each k the share of the orders in which a correct entity is among the k best.
 
     Args:
-        above: The number of entities above the best right one.
-        tied: The number of entities with its score, itself included.
-        right: The number of right entities with its score.
+        above: The number of entities above the best correct one.
+        tied: The number of entities with its score, including itself.
+        right: The number of correct entities with its score.
     """
     return np.array([min(1.0, max(0, k - above) * right / tied) for k in KS])
 

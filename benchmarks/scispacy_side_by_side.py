@@ -1,4 +1,4 @@
-"""What both linkers answer, side by side, as the first table of docs/migration.md.
+"""Print the answers of both linkers, as in the first table of docs/migration.md.
 
     python -m benchmarks.scispacy_side_by_side PIPELINE
 

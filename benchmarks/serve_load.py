@@ -1,4 +1,4 @@
-"""Load on ``pel serve``: many clients send good and bad requests, and every answer is checked.
+"""Test ``pel serve`` under load: many clients send valid and invalid requests, and check every answer.
 
     python benchmarks/serve_load.py PIPELINE project/assets/demo/texts.txt --seconds 180
     python benchmarks/serve_load.py PIPELINE project/assets/demo/texts.txt --idle 600 --flooding 4
@@ -110,7 +110,7 @@ def good_cases(nlp: spacy.Language, lines: list[str]) -> list[Case]:
 
 
 def mentions_of(doc: spacy.tokens.Doc) -> list[tuple[int, int, str, float]]:
-    """(start, end, id, score) of each mention."""
+    """Return (start, end, id, score) of each mention."""
     return [(e.start_char, e.end_char, e._.kb_id, e._.kb_score) for e in doc.ents]
 
 
@@ -126,7 +126,7 @@ def link_case(kind: str, documents: list[dict], expected: list[list[tuple]]) -> 
 
 
 def other_than(answered: list[dict], expected: list[tuple]) -> str | None:
-    """How mentions differ from those of the pipeline by itself: in places, ids or scores.
+    """Return how mentions differ from those of the pipeline: in offsets, ids, or scores.
 
     Between batches scores differ by up to 0.0003 where the encoder computes in bfloat16, and by a
     millionth in float32. Ids must be the same all the same.

@@ -1,9 +1,9 @@
-"""Names as texts from PDFs, HTML, Word and phones spell them: what a package finds and links of fifty.
+"""Measure how many of fifty names a package finds and links in the spellings of PDF, HTML, Word, and phones.
 
     python benchmarks/spellings.py en_pel_mesh_sm
 
-Each name stands in a sentence, in plain letters and in each spelling. It counts if exactly its characters are
-marked, and get the id that the plain spelling gets.
+Each name is in a sentence, in plain letters and in each spelling. It counts if exactly its characters are
+marked, with the id of the plain spelling.
 """
 
 import sys

@@ -1,11 +1,11 @@
-"""How long a pipeline takes to its first document, and in how much memory.
+"""Measure the time until a pipeline has linked its first document, and its memory.
 
     python benchmarks/start.py PIPELINE
     python benchmarks/start.py PIPELINE --serve
 
-Each run is a process of its own; the quickest of five is printed. "Processor" is the time that it
-computes, which other programs change less. "Private" memory is its own. "Resident" memory includes
-pages of mapped files, which other processes share, and which the system can take back.
+Each run is a separate process; the fastest of five is printed. "Processor" time depends less on other
+programs. "Private" memory belongs to the process. "Resident" memory includes pages of mapped files, which
+other processes share and which the system can reclaim.
 """
 
 import http.client

@@ -56,7 +56,6 @@ REGISTERED = {
         "spacy-pel.ProxyLoss.v2": "spacy_pel.models.losses:centred_proxy_loss",
         "spacy-pel.CrossEntropyLoss.v1": "spacy_pel.models.losses:CrossEntropyLoss",
         "spacy-pel.PositiveNegativeLoss.v1": "spacy_pel.models.losses:PositiveNegativeLoss",
-        "spacy-pel.SumLoss.v1": "spacy_pel.models.losses:SumLoss",
         "spacy-pel.MentionPairLoss.v1": "spacy_pel.models.losses:MentionPairLoss",
     },
 }

@@ -21,8 +21,8 @@ from spacy.training import Example
 from spacy_pel.batch.embed import embed_kb
 from spacy_pel.corpora.doc_conversion import set_mentions
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models import ranker
+from spacy_pel.text.entity_texts import EntityReader
 
 torch.set_num_threads(1)
 ranker._MIN_STEPS = 100  # a sixth; each calibration fits six rankings
@@ -185,13 +185,13 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of entities that are encoded, one after the other."""
     names: list[str] = []
-    encode = Retriever.entity_vectors
+    read = EntityReader.tokens
 
-    def entity_vectors(self, texts):
+    def tokens(self, texts):
         names.extend(text.title for text in texts)
-        return encode(self, texts)
+        return read(self, texts)
 
-    monkeypatch.setattr(Retriever, "entity_vectors", entity_vectors)
+    monkeypatch.setattr(EntityReader, "tokens", tokens)
     return names
 
 

@@ -33,7 +33,6 @@ BUILT_WITH_ARGUMENTS = {
     "spacy-pel.batch_by_mentions.v1": {"size": 32},
     "spacy-pel.batch_by_entities.v1": {"size": 32},
     "spacy-pel.AdamW.v1": {"learn_rate": 1e-5},
-    "spacy-pel.SumLoss.v1": {"*": {"it": {"@losses": "spacy-pel.ProxyLoss.v1"}}},
 }
 LOOK_UP = """
 import json, sys

@@ -7,8 +7,13 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from spacy_pel.linking.reranker import Reranker
-from spacy_pel.linking.retriever import Retriever
-from spacy_pel.models.architectures import BiEncoder, ScratchEncoder, encoder_of, set_dropout
+from spacy_pel.models.architectures import (
+    BiEncoder,
+    Retriever,
+    ScratchEncoder,
+    encoder_of,
+    set_dropout,
+)
 from spacy_pel.models.architectures.crossencoder import CrossEncoder
 from spacy_pel.models.bert import Bert
 from spacy_pel.text.entity_texts import EntityText
@@ -67,7 +72,7 @@ def biencoder(*, layers: int = 1, width: int = 32, heads: int = 4, **changes):
 
 
 def retriever(**changes) -> Retriever:
-    return Retriever(biencoder(**changes))
+    return biencoder(**changes)
 
 
 def reranker(

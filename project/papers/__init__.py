@@ -1,1 +1,1 @@
-"""What the papers need beyond the package: data sets, metrics and statistics of their tables."""
+"""The experiments of the papers: data sets, metrics, and statistics of their tables."""

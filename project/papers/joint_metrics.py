@@ -1,6 +1,6 @@
-"""What joint linking and discovery are worth to a linker (ArboEL, 2.3, 3.5, A.3).
+"""Measure joint linking and discovery (ArboEL, sections 2.3, 3.5, and A.3).
 
-All settings are fitted on every other document and used on the rest, and the other way round.
+Settings are fitted to one half of the documents and used on the other, and the other way round.
 """
 
 import shutil
@@ -35,10 +35,10 @@ from spacy_pel.spans import gold_ids, mention_spans
 
 
 def joint_metrics(nlp: Language, corpus: str | Path, *, limit: int = 0) -> dict[str, Any]:
-    """Score a linker whose mentions are linked together. The linker keeps the settings that it has.
+    """Score a linker whose mentions are linked together. The settings of the linker stay.
 
-    ``recall@1`` has for each way, "best" being what was best on the other half, the share of mentions
-    that are right of those whose entity the KB has; None of none. PelError if one half is not enough to
+    ``recall@1`` has for each method the share of correct mentions among those whose entity is in the KB, or
+    None without any. "best" is the best method on the other half. PelError if one half does not suffice to
     calibrate.
     """
     linker = linker_of(nlp)
@@ -71,10 +71,10 @@ def joint_metrics(nlp: Language, corpus: str | Path, *, limit: int = 0) -> dict[
 def cross_fitted_discovery(
     nlp: Language, corpus: str | Path, folder: Path, *, limit: int = 0, share: float = 0.1
 ) -> dict[str, float]:
-    """Score the proposals of a linker whose KB lacks a share of the entities of a corpus, always the same.
+    """Score the proposals of a linker whose KB lacks a fixed share of the entities of a corpus.
 
-    The linker keeps the settings that it has, and its KB. The KB that lacks them is made in the
-    folder, and removed at the end. It is the mean over both halves of what ``discovery_metrics`` says.
+    The settings and the KB of the linker stay. The KB without these entities is built in the folder and
+    removed at the end. The result is the mean of ``discovery_metrics`` over both halves.
     """
     linker = linker_of(nlp)
     kb = linker.kb
@@ -101,7 +101,7 @@ def cross_fitted_discovery(
 def _fitted_halves(
     nlp: Language, examples: Sequence[Example], *, nil: bool
 ) -> Iterator[tuple[JointReport, GoldMentions]]:
-    """Both halves of the documents, linked one by one, with what was fitted on the other half.
+    """Return both halves of the documents, linked one by one, with the fit to the other half.
 
     nil: whether a mention may be NIL before it is joined.
     """
@@ -120,10 +120,10 @@ def _fitted_halves(
 
 
 def discovery_metrics(gold: GoldMentions, found: Clusters) -> dict[str, float]:
-    """Score the clusters of gold mentions of a corpus, and the proposals that they make.
+    """Score the clusters of gold mentions of a corpus, and the proposals from them.
 
-    A proposal is right if more than half of its mentions mean one entity that the KB lacks, and no
-    proposal before it is that entity. Clusters of the same entity are one. ``ari_all`` and
+    A proposal is correct if more than half of its mentions mean one entity that the KB lacks, and no earlier
+    proposal is that entity. Clusters of the same entity are one. ``ari_all`` and
     ``ari_lacking`` are the adjusted Rand index of the clusters with the gold entities, over all
     mentions and over those whose entity the KB lacks.
     """

@@ -1,4 +1,4 @@
-"""The figures of a trained linker on dev sets: recall, NIL, and what a table asks for besides."""
+"""Measure a trained linker on dev sets: recall, NIL, and the further figures of a table."""
 
 import json
 import random
@@ -40,7 +40,7 @@ def measured(
     for name, examples in sets.items():
         link_examples(nlp, linker, examples)
         found[name] = figures_of(linker, examples, table.get("hidden", 0.0))
-    if also:  # here: it takes long to import, and few tables need it
+    if also:  # here, because it is slow to import and few tables need it
         from joint_metrics import cross_fitted_discovery, joint_metrics
 
         for name, path in dev.items():
@@ -64,7 +64,7 @@ def _drawn(examples: list[Example], linker: ProxyLinker, mentions: int) -> list[
 
 
 def figures_of(linker: ProxyLinker, examples: list[Example], hidden: float) -> dict[str, Any]:
-    """The figures of linked examples, with a share of the gold entities ``hidden`` for NIL.
+    """Return the figures of linked examples, with a share of the gold entities ``hidden`` for NIL.
 
     Recall is of the mentions whose entity the knowledge base has; ``nil`` is the average precision of
     NIL. For paired intervals, by mention: ``documents``, the number of mentions of each; ``hits``,

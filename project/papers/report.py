@@ -26,6 +26,13 @@ COLUMNS = {
     "NIL": ("nil",),
 }
 SAMPLES = 2000
+# The lines keep the names of their runs; the page has the terms of the docs.
+TERMS = {
+    "one row an entity": "by entity",
+    "entities as rows": "by entity",
+    "names as rows": "by name",
+    " as rows": " in the index",
+}
 
 # The result lines of a table by variant and seed.
 Lines = dict[str, dict[int, dict[str, Any]]]
@@ -33,36 +40,41 @@ Lines = dict[str, dict[int, dict[str, Any]]]
 
 def lines_of(table: str) -> Lines:
     """Return the lines of a table, the last one for each variant and seed."""
-    found: Lines = defaultdict(dict)
+    lines: Lines = defaultdict(dict)
     for line in srsly.read_jsonl(RESULTS):
         if line["table"] == table:
-            found[line["variant"]][line["seed"]] = line
-    return dict(found)
+            lines[line["variant"]][line["seed"]] = line
+    return dict(lines)
+
+
+def label(variant: str) -> str:
+    """Return the name of a variant, or of a part of it, in the terms of the page."""
+    return reduce(lambda name, term: name.replace(*term), TERMS.items(), variant)
 
 
 def spread(values: Iterable[float | None]) -> str:
-    """Mean and sample standard deviation of the values that are known, in percent; "" of none."""
+    """Return mean and sample standard deviation of the known values in percent, or "" if there are none."""
     known = [100 * value for value in values if value is not None]
     deviation = f"±{np.std(known, ddof=1):.1f}" if len(known) > 1 else ""
     return f"{np.mean(known):.1f}{deviation}" if known else ""
 
 
 def table_of(lines: Lines, order: list[str]) -> str:
-    """Markdown of a table, in percent: a row a variant; a star where files were changed beside the commit."""
+    """Return a Markdown table in percent, with a row per variant and a star for uncommitted changes."""
     devs = list(next(iter(next(iter(lines.values())).values()))["figures"])
     columns = {f"{dev} {name}": (dev, *path) for dev in devs for name, path in COLUMNS.items()}
     rows = []
     for variant in sorted(lines, key=lambda v: order.index(v) if v in order else len(order)):
         runs = lines[variant].values()
-        row = {"": variant + " *" * any("+" in (line["commit"] or "+") for line in runs)}
+        row = {"": label(variant) + " *" * any("+" in (line["commit"] or "+") for line in runs)}
         for name, path in columns.items():
-            found = (
+            values = (
                 reduce(lambda part, key: part and part.get(key), path, r["figures"]) for r in runs
             )
-            row[name] = spread(found)
+            row[name] = spread(values)
         if len(devs) > 2:  # ZESHEL's worlds
             figures = (line["figures"].values() for line in runs)
-            row["mean @1"] = spread(np.mean([dev["recall@1"] for dev in own]) for own in figures)
+            row["mean @1"] = spread(np.mean([dev["recall@1"] for dev in devs]) for devs in figures)
         rows.append({**row, "seeds": str(len(runs))})
     head = [n for n in ("", *columns, "mean @1", "seeds") if any(row.get(n) for row in rows)]
     shown = [name.removeprefix(f"{devs[0]} ") if len(devs) == 1 else name for name in head]
@@ -109,7 +121,7 @@ def difference(
 
 
 def comparison_of(lines: Lines, first: str) -> str:
-    """Markdown of differences: variants whose first choice is ``first``, against those with another."""
+    """Return a Markdown table that compares variants whose first choice is ``first`` with the others."""
     rows = []
     for variant in (v for v in lines if v.split("; ")[0] == first):
         rest = variant.split("; ")[1:]
@@ -121,7 +133,7 @@ def comparison_of(lines: Lines, first: str) -> str:
                     bold = "" if low <= 0 <= high else "**"
                     numbers = f"{100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
                     cells.append(f"{bold}{numbers}{bold}")
-                rows.append(["; ".join(rest), other.split("; ")[0], *cells, str(seeds)])
+                rows.append([label("; ".join(rest)), other.split("; ")[0], *cells, str(seeds)])
     return markdown(["", f"{first}, against", "@1", "NIL", "seeds"], rows)
 
 

@@ -1,10 +1,9 @@
-"""Run the experiments: train, encode the knowledge base, measure. One line of results.jsonl a run.
+"""Run the experiments: train, encode the knowledge base, measure. Each run adds a line to results.jsonl.
 
     python papers/run.py claim-small --data DATA --encoder BERT --seeds 0,1,2
 
-A table is a file of ``papers/tables``: a setting, and axes. Each choice of an axis is a block of settings
-that is laid over the config, and each combination of choices is a variant. A run whose line is there is
-left out. One that was killed goes on from its checkpoint.
+A table is a file of ``papers/tables``: settings, and axes. Each choice of an axis is a block of settings that
+overrides the config, and each combination of choices is a variant. Runs that have a line are skipped.
 """
 
 import hashlib
@@ -24,8 +23,11 @@ import typer
 from filelock import FileLock
 from measure import measured
 from spacy.training.initialize import init_nlp
-from spacy.util import load_config
+from spacy.training.loop import train
+from spacy.util import load_config, registry
 from thinc.api import Config
+from thinc.optimizers import FloatOrSeq
+from torch import Tensor
 
 from spacy_pel.batch.embed import embed_kb
 from spacy_pel.corpora.document_corpus import open_corpus
@@ -33,16 +35,54 @@ from spacy_pel.curation.learn_mentions import learn_mentions_of
 from spacy_pel.errors import PelError
 from spacy_pel.io.lines import numbered_lines
 from spacy_pel.io.whole_files import whole_file, whole_folder
+from spacy_pel.models.losses import ScoreLoss
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
-from spacy_pel.training.loop import run_training, start_training
+from spacy_pel.training.optimizer import AdamW
 
 LINKER = "components.proxy_linker"
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.jsonl"
+NORMS = "norms.txt"
+
+
+@registry.losses("papers.SumLoss.v1")
+class SumLoss(ScoreLoss):
+    """The sum of several losses over the same scores."""
+
+    def __init__(self, *losses: ScoreLoss):
+        self.losses = losses
+
+    def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
+        first, *others = (loss.of_scores(positive, negatives) for loss in self.losses)
+        return sum(others, start=first)
+
+    def state(self) -> dict[str, Any]:
+        return {"losses": [loss.state() for loss in self.losses]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for loss, its in zip(self.losses, state.get("losses", [{}] * len(self.losses))):
+            loss.restore(its)
+
+
+@registry.optimizers("papers.AdamW.v1")
+class LoggedAdamW(AdamW):
+    """AdamW that adds the norm of each step's gradients as a line to a file."""
+
+    def __init__(
+        self, learn_rate: FloatOrSeq, weight_decay: float, eps: float, grad_clip: float, norms: str
+    ):
+        super().__init__(learn_rate, weight_decay=weight_decay, eps=eps, grad_clip=grad_clip)
+        self.norms = Path(norms)
+        self.norms.unlink(missing_ok=True)
+
+    def update(self, model: Any) -> None:
+        super().update(model)
+        with self.norms.open("a") as file:
+            file.write(f"{self.last_norm}\n")
 
 
 class Variant(NamedTuple):
-    """One way to train: the choices, such as "Pb, s - b; names as rows", and what they mean.
+    """A variant of training: its choices, such as "Pb, s - b; names as rows", and their settings.
 
     Settings have dotted names: those of the linker without its prefix, others with a dot in front. Options
     are not in a config: ``trained: false`` for an encoder as it comes, ``reranks`` for the variant whose
@@ -55,7 +95,7 @@ class Variant(NamedTuple):
 
 
 def read_table(name: str) -> dict[str, Any]:
-    """Read a table; "extends" names another that it is laid over, "clear" says without its settings.
+    """Read a table. It overrides the table of "extends"; "clear" drops the settings of that table.
 
     PelError if there is none of this name.
     """
@@ -120,7 +160,7 @@ def make_config(table: dict[str, Any], variant: Variant, seed: int, places: dict
 
 
 class Runner:
-    """Does the runs of a table. places: what "{data}" and "{encoder}" stand for."""
+    """Executes the runs of a table. ``places`` has the values of "{data}" and "{encoder}"."""
 
     def __init__(self, table: dict[str, Any], places: dict[str, str], work: Path):
         self.work = work
@@ -132,7 +172,7 @@ class Runner:
         self.variants = {variant.name: variant for variant in variants_of(self.table)}
 
     def prepare(self) -> None:
-        """Build the knowledge base, and what else the runs share, if it is not there."""
+        """Build the knowledge base, and the other files that the runs share, if they are missing."""
         with FileLock(f"{self.shared}.lock"):
             done = self.shared / "prepared"
             if done.exists():
@@ -151,7 +191,7 @@ class Runner:
             done.touch()
 
     def run(self, variant: Variant, seed: int) -> dict[str, Any]:
-        """Do a run; returns its line of the results."""
+        """Execute a run, and return its line of the results."""
         started = time.perf_counter()
         folder, kb = self._trained(variant, seed)
         nlp = load_pipeline(folder / "pipeline")
@@ -171,7 +211,7 @@ class Runner:
             "steps": 0 if variant.options.get("trained") is False else self.table["steps"],
             "minutes": round((time.perf_counter() - started) / 60, 2),
             **({"bias": round(bias, 4)} if (bias := linker.cfg["loss"].get("bias")) else {}),
-            **_training_figures(folder / "training" / "log.jsonl"),
+            **_training_figures(folder / "training" / NORMS),
             "figures": figures,
         }
 
@@ -200,8 +240,10 @@ class Runner:
         training.mkdir(parents=True, exist_ok=True)
         if variant.options.get("trained") is False:
             init_nlp(config.interpolate()).to_disk(training / "model-last")
-        elif run := start_training(config, training, resume=True):
-            run_training(run)
+        else:
+            config["training"]["optimizer"]["@optimizers"] = "papers.AdamW.v1"
+            config["training"]["optimizer"]["norms"] = str(training / NORMS)
+            train(init_nlp(config), training)
         nlp = load_pipeline(training / "model-last")
         if not reranks:
             _embed(linker_of(nlp), Path(places["kb"]), kb)
@@ -235,18 +277,15 @@ def write_sample(source: Path, corpora: list[str], limit: int, others: int, outp
         file.writelines(f"{line}\n" for n, line in enumerate(lines) if named[n] or n in drawn)
 
 
-def _training_figures(log: Path) -> dict[str, Any]:
-    """Return the seconds of training, and mean and relative variance of the gradient norms (figure 3)."""
-    if not log.exists():
+def _training_figures(norms: Path) -> dict[str, Any]:
+    """Return mean and relative variance of the gradient norms (figure 3)."""
+    if not norms.exists():
         return {}
-    steps = [line for line in srsly.read_jsonl(log) if "loss" in line]
-    norms = [line["gradient_norm"] for line in steps[max(1, len(steps) // 10) :]]
-    mean = float(np.mean(norms))
-    relative = float(np.var(norms, ddof=1)) / mean**2 if len(norms) > 1 else 0.0
-    return {
-        "seconds": round(steps[-1]["seconds"], 1),
-        "norms": {"mean": round(mean, 3), "relative_variance": round(relative, 4)},
-    }
+    values = np.loadtxt(norms, ndmin=1)
+    values = values[max(1, len(values) // 10) :]
+    mean = float(values.mean())
+    relative = float(np.var(values, ddof=1)) / mean**2 if len(values) > 1 else 0.0
+    return {"norms": {"mean": round(mean, 3), "relative_variance": round(relative, 4)}}
 
 
 def _commit() -> str | None:
@@ -266,7 +305,7 @@ def main(
     work: Path = Path("training/papers"),
     keep: Annotated[bool, typer.Option("--keep", help="Keep weights and vectors")] = False,
 ) -> None:
-    """Run the experiments of TABLES, one line of results.jsonl a run."""
+    """Run the experiments of TABLES. Each run adds a line to results.jsonl."""
     for seed in map(int, seeds.split(",")):
         for name in tables:
             runner = Runner(read_table(name), {"data": data, "encoder": encoder}, work)

@@ -1,6 +1,6 @@
-"""ZESHEL as its authors publish it, as files that every command reads.
+"""Convert ZESHEL, as its authors publish it, to files that every command reads.
 
-Documents are in OUT/SPLIT/WORLD.jsonl, and what "pel kb build" reads in OUT/worlds/WORLD.jsonl.
+Documents are in OUT/SPLIT/WORLD.jsonl, and the sources of "pel kb build" in OUT/worlds/WORLD.jsonl.
 
 python -m papers.zeshel zeshel zeshel/corpora
 """
@@ -60,7 +60,7 @@ def main(
     folder: Annotated[Path, typer.Argument(help='ZESHEL, with "mentions" and "documents"')],
     out: Annotated[Path, typer.Argument(help="Folder to make")],
 ) -> None:
-    """Write each split of ZESHEL as files of documents, one for each of its worlds, and the worlds."""
+    """Write each split of ZESHEL as files of documents, one per world, and the worlds."""
     for file in sorted((folder / "documents").glob("*.json")):
         with whole_file(out / "worlds" / f"{file.stem}.jsonl") as written:
             for document in json_lines(file):

@@ -26,7 +26,7 @@ _SETTINGS, _SCRATCH = "settings.json", "new-"
 
 
 class Blocks:
-    """The finished blocks in a folder, by name. Several processes may write at the same time.
+    """The finished blocks in a folder, by name. Several processes may write blocks at the same time.
 
     A block is a file and an entry. The entry has the digest of the block's input and the result of writing
     it. The entry is written last and removed first, so a block with an entry is complete. Processes that
@@ -48,7 +48,7 @@ class Blocks:
     def result(self, name: str, digest: str = "") -> Any:
         """Return the result that ``write`` stored for a block, as plain data.
 
-        None if the block is missing or incomplete, or was made from input with another digest.
+        The result is None if the block is missing, is incomplete, or was made from input with another digest.
         """
         try:
             entry = json_object(self._entry(name).read_text("utf8"))
@@ -115,7 +115,7 @@ def block_folder(
         folder: The folder, which is made if it is missing.
         settings: Everything except the input that determines the content of the blocks, as plain data.
         suffix: The suffix of the files.
-        restart: Remove blocks with other settings. By default they are an error.
+        restart: Remove blocks with other settings, which otherwise are an error.
 
     Raises:
         PelError: The folder has blocks with other settings or other files, or another process is writing to

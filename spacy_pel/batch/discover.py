@@ -1,6 +1,6 @@
-"""Discovery of entities that a KB lacks, from clusters of mentions (ArboEL, 3.5).
+"""Discover entities that a KB lacks, from clusters of mentions (ArboEL, section 3.5).
 
-The proposals are written as a source of a KB, and as a page to review.
+The proposals are written as a source for a KB, and as a page for review.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from .link_docs import Linking
 
 PREFIX = "NEW:"  # of the ids of proposals
-_N_NEAREST = 5  # entities shown beside a proposal
-_N_EXAMPLES = 5  # mentions shown of a proposal
-_CONTEXT = 120  # characters shown on each side of a mention
+_N_NEAREST = 5  # entities to show with a proposal
+_N_EXAMPLES = 5  # mentions to show of a proposal
+_CONTEXT = 120  # characters to show on each side of a mention
 _PAGE = Path(__file__).parent / "page"
 _STYLE = Path(__file__).parents[1] / "serve" / "page" / "page.css"  # shared with ``pel serve``
 
@@ -64,15 +64,14 @@ def discover(
 ) -> DiscoveryReport:
     """Propose the entities that documents mention and the KB lacks.
 
-    Mentions are linked one by one, or keep the ids and the NIL that they have in the input. Then mentions
-    that probably mean the same are joined in clusters. A cluster without an entity is a proposal.
-
-    An interrupted run is resumed by the same call.
+    Mentions are linked one by one, or keep the ids and NILs of the input. Then, mentions that probably mean
+    the same are joined into clusters. A cluster without an entity is a proposal. The same call resumes an
+    interrupted run.
 
     Args:
         linking: The pipeline, which was calibrated with ``pel calibrate --jointly``.
         inputs: Names of documents, as for ``open_documents``.
-        output: The JSONL file. A page with the suffix ".html" is written beside it.
+        output: The JSONL file. A page with the suffix ".html" is written next to it.
         input_format: The name of a format. None infers it from the file.
         progress: Makes a progress bar like ``tqdm`` from ``total``, the bytes of the input.
 
@@ -133,14 +132,14 @@ class Proposal(NamedTuple):
     """A cluster of mentions without an entity."""
 
     members: list[int]  # positions in the corpus
-    # That the KB lacks the entity: 1 minus the mean probability that the best candidates are correct.
+    # The probability that the KB lacks the entity: 1 minus the mean probability of the best candidates.
     probability: float
 
 
 def proposals(mentions: Sequence[CorpusMention], clusters: Clusters) -> list[Proposal]:
     """Return the clusters without an entity.
 
-    The best come first, by their probability times the square root of their number of mentions.
+    They are sorted by their probability times the square root of their number of mentions.
     """
     members: dict[int, list[int]] = {}
     for position in np.flatnonzero(clusters.entities < 0).tolist():

@@ -1,4 +1,4 @@
-"""Jobs on documents, block by block.
+"""Process documents block by block.
 
 The input alone determines which documents a block has, so any number of workers makes the same blocks.
 """
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 # Smaller files, such as one-page notes, are read together up to this size.
 BYTES_PER_GROUP = 4 * 2**20
-MAX_SHOWN = 3  # left-out mentions that a message quotes
+MAX_SHOWN = 3  # omitted mentions that a message quotes
 
 
 class OnError(str, Enum):
@@ -68,7 +68,7 @@ class LinkedCounts(NamedTuple):
 
     @staticmethod
     def total(counts: Iterable[LinkedCounts]) -> LinkedCounts:
-        """Return the sum of counts, with the first messages on left-out mentions."""
+        """Return the sum of counts, with the first messages about omitted mentions."""
         counts = list(counts)
         left_out = (message for part in counts for message in part.left_out)
         return LinkedCounts(
@@ -100,7 +100,7 @@ class BlockSize(NamedTuple):
 def document_blocks(
     source: DocumentStream, n_documents: int, n_bytes: int, prefix: str = ""
 ) -> Iterator[DocumentBlock]:
-    """Yield the documents of a stream in blocks of at most so many documents, or about so many bytes.
+    """Yield the documents of a stream in blocks of at most ``n_documents``, or about ``n_bytes``.
 
     The name of a block is the prefix and the number of its first document.
     """
@@ -128,12 +128,12 @@ def document_blocks(
 
 
 def blocks_by_file(
-    source: DocumentStream, given: str, n_documents: int, n_bytes: int
+    source: DocumentStream, input: str, n_documents: int, n_bytes: int
 ) -> Iterator[DocumentBlock]:
-    """Yield the documents in blocks named after their files, so that more files do not rename blocks.
+    """Yield the documents in blocks that are named after their files, so that new files rename no blocks.
 
-    Consecutive small files share blocks, named after the first. A large file has blocks of its own. If
-    ``given`` is a file itself, its blocks have its name without the folder.
+    Consecutive small files share a block with the name of the first. A large file has its own blocks. If
+    ``input`` is a file, its blocks have its name without the folder.
     """
     groups: list[list[DocumentFile]] = []
     size = 0
@@ -144,7 +144,7 @@ def blocks_by_file(
         groups[-1].append(file)
         size += file.size or 0
     for group in groups:
-        name = group[0].name if group[0].name != given else Path(given).name
+        name = group[0].name if group[0].name != input else Path(input).name
         yield from document_blocks(DocumentStream(group), n_documents, n_bytes, f"{name}-")
 
 
@@ -158,7 +158,7 @@ BlockResults = Generator[BlockResult, None, None]
 
 
 def ignore_done(documents: int, n_bytes: int) -> None:
-    """Report nothing, as a ``ReportDone``."""
+    """Ignore the report of finished documents."""
 
 
 def block_worker(
@@ -190,9 +190,9 @@ class BlockJob(NamedTuple):
         results: Callable[[Iterable[DocumentBlock]], BlockResults] | None = None,
         on_block: Callable[[str], object] = lambda name: None,
     ) -> dict[str, LinkedCounts]:
-        """Make the missing blocks, and return the counts of all blocks by name, in the order of the input.
+        """Write the missing blocks, and return the counts of all blocks by name, in the order of the input.
 
-        A finished block with bad documents is made again if these end the run, for the sake of the error.
+        A finished block with bad documents is written again if these end the run, to raise the error.
 
         Args:
             blocks: The finished blocks.
@@ -256,7 +256,7 @@ class BlockJob(NamedTuple):
         block_size: BlockSize,
         join: Callable[[Sequence[Path], Path], object],
     ) -> LinkedCounts:
-        """Make a file from a stream. Until it is complete, its blocks are in a folder beside it.
+        """Make a file from a stream. Until it is complete, its blocks are in a folder next to it.
 
         The file is replaced atomically. After an error or an interruption it is unchanged, and the next call
         resumes after the finished blocks.

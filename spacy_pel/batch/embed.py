@@ -29,7 +29,7 @@ from .document_blocks import NoBar
 from .workers import check_engine, ray_results
 
 if TYPE_CHECKING:
-    from ..linking.retriever import Retriever
+    from ..models.architectures import Retriever
     from ..pipeline.proxy_linker import ProxyLinker
 
 logger = logging.getLogger(__name__)
@@ -166,7 +166,7 @@ def _encoded(
 
             retriever = folder / "model"
             with whole_file(retriever, "xb") as file:
-                file.write(pack_retriever(encoder.retriever.model))
+                file.write(pack_retriever(encoder.retriever))
         make = partial(_worker, kb.path, settings, older.path if older else None, retriever)
         if engine == "ray":
             yield from ray_results(make, missing, address=address)
@@ -201,19 +201,17 @@ def _worker(
     device: str,
 ) -> Callable[[str], str]:
     """Return a worker that writes a block by its name, with a retriever or saved weights on a device."""
-    if isinstance(retriever, Path):
-        from ..linking.retriever import Retriever
-        from ..models.architectures.retrievers import unpack_retriever
-        from ..models.architectures.towers import encoder_of
+    from ..models.architectures import encoder_of, entity_vectors, unpack_retriever
 
-        retriever = Retriever(unpack_retriever(retriever))
-        for tower in retriever.model.layers:
+    if isinstance(retriever, Path):
+        retriever = unpack_retriever(retriever)
+        for tower in retriever.layers:
             encoder_of(tower).to(device)
     kb, blocks = KnowledgeBase.open(path), Blocks(_folder(path), _SUFFIX)
     if kb.settings["checksum"] != settings["state of the KB"]:
         raise PelError(f"{path}: was changed meanwhile", "run kb embed again")
     all_numbers, size = kb.numbers_by_id(), settings["size of blocks"]
-    index_unit, encode = settings["index unit"], retriever.entity_vectors
+    index_unit, encode = settings["index unit"], partial(entity_vectors, retriever)
     older = KnowledgeBase.open(reuse) if reuse else None
 
     def write(name: str, path: Path) -> int:

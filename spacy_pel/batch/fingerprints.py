@@ -7,19 +7,20 @@ from spacy.language import Language
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.store import KB_FILE
+from ..models.architectures import fingerprint
 from ..pipeline.pipelines import linker_of
 
 
-def linker_state(nlp: Language, component: str = "proxy_linker") -> dict[str, Any]:
+def linker_state(nlp: Language) -> dict[str, Any]:
     """Return what determines a linker's predictions: KB, weights and calibration, as plain data.
 
     Raises:
-        PelError: There is no such linker, or it has no weights or no KB.
+        PelError: There is no linker, or it has no weights or no KB.
     """
-    linker = linker_of(nlp, component)
+    linker = linker_of(nlp)
     return {
         "knowledge base": linker.kb.settings["checksum"],
-        "encoder": linker.retriever.fingerprint(),
+        "encoder": fingerprint(linker.retriever),
         "number of candidates reranked": linker.reranked,
         "NIL threshold": linker.nil_threshold,
         "ranking": linker.fitted.as_data()["ranking"],

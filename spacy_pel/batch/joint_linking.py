@@ -1,7 +1,7 @@
 """Joint linking of all mentions of a corpus (ArboEL, 2.3 and A.2).
 
 Each mention is linked by itself. Then mentions that probably mean the same are joined in clusters. All
-mentions of a cluster get its entity, of which it has at most one.
+mentions of a cluster get its entity, and a cluster has at most one.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def write_corpus_part(
     """
     doc_bin, numbers = DocBin(store_user_data=True), []
     mentions: list[CorpusMention] = []
-    vectors = [np.empty((0, linker.retriever.width), np.float32)]
+    vectors = [np.empty((0, linker.retriever.get_dim("nO")), np.float32)]
     with with_settings(linker.output, vectors=True):
         for number, doc in docs:
             doc_mentions, doc_vectors = take_mentions(doc, document_id(number, doc), spans_key)
@@ -175,7 +175,7 @@ def corpus_mentions(linker: ProxyLinker, parts: Sequence[Path], path: Path) -> C
             mentions.append(CorpusMention(*fields))
         counts.append(len(rows))
     logger.info("linked %s mentions one by one; joining them", f"{len(mentions):,}")
-    shape = (len(mentions), linker.retriever.width)
+    shape = (len(mentions), linker.retriever.get_dim("nO"))
     if not mentions:  # an empty file cannot be mapped
         return CorpusMentions([], VectorMatrix(np.empty(shape, dtype=np.float32)), counts)
     vectors_path = path.with_name("vectors.npy")

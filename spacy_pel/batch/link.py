@@ -71,7 +71,7 @@ def link_files(
     """Link all documents of a file, a folder or stdin, and write them with their entities.
 
     An output file is replaced atomically at the end. After an error or an interruption it is unchanged; the
-    finished blocks are in a folder beside it, and the same call resumes from them. Memory does not grow with
+    finished blocks are in a folder next to it, and the same call resumes from them. Memory does not grow with
     the number of documents.
 
     An output folder gets one file per block, named after the file of the input:
@@ -80,7 +80,7 @@ def link_files(
 
     Args:
         linking: The pipeline and its settings. For Ray, ``linking.pipeline`` is a folder or a name.
-        input: A file, a folder of files, the URL of one of these, or "-" for stdin.
+        input: A file, a folder of files, or "-" for stdin.
         output: The file to write, an open binary stream, or a folder, whose name ends with a slash.
         input_format: The name of a format, see ``corpora.formats.lookup``. None infers it from the file.
         output_format: The format of the output. None infers it from the file; a stream gets JSONL.
@@ -227,7 +227,6 @@ def linking_settings(linking: Linking) -> dict[str, Any]:
     packages = ("spacy-pel", "spacy", "torch", "numpy")
     return {
         "pipeline": pipeline_fingerprint(linking.nlp),
-        "component": linking.component,
         "spans key": linking.linker.spans_key,
         "number of candidates": linking.linker.search.candidates,
         "list of vocabularies": linking.linker.output.xrefs,

@@ -1,7 +1,7 @@
 """Run docs through a pipeline in bounded memory, for ``pel link`` and ``pel serve``.
 
-spaCy's models hold the states of all tokens of a batch in memory: 2.6 GB for a million characters. So batches
-are limited in characters, and long docs are read in parts.
+spaCy's models keep the states of all tokens of a batch in memory: 2.6 GB for a million characters. Therefore,
+the characters of a batch are limited, and long docs are read in parts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from ..errors import PelError
 from ..pipeline.pipelines import (
     linker_of,
     load_pipeline,
-    other_linkers,
     read_by_upstream,
     upstream_of,
     use_gpu,
@@ -38,11 +37,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The characters of a batch; a longer doc is a batch of its own.
+# The characters of a batch; a longer doc is a batch by itself.
 BATCH_CHARACTERS = 256_000
 # The characters of a part; a longer doc is read in parts.
 MAX_PART = 100_000
-# Where a doc is split, in order of preference: after a line, a sentence, a blank.
+# Where to split a doc, in order of preference: after a line, a sentence, or a space.
 _ENDS = (re.compile(r"\n(?=\S)"), re.compile(r"[.!?]\s(?=\S)"), re.compile(r"\s(?=\S)"))
 _MAX_LOOK_BACK = 5_000  # characters to search for such a place
 
@@ -51,12 +50,10 @@ _MAX_LOOK_BACK = 5_000  # characters to search for such a place
 class Linking:
     """A pipeline and the settings for running docs through it.
 
-    A pipeline given by folder or name is loaded on first use. Until then, and for other processes, this is
-    plain data.
+    A folder or name is loaded at first use. Until then, and for other processes, this is plain data.
 
     Attributes:
         pipeline: A loaded pipeline, or its folder or name.
-        component: The name of the linker in the pipeline.
         kb: The folder of a KB; None keeps the linker's.
         spans_key: The span group of the mentions; None keeps the linker's.
         candidates: The number of candidates to write for each mention; None keeps the linker's.
@@ -72,12 +69,11 @@ class Linking:
         reading: Wraps the entities that ``read_matcher_names`` reads, like ``tqdm``.
 
     Raises:
-        PelError: The pipeline cannot be loaded or has no such linker, or the KB does not fit it or has no
+        PelError: The pipeline cannot be loaded or has no linker, or the KB does not fit it or has no
             codes of a vocabulary.
     """
 
     pipeline: str | Language
-    component: str = "proxy_linker"
     kb: Path | None = None
     spans_key: str | None = None
     candidates: int | None = None
@@ -109,7 +105,7 @@ class Linking:
         if not isinstance(nlp, Language):
             nlp = load_pipeline(nlp)
         read_matcher_names(nlp, self.reading)
-        linker = linker_of(nlp, self.component, kb=self.kb, spans_key=self.spans_key)
+        linker = linker_of(nlp, kb=self.kb, spans_key=self.spans_key)
         linker.check_kb()
         if self.candidates is not None:
             linker.search.candidates = self.candidates
@@ -117,21 +113,21 @@ class Linking:
             linker.kb.check_vocabularies(self.xrefs)
             linker.output.xrefs = list(self.xrefs)
         _check_attributes(self.attributes)
-        # A tenth of the time would go to garbage collections that traverse what was loaded.
+        # Otherwise, garbage collections traverse the loaded objects, which takes a tenth of the time.
         gc.freeze()
         return nlp
 
     @property
     def linker(self) -> ProxyLinker:
         """Return the linker of the pipeline."""
-        return linker_of(self.nlp, self.component)
+        return linker_of(self.nlp)
 
     def docs(self, docs: Iterable[Doc]) -> Iterator[Doc]:
         """Yield the docs, linked, in their order, with ``attributes``.
 
-        A doc without mentions runs through the whole pipeline except other linkers. The components before the
-        linker read a long doc in parts. A doc with mentions runs through the linker, the components that it
-        listens to and, if there are ``attributes``, the components after the linker, which may write them.
+        A doc without mentions runs through the whole pipeline; components before the linker read a long doc
+        in parts. A doc with mentions runs through the linker and the components that it listens to. If there
+        are ``attributes``, it also runs through the components after the linker, which may write them.
         """
         for doc in self._linked(docs):
             if self.attributes:
@@ -139,10 +135,9 @@ class Linking:
             yield doc
 
     def _linked(self, docs: Iterable[Doc]) -> Iterator[Doc]:
-        names, key = self.nlp.pipe_names, self.linker.spans_key
-        upstream = upstream_of(self.nlp, self.component)
-        linkers = list(other_linkers(self.nlp, self.component))
-        position = names.index(self.component)
+        names, name, key = self.nlp.pipe_names, self.linker.name, self.linker.spans_key
+        upstream = upstream_of(self.nlp, name)
+        position = names.index(name)
         before, after = names[:position], names[position + 1 :]
 
         def run(docs: Iterable[Doc], disable: list[str]) -> Iterator[Doc]:
@@ -158,15 +153,14 @@ class Linking:
         # Consecutive docs of one kind are linked together.
         for group_kind, group in groupby(docs, key=kind):
             if group_kind == "with mentions":
-                read = read_by_upstream(self.nlp, self.component, group)
-                enabled = {self.component, *(after if self.attributes else ())}.difference(linkers)
-                yield from run(read, [name for name in names if name not in enabled])
+                read = read_by_upstream(self.nlp, name, group)
+                yield from run(read, [*before, *(() if self.attributes else after)])
             elif group_kind == "long":
-                run_before = partial(run, disable=[self.component, *after, *linkers])
+                run_before = partial(run, disable=[name, *after])
                 whole = (read_in_parts(doc, run_before) for doc in group)
-                yield from run(whole, [*before, *linkers])
+                yield from run(whole, before)
             else:
-                yield from run(group, linkers)
+                yield from run(group, [])
 
 
 def _run_code(path: Path) -> None:
@@ -179,7 +173,7 @@ def _run_code(path: Path) -> None:
 
 
 def _check_attributes(names: Iterable[str]) -> None:
-    """Raise PelError for an attribute of mentions that no component has registered."""
+    """Raise a PelError for an attribute of mentions that no component has registered."""
     registered = Underscore.span_extensions
     if unknown := [name for name in names if name not in registered]:
         others = sorted(name for name in registered if not name.startswith("kb_"))
@@ -206,7 +200,6 @@ def link_documents(
     nlp: Language,
     docs: Iterable[Doc],
     *,
-    component: str = "proxy_linker",
     batch_size: int = 128,
 ) -> Iterator[dict[str, Any]]:
     """Yield the linked docs of a stream as plain data; see ``linked_document``.
@@ -216,13 +209,13 @@ def link_documents(
     Raises:
         PelError: There is no linker, or its KB has no vectors of its encoder.
     """
-    linking = Linking(nlp, component, batch_size=batch_size)
+    linking = Linking(nlp, batch_size=batch_size)
     for doc in linking.docs(docs):
         yield linked_document(doc, linking.linker.spans_key)
 
 
 def batches(items: Iterable[T], batch_size: int, length: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield batches of consecutive items, with at most BATCH_CHARACTERS unless it is one item.
+    """Yield batches of consecutive items of at most BATCH_CHARACTERS. A longer item is a batch by itself.
 
     ``length`` returns the number of characters of an item.
     """
@@ -240,7 +233,7 @@ def batches(items: Iterable[T], batch_size: int, length: Callable[[T], int]) -> 
 
 
 def read_in_parts(doc: Doc, read: Callable[[Iterable[Doc]], Iterable[Doc]]) -> Doc:
-    """Return a new doc with the annotations that a pipeline (``read``) writes on parts of a tokenized doc.
+    """Return a new doc with the annotations that a pipeline (``read``) sets on parts of a tokenized doc.
 
     Annotations of a doc as a whole are lost.
     """
@@ -266,7 +259,7 @@ def _parts(doc: Doc) -> Iterator[Doc]:
 
 
 def _cut(text: str, first: int, end: int) -> int:
-    """Return the best place before ``end`` to split a text; ``end`` if there is none."""
+    """Return the best place before ``end`` to split a text, or ``end`` if there is none."""
     begin = max(first + 1, end - _MAX_LOOK_BACK)
     for pattern in _ENDS:
         if places := [match.end() for match in pattern.finditer(text, begin, end)]:

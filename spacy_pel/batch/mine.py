@@ -34,7 +34,8 @@ from .document_blocks import (
 )
 
 DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK = 50_000, 16 * 2**20
-_BATCH_CHARACTERS = 1_000_000  # searched at a time, in about 70 MB
+_BATCH_CHARACTERS = 1_000_000  # characters to search at a time, in about 70 MB
+WINDOW = 64  # tokens to keep around a mention
 _MIN_LENGTH = 3  # characters of a mention: abbreviations of two letters have too many senses
 _SAMPLE_KEY = {"number": "BIGINT", "priority": "UBIGINT"}
 _ROW = {
@@ -62,24 +63,22 @@ class MiningResult(NamedTuple):
 class MentionSearch(NamedTuple):
     """The settings by which mentions are searched and sampled.
 
-    The seed and its place give a mention a random priority. The mentions of an entity with the lowest
-    priorities are sampled. That is a reservoir sample that does not depend on the order in which documents
-    are read, or on the number of processes.
+    The place of a mention determines its random priority. The sample of an entity has the mentions with
+    the lowest priorities. Such a reservoir sample does not depend on the order in which documents are read,
+    or on the number of processes.
     """
 
     kb: KnowledgeBase
-    names: NameFinder  # of the KB; a name of several entities is ignored
-    aliases: bool = False  # search aliases, and not only preferred names
-    per_entity: int = 16  # mentions, at most; less than a million
-    window: int = 64  # tokens to keep around a mention
-    seed: int = 0  # of the priorities
+    names: NameFinder  # of the KB; names of several entities are ignored
+    aliases: bool = False  # also search aliases, not only preferred names
+    per_entity: int = 16  # the maximum number of mentions, below a million
     on_error: OnError = OnError.stop
 
     def mined(self, first: int, records: Sequence[RawDocument]) -> tuple[list[str], LinkedCounts]:
         """Return the sampled mentions of documents as JSON, in the order of the text, and the counts.
 
-        The counts are of the documents searched and of all mentions in them. ``first`` is the number of the
-        first document in the whole input.
+        The counts are those of the documents and of all mentions in them. ``first`` is the number of the
+        first document in the input.
 
         Raises:
             PelError: A bad document ends the run.
@@ -88,7 +87,7 @@ class MentionSearch(NamedTuple):
         skipped = []
         for number, record in enumerate(records, first):
             try:
-                # Mentions in the input are ignored, so an unreadable one is no error.
+                # Mentions in the input are ignored, so a malformed one is no error.
                 sources[number] = record, record.document(left_out=[])
             except PelError as error:
                 skipped.append(refusal(number, error, self.on_error))
@@ -136,9 +135,10 @@ class MentionSearch(NamedTuple):
             is_kept &= self.names.preferred[firsts]
         first, last, owners = first[is_kept], last[is_kept], self.names.owners[firsts[is_kept]]
         texts = pieces.texts[first]
-        half = self.window // 2
-        window_first = np.maximum(first - half, pieces.first[texts])
-        window_last = np.minimum(last + half, pieces.first[texts + 1] - 2)  # a break ends each text
+        window_first = np.maximum(first - WINDOW // 2, pieces.first[texts])
+        window_last = np.minimum(
+            last + WINDOW // 2, pieces.first[texts + 1] - 2
+        )  # a break ends each text
         starts = pieces.starts[first]
         numbers = np.array(list(documents), dtype=np.int64)[texts]
         mentions = np.array(
@@ -152,8 +152,7 @@ class MentionSearch(NamedTuple):
             ],
             dtype=np.int64,
         )
-        seed = _mixed(np.array([self.seed], dtype=np.uint64))
-        return mentions, _mixed(_mixed(numbers.astype(np.uint64) + seed) + starts.astype(np.uint64))
+        return mentions, _mixed(_mixed(numbers.astype(np.uint64)) + starts.astype(np.uint64))
 
     def _row(
         self,
@@ -164,7 +163,7 @@ class MentionSearch(NamedTuple):
         concept_id: str,
         priority: int,
     ) -> str:
-        """Return the row of a mention as JSON. ``offsets`` are those of the mention and of its window."""
+        """Return the row of a mention as JSON, from the offsets of the mention and of its window."""
         start, end, window_start, window_end = offsets
         mention = {"start": start - window_start, "end": end - window_start, "id": concept_id}
         row = {
@@ -182,12 +181,12 @@ class MentionSearch(NamedTuple):
 
 
 def lowest_of_each(numbers: np.ndarray, priorities: np.ndarray, n: int) -> np.ndarray:
-    """Return the ascending positions of each number's n lowest priorities.
+    """Return the ascending positions of the n lowest priorities of each number.
 
     Args:
         numbers: int64 [m].
         priorities: uint64 [m].
-        n: The largest number of positions per number.
+        n: The maximum number of positions per number.
     """
     order = np.lexsort((priorities, numbers))
     grouped = numbers[order]
@@ -213,10 +212,10 @@ def mine_mentions(
 ) -> MiningResult:
     """Write a sample of the mentions of each entity in texts to a Parquet file.
 
-    A row is a training document with the columns "text", "id" and "mentions" of JSONL. Its text is the window
-    around the mention. Other columns name its source. The rows of an entity are consecutive; entities are in
-    a random order. The same input gives the same rows, with any number of processes and after any
-    interruption.
+    A row is a training document with the columns "text", "id", and "mentions" of JSONL. Its text is the
+    window around the mention. Other columns name its source. The rows of an entity are consecutive, and
+    entities are in random order. The same input gives the same rows, with any number of processes and after
+    any interruption.
 
     Args:
         search: The settings of the search.
@@ -241,8 +240,7 @@ def mine_mentions(
         "knowledge base": search.kb.settings["checksum"],
         "list of names": [names.hexdigest(), search.aliases],
         "number of mentions an entity": search.per_entity,
-        "size of windows": search.window,
-        "seed": search.seed,
+        "size of windows": WINDOW,
     }
     block_size = BlockSize(DOCUMENTS_PER_BLOCK, BYTES_PER_BLOCK)
     join = partial(_join, per_entity=search.per_entity)
@@ -255,9 +253,9 @@ def mine_mentions(
 
 
 def _join(parts: Sequence[Path], path: Path, per_entity: int) -> None:
-    """Write the mentions of parts with the lowest priorities of each entity to a Parquet file.
+    """Join parts: write the mentions with the lowest priorities of each entity to a Parquet file.
 
-    They are sampled without their texts, which would not fit into memory.
+    The sample is drawn without the texts, which would not fit into memory.
     """
     columns = ", ".join(f'"{name}"' for name in _ROW if name not in _SAMPLE_KEY)
     choose = (

@@ -1,9 +1,10 @@
-"""Bring a KB up to a new release of its source: ``pel kb upgrade``."""
+"""Update a KB to a new release of its source: ``pel kb upgrade``."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..kb.readers import open_source
 from ..kb.readers.build_from_sources import source_name
 from ..kb.records.entity import Entity, renamed
 from ..kb.upgrade import Upgrade, compare_release
+from ..models.architectures import entity_vectors
 from ..pipeline.pipelines import linker_of
 from .document_blocks import NoBar
 from .embed import check_reusable, embed_kb, rows_with_reuse
@@ -29,31 +31,29 @@ def upgrade_kb(
     sources: Sequence[Path],
     *,
     nlp: Language | None = None,
-    component: str = "proxy_linker",
     compare_only: bool = False,
     reading: Callable[[Iterable[Entity], str], Iterable[Entity]] = lambda entities, name: entities,
     encoding: Callable[..., Any] = NoBar,
 ) -> Upgrade:
-    """Bring a KB up to a new release of its source, and return the changes (``compare_release``).
+    """Update a KB to a new release of its source, and return the changes (``compare_release``).
 
-    The KB keeps learnt names, acronyms, mentions and corrections. Its entities change in one transaction:
-    an error or an interruption before it leaves the KB as it was. Only new texts are encoded. Then a new
-    index is made; without it, search among the new vectors is exact and slower.
+    The KB keeps learnt names, acronyms, mentions, and corrections. Its entities change in one transaction; an
+    error or an interruption before it leaves the KB unchanged. Only new texts are encoded. Then, a new index
+    is built; until then, the search among the new vectors is exact and slower.
 
     Args:
         folder: The folder of the KB.
         sources: The files or folders of the new release.
         nlp: The pipeline whose linker made the vectors of the KB. None if the KB has none.
-        component: The name of the linker in the pipeline.
         compare_only: Change nothing.
         reading: Wraps the entities of a source, with its file name.
         encoding: Makes a progress bar like ``tqdm`` from ``total`` and ``initial``.
 
     Raises:
-        PelError: There is no KB, a source is missing or faulty, more than a tenth of the entities are not in
-            the release, the pipeline is missing or has another encoder, or another process is writing.
+        PelError: There is no KB, a source is missing or malformed, the release lacks more than a tenth of the
+            entities, the pipeline is missing or has another encoder, or another process is writing.
     """
-    linker = linker_of(nlp, component) if nlp and not compare_only else None
+    linker = linker_of(nlp) if nlp and not compare_only else None
     with KnowledgeBase.open(folder) as old, tempfile.TemporaryDirectory() as scratch:
         stored = old.settings["vectors"]
         encoder = KBEncoder(linker, nlp) if linker else None
@@ -85,15 +85,15 @@ def upgrade_kb(
 
 
 class _ReusingEncoder(KBEncoder):
-    """An encoder that takes the rows of unchanged texts from a KB."""
+    """An encoder that copies the vectors of unchanged texts from a KB."""
 
     def __init__(self, linker: Any, nlp: Language | None, kb: KnowledgeBase) -> None:
         super().__init__(linker, nlp)
         self._kb = kb
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        """Return vectors, float32 [n, dim], and the position of each one's entity, int64 [n]."""
-        return rows_with_reuse(self._kb, entities, self.retriever.entity_vectors)[:2]
+        """Return vectors, float32 [n, dim], and the position of the entity of each, int64 [n]."""
+        return rows_with_reuse(self._kb, entities, partial(entity_vectors, self.retriever))[:2]
 
 
 def _release(
@@ -102,7 +102,7 @@ def _release(
     folder: Path,
     reading: Callable[[Iterable[Entity], str], Iterable[Entity]],
 ) -> KnowledgeBase:
-    """Build the KB of a release. Alternative ids of the old KB are replaced by its concept ids."""
+    """Build the KB of a release, with concept ids in place of the old KB's alternative ids."""
     opened = {path: open_source(path) for path in sources}
     entities = (e for path, source in opened.items() for e in reading(source.entities, path.name))
     concept_ids = {entity.concept_id for entity in old}

@@ -21,12 +21,12 @@ from ..errors import PelError
 Worker = Callable[[Any], Any]
 
 ENGINES = ("local", "ray")
-# Without a limit, Ray would forever repeat an item that kills its workers.
+# Without a limit, Ray would repeat an item that kills its workers forever.
 _RETRIES = 4
 
 
 def check_engine(engine: str) -> None:
-    """Raise PelError for an unknown engine."""
+    """Raise a PelError for an unknown engine."""
     if engine not in ENGINES:
         raise PelError(f'unknown engine "{engine}"', f"choose one of {', '.join(ENGINES)}")
 
@@ -36,8 +36,8 @@ def local_results(
 ) -> Generator[Any, None, None]:
     """Yield the results of items, in their order.
 
-    One process means this process. With several, at most two items per process are in progress. The processes
-    end as soon as the caller ends or fails. Errors of workers are raised unchanged.
+    A single process is this process. With several, at most two items per process are in progress. The
+    processes end as soon as the caller ends or fails. Errors of workers are raised unchanged.
 
     Raises:
         PelError: A worker process ended unexpectedly.
@@ -72,7 +72,7 @@ _worker: Worker  # set in each worker process
 
 
 def _begin(work: Worker, child_end: Connection, parent_end: Connection) -> None:
-    """Initialise a worker process. It ignores signals, which its parent handles, and ends with its parent."""
+    """Initialise a worker process. It ends with its parent and ignores signals, which the parent handles."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     parent_end.close()
@@ -94,7 +94,7 @@ def _work(item: Any) -> Any:
 class Actor:
     """A worker of a Ray cluster.
 
-    It makes its worker function for the first item, so an error in that reaches the caller.
+    The first item creates the worker function, so that its error reaches the caller.
     """
 
     def __init__(self, make: Callable[[str], Worker], device: str) -> None:
@@ -122,7 +122,7 @@ def ray_results(
         items: The items, which must be picklable.
         address: The address of the cluster. None starts Ray on this computer, for the life of this process,
             unless this process has started it already.
-        workers: The largest number of workers. None: one per GPU, or one per core if there is no GPU.
+        workers: The maximum number of workers. None: one per GPU, or one per core if there is no GPU.
 
     Raises:
         PelError: Ray is not installed or cannot be reached, loses too many workers, or a worker failed.

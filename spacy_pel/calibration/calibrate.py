@@ -48,22 +48,21 @@ _SURE = 0.9
 class CalibrationReport(NamedTuple):
     """The figures of a calibration, by five-fold cross-validation over documents.
 
-    With one document there is no cross-validation: the ranking is evaluated on the mentions that it was
-    fitted to.
+    With a single document, the figures are those of the mentions that the ranking was fitted to.
 
     Attributes:
         mentions: The number of gold mentions.
         fitted_on: Their labels, with the number of each.
-        nil_threshold: A mention is NIL if the probability that a candidate is correct is lower. None: no
-            mention is NIL.
+        nil_threshold: A mention is NIL if the probability that any candidate is correct is lower. None:
+            no mention is NIL.
         recall_before: Among mentions whose entity is in the KB, the share whose first candidate by
             scores is correct.
-        recall_after: The same by the ranking.
+        recall_after: The same share by the ranking.
         nil: The figures of ``metrics.linking.nil_metrics``.
         error: The expected calibration error of the probabilities.
-        sure: Of first candidates with a probability of at least 90 %, their share of all mentions, and
-            the share of them that is correct; None without any.
-        joint: The figures of joint linking; None if it was not fitted.
+        sure: The share of mentions whose first candidate has a probability of at least 90 %, and the
+            share of these that is correct. None without any.
+        joint: The figures of joint linking, or None if it was not fitted.
     """
 
     mentions: int
@@ -81,7 +80,6 @@ def calibrate_folder(
     pipeline: str | Path,
     corpus: Sequence[str | Path],
     *,
-    component: str = "proxy_linker",
     kb: Path | None = None,
     spans_key: str | None = None,
     **settings: Any,
@@ -93,23 +91,21 @@ def calibrate_folder(
     Args:
         pipeline: The folder of a pipeline.
         corpus: As for ``calibrate``.
-        component: The name of the linker.
-        kb: The folder of a KB to use instead of the linker's own.
-        spans_key: The mentions are in ``doc.spans[spans_key]``. None: as the linker is configured.
+        kb: The folder of a KB that replaces the linker's.
+        spans_key: The mentions are in ``doc.spans[spans_key]``. None keeps the linker's.
         **settings: Further arguments of ``calibrate``.
 
     Raises:
-        PelError: The folder has no pipeline with such a linker, or ``calibrate`` raises it.
+        PelError: The folder has no pipeline with a linker, or ``calibrate`` raises it.
         OSError: The folder cannot be written to.
     """
-    file = Path(pipeline) / component / "cfg"
-    if not file.is_file():
-        problem = f'{pipeline}: no folder of a pipeline with a "{component}"'
+    if not Path(pipeline).is_dir():
+        problem = f"{pipeline}: no folder of a pipeline"
         raise PelError(problem, "give the folder of a pipeline, such as training/model-best")
     nlp = load_pipeline(pipeline)
-    linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
-    report = calibrate(nlp, corpus, component=component, **settings)
-    with whole_file(pointed_to(file)) as written:
+    linker = linker_of(nlp, kb=kb, spans_key=spans_key)
+    report = calibrate(nlp, corpus, **settings)
+    with whole_file(pointed_to(Path(pipeline) / linker.name / "cfg")) as written:
         json.dump(linker.settings_of_weights(), written)
     return report
 
@@ -118,7 +114,6 @@ def calibrate(
     nlp: Language,
     corpus: Sequence[str | Path],
     *,
-    component: str = "proxy_linker",
     limit: int = 0,
     jointly: bool | None = None,
     texts: Sequence[str | Path] = (),
@@ -126,21 +121,21 @@ def calibrate(
 ) -> CalibrationReport:
     """Fit the ranking of a linker (``linking.ranking``) and its NIL threshold to gold mentions.
 
-    The NIL threshold is the one with the best F1 of the NIL class, or None if no mention is NIL. The linker
-    of ``nlp`` is changed.
+    The NIL threshold has the best F1 of the NIL class; it is None if no mention is NIL. The linker of
+    ``nlp`` changes.
 
     Args:
         nlp: The pipeline; the arguments not named here are those of ``evaluate``.
-        jointly: Fit joint linking (``fit_joint``); without it the linker cannot link jointly. None: only
-            if it was fitted before.
-        texts: Files of plain texts, to learn the words around the senses of abbreviations. Without
-            any, what was learnt before is kept.
+        jointly: Whether to fit joint linking (``fit_joint``), without which the linker cannot link
+            jointly. None: only if it was fitted before.
+        texts: Files of plain texts from which to learn the words around the senses of abbreviations.
+            Without any, the words that were learnt before stay.
 
     Raises:
         PelError: There is no linker or no mention, all mentions are NIL, the KB has none of the gold ids,
             no candidate is correct, or the KB has no vectors of the linker's encoder.
     """
-    linker = linker_of(nlp, component)
+    linker = linker_of(nlp)
     jointly = linker.joint is not None if jointly is None else jointly
     examples = gold_examples(nlp, linker, corpus, limit)
     if not check_ids(examples, linker, corpus):
@@ -173,10 +168,10 @@ def fit(
 
     Args:
         nlp: The pipeline of the linker.
-        linker: The linker, which is changed.
+        linker: The linker, which changes.
         examples: The documents.
         progress: Makes progress bars, as for ``evaluate``.
-        kb_types: The number of entities with each combination of types; None: those of the linker's KB.
+        kb_types: The number of entities with each combination of types. None counts those of the KB.
         contexts: The words around the senses of abbreviations.
 
     Raises:
@@ -235,18 +230,20 @@ def fit(
 
 
 class _Gold(NamedTuple):
-    """The TOP best candidates of n gold mentions, with their features."""
+    """The best TOP candidates of n gold mentions, with their features."""
 
     features: Features
     correct: np.ndarray  # bool [n, k], which candidates are correct
-    # int64 [n], the rank of the first correct candidate among all; 0: there is none
+    # int64 [n], the rank of the first correct candidate among all; 0 if there is none
     ranks: np.ndarray
-    unambiguous: np.ndarray  # bool [n, k], which candidates alone have the mention as a name
+    unambiguous: (
+        np.ndarray
+    )  # bool [n, k], which candidates are the only entity with the mention as a name
     types: Sequence[tuple[str, ...] | None]  # of the gold entities; None if the KB lacks them
     documents: np.ndarray  # int64 [n], the numbers of the documents
 
     def of(self, chosen: np.ndarray) -> _Gold:
-        """Return some of the mentions, bool [n]."""
+        """Return the mentions for which ``chosen``, bool [n], is true."""
         return _Gold(
             self.features.of(chosen),
             self.correct[chosen],
@@ -267,14 +264,14 @@ def _gold_features(
     """Search the candidates of gold mentions, and compare them."""
     features, numbers, unambiguous = [], [], []
     for batch in read_batches(nlp, linker, examples, progress):
-        given = linker.ranking_inputs(batch)
-        if given is None:
+        inputs = linker.ranking_inputs(batch)
+        if inputs is None:
             continue
         labels = [span.label_ for doc in batch for span in mention_spans(doc, linker.spans_key)]
-        features.append(features_of(labels, compare(linker.kb, given, contexts)))
-        numbers.append(given.candidates.numbers)
-        top = given.candidates.numbers[:, :TOP]
-        unambiguous.append(unambiguous_owners(linker.kb, given.mentions, top))
+        features.append(features_of(labels, compare(linker.kb, inputs, contexts)))
+        numbers.append(inputs.candidates.numbers)
+        top = inputs.candidates.numbers[:, :TOP]
+        unambiguous.append(unambiguous_owners(linker.kb, inputs.mentions, top))
     correct, types, documents = [], [], []
     rows = chain.from_iterable(numbers)
     for document, example in enumerate(examples):

@@ -1,4 +1,4 @@
-"""Fit joint linking, which links the mentions of a corpus together, to gold mentions."""
+"""Fit joint linking, which links all mentions of a corpus together, to gold mentions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..kb.vectors.index import Candidates
     from ..pipeline.proxy_linker import ProxyLinker
 
-# The settings that are tried.
+# The settings to try.
 _NEIGHBOURS = (1, 2, 4, 8)
 _MIN_PROBABILITIES = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
 
@@ -44,15 +44,15 @@ class JointReport(NamedTuple):
 class GoldMentions(NamedTuple):
     """Linked gold mentions of a corpus."""
 
-    mentions: list[CorpusMention]  # each linked by itself
+    mentions: list[CorpusMention]  # each linked individually
     vectors: np.ndarray  # float32 [n, d]
-    # The gold ids of each mention: the KB's ids, or as they were given if the KB has none of them.
+    # The gold ids of each mention: the ids in the KB, or the original ones if the KB has none of them.
     golds: list[frozenset[str]]
     in_kb: np.ndarray  # bool [n], whether the KB has any of them
 
     @property
     def entities(self) -> np.ndarray:
-        """A number for the gold entity of each mention, int64 [n]; -1 without a gold id."""
+        """The number of the gold entity of each mention, int64 [n]; -1 without a gold id."""
         return numbered_ids([min(golds, default="") for golds in self.golds])[1]
 
 
@@ -64,7 +64,7 @@ def fit_joint(
 ) -> JointReport:
     """Fit joint linking of a linker that was calibrated on the same examples (``fitted_joint``).
 
-    The examples, of ``gold_examples``, are linked in place.
+    The examples of ``gold_examples`` are linked in place.
     """
     with with_settings(linker.output, vectors=True):
         link_examples(nlp, linker, examples, progress)
@@ -74,17 +74,21 @@ def fit_joint(
 
 
 def fitted_joint(gold: GoldMentions, reranked: int = 0) -> JointReport:
-    """Fit joint linking to gold mentions, linked by a linker that reranks so many candidates.
+    """Fit joint linking to gold mentions.
 
     The probability that two mentions have the same entity is a sigmoid of their cosine, fitted to the 8
-    nearest mentions of each gold mention. Then all numbers of neighbours, thresholds and directions
-    are tried. Linking gets the settings with the best accuracy. Discovery gets those whose clusters of
-    mentions, without entities, agree best with the gold entities. The first of equals is chosen.
+    nearest mentions of each gold mention. Then all numbers of neighbours, thresholds, and directions
+    are tried. Linking gets the settings with the best accuracy. Discovery gets the settings whose
+    clusters of mentions, without entities, agree best with the gold entities. Ties go to the first.
+
+    Args:
+        gold: The mentions, each linked individually.
+        reranked: The number of candidates that the linker reranks.
 
     Raises:
-        PelError: Of all pairs of near mentions, none or all have the same entity.
+        PelError: All pairs of near mentions have the same entity, or none has.
     """
-    from sklearn.metrics import adjusted_rand_score  # here: it takes a second
+    from sklearn.metrics import adjusted_rand_score  # here, because it takes a second
 
     from ..coreference.joint import (
         MAX_NEIGHBOURS,
@@ -166,8 +170,8 @@ def _same_entity_odds(
 def linked_correctly(entities: np.ndarray, ids: Sequence[str], gold: GoldMentions) -> np.ndarray:
     """Return which gold mentions are linked correctly, bool [n].
 
-    A mention whose entity the KB lacks is correct if it is NIL. ``entities``, int64 [n], are places in
-    ``ids``; -1 for NIL.
+    A mention whose entity the KB lacks is correct if it is NIL. ``entities``, int64 [n], are positions in
+    ``ids``, or -1 for NIL.
     """
     predicted = [ids[entity] if entity >= 0 else None for entity in entities.tolist()]
     triples = zip(predicted, gold.golds, gold.in_kb.tolist())

@@ -26,7 +26,7 @@ Without annotated documents:
 \b
 With annotated documents:
   python -m spacy pel kb build umls/2024AA/META kb
-  python -m spacy pel train config.cfg --output training --paths.kb kb
+  python -m spacy train config.cfg --output training --paths.kb kb
   python -m spacy pel kb embed kb training/model-best
   python -m spacy pel calibrate training/model-best dev.pubtator
   python -m spacy pel link training/model-best notes.txt --output linked.jsonl
@@ -52,7 +52,6 @@ Texts: TypeAlias = list[str] | None
 File: TypeAlias = Path | None
 Files: TypeAlias = list[Path] | None
 Pipeline = Annotated[str, Argument(help="Folder or name of a trained pipeline")]
-Component = Annotated[str, Option(help="Name of the linker in the pipeline")]
 KB = Annotated[Path, Argument(metavar="KB", help="Folder of a KB, or of a pipeline with a KB")]
 OtherKB = Annotated[File, Option("--kb", help="KB to use [default: the pipeline's]")]
 SpansKey = Annotated[Text, Option(help="Link doc.spans[KEY] [default: the pipeline's setting]")]

@@ -1,22 +1,18 @@
-"""``pel link``, ``discover``, ``mentions`` and ``check``: the commands that read documents or names."""
+"""``pel link``, ``discover`` and ``mentions``: the commands that read documents."""
 
 import sys
-from collections import Counter
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Exit, Option
+from typer import Argument, Option
 
 from ..batch.document_blocks import OnError
 from ..corpora.formats.lookup import suffixes
 from ..errors import PelError
-from ..io.whole_files import pointed_to, whole_file
 from .apps import (
     KB,
     Address,
-    Component,
     Engine,
     File,
     GpuId,
@@ -28,12 +24,12 @@ from .apps import (
     command,
     pel,
 )
-from .terminal import counted, msg, progress_bar, reading_names, say
+from .terminal import msg, progress_bar, reading_names, say
 
 STDOUT = "-"
-_KEPT = "the documents that were {} are kept beside the output; run the same command to resume"
+_KEPT = "the documents that were {} are kept next to the output; run the same command to resume"
 
-_READ = f"File ({suffixes('input')}; also .gz), folder of such files, URL, or - for stdin"
+_READ = f"File ({suffixes('input')}; also .gz), folder of such files, or - for stdin"
 _WRITTEN = f"File ({suffixes('output')}), - for stdout, or FOLDER/ for one file per block"
 _INPUT = "Files and folders, as for pel link"
 _XREF = "Also write codes of this vocabulary (ICD10CM); repeatable"
@@ -41,7 +37,6 @@ _CODE = "Python file to run first, as in spacy train: it registers components"
 _ATTRIBUTE = "Also write this ent._ attribute (negex); repeatable"
 From = Annotated[Text, Option("--from", help="Format of the input [default: by its name]")]
 To = Annotated[Text, Option("--to", help="Format of the output [default: by its name]")]
-BatchSize = Annotated[int, Option(min=1, help="Documents per batch")]
 Processes = Annotated[int, Option(min=1, help="Number of processes")]
 AtBadDocument = Annotated[OnError, Option(help="At a bad document: stop, or skip it")]
 # In bytes of the input: the number of documents is unknown until the end.
@@ -57,7 +52,7 @@ def link_cli(
     to: To = None,
     kb: OtherKB = None,
     spans_key: SpansKey = None,
-    batch_size: BatchSize = 128,
+    batch_size: Annotated[int, Option(min=1, help="Documents per batch")] = 128,
     n_process: Annotated[int, Option(min=0, help="Processes; 0: 1, or Ray's cores or GPUs")] = 0,
     engine: Engine = "local",
     address: Address = None,
@@ -68,7 +63,6 @@ def link_cli(
     jointly: Annotated[bool, Option("--jointly", help="Link similar mentions together")] = False,
     code: Annotated[File, Option("--code", help=_CODE)] = None,
     gpu_id: GpuId = -1,
-    component: Component = "proxy_linker",
 ) -> None:
     """Link the mentions of documents to entities.
 
@@ -87,7 +81,6 @@ def link_cli(
     docbin     docs with their annotations
     prodigy    tasks with "text" and "spans" (.prodigy.jsonl)
     label-studio  exported tasks; writes tasks with predictions (.label-studio.json)
-    brat       a folder of .txt and .ann; writes .brat.zip: unzip it into a folder
     omop       rows of NOTE_NLP (.note_nlp.csv), output only
     fhir       one Bundle per line (.fhir.ndjson), output only
 
@@ -120,7 +113,6 @@ def link_cli(
         raise PelError("stdout is closed", "name a file with --output")
     linking = Linking(
         pipeline,
-        component,
         kb,
         spans_key,
         candidates,
@@ -163,11 +155,8 @@ def discover_cli(
     from_: From = None,
     linked: Annotated[bool, Option("--linked", help="Keep the ids and NIL of the input")] = False,
     kb: OtherKB = None,
-    spans_key: SpansKey = None,
-    batch_size: BatchSize = 128,
     n_process: Processes = 1,
     on_error: AtBadDocument = OnError.stop,
-    component: Component = "proxy_linker",
 ) -> None:
     """Propose entities that the KB lacks.
 
@@ -187,10 +176,7 @@ def discover_cli(
 
     linking = Linking(
         pipeline,
-        component,
         kb,
-        spans_key,
-        batch_size=batch_size,
         n_process=n_process,
         on_error=on_error,
         keep_ids=linked,
@@ -210,8 +196,6 @@ def mentions_cli(
     output: Annotated[Path, Argument(metavar="OUT", help="File to write (.parquet)")],
     aliases: Annotated[bool, Option("--aliases", help="Search for aliases too")] = False,
     per_entity: Annotated[int, Option(min=1, help="Maximum number of mentions per entity")] = 16,
-    window: Annotated[int, Option(min=0, help="Words and signs to keep around a mention")] = 64,
-    seed: Annotated[int, Option(min=0, help="Seed of the random sample")] = 0,
     from_: From = None,
     n_process: Processes = 1,
     on_error: AtBadDocument = OnError.stop,
@@ -236,7 +220,7 @@ def mentions_cli(
     with KnowledgeBase.open(kb_folder(folder)) as kb:
         names = kb.name_finder(reading_names, stop_words=STOP_WORDS)
         mined = mine_mentions(
-            MentionSearch(kb, names, aliases, per_entity, window, seed, on_error),
+            MentionSearch(kb, names, aliases, per_entity, on_error),
             texts,
             output,
             input_format=from_,
@@ -249,49 +233,3 @@ def mentions_cli(
     )
     if mined.skipped:
         msg.warn(f"{len(mined.skipped):,} documents skipped")
-
-
-_VERDICTS = "File (.tsv, .csv, .jsonl) [default: a table on stdout]"
-_SOME_WRONG = 3  # the exit code of "pel check"; errors have 1 and 2
-
-
-@command(pel, "check")
-def check_cli(
-    source: Annotated[str, Argument(metavar="KB_OR_PIPELINE", help="KB, or trained pipeline")],
-    pairs: Annotated[Path, Argument(help='Table with columns "name", "id" (.tsv, .csv; also .gz)')],
-    output: Annotated[File, Option("--output", "-o", help=_VERDICTS)] = None,
-) -> None:
-    """Check whether ids mean the names written beside them.
-
-    Use it on tables that people or language models wrote: models invent ids that exist and mean something
-    else, and ids are retired. Each row gets a verdict, the meaning of its id, the id that fits the name, and
-    the probability of that id:
-
-    \b
-    correct     the id means this name
-    unknown id  the KB does not have the id
-    retired     the id was replaced; the current one is proposed
-    other name  the id means something else
-
-    A KB compares the spelling of names. A pipeline also recognizes names that are spelled differently.
-    The exit code is 0 if all pairs are correct, 3 if some are not, and 1 after an error.
-
-    \b
-    Examples:
-      python -m spacy pel check kb curated.tsv
-      python -m spacy pel check training/model-best curated.tsv --output checked.jsonl
-    """
-    from ..curation.check_ids import CORRECT, check_table, opened
-
-    suffix = output.suffix.lower() if output else ".tsv"
-    if suffix not in (".tsv", ".csv", ".jsonl"):
-        raise PelError(
-            f"{output}: the format is not supported", "use the suffix .tsv, .csv or .jsonl"
-        )
-    with whole_file(pointed_to(output)) if output else nullcontext(sys.stdout) as file:
-        verdicts = check_table(opened(source), pairs, file, suffix)
-        counts = Counter(counted(verdicts, "Checking", " pairs"))
-    summary = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
-    say(f"Checked {counts.total():,} pairs: {summary or 'none'}", err=True)
-    if counts.total() > counts[CORRECT]:
-        raise Exit(_SOME_WRONG)

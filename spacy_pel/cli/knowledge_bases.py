@@ -11,12 +11,10 @@ from typer import Argument, Exit, Option
 
 from ..errors import PelError
 from ..kb.readers import SOURCE_FORMATS, ReadOptions, UmlsRecipe
-from ..kb.readers.fetch_ontology import ONTOLOGIES, fetch_ontology
 from .apps import (
     KB,
     Address,
     AsJson,
-    Component,
     Engine,
     File,
     Files,
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
 
 ALL = "all"
 _CORPORA = 'As for "pel evaluate"; with --acronyms, any texts'
-_ONTOLOGIES = "\n".join(f"  {name:8}{what}" for name, (what, _) in ONTOLOGIES.items())
 
 
 @command(kb, "build")
@@ -64,9 +61,9 @@ def build_cli(
     become one entity, with the name and definition of the first source. An existing KB is replaced. The new
     KB has no vectors: compute them with "kb embed".
 
-    Give types by name, TUI or tree number; their subtypes are included. With --word-forms, a name also
-    matches plurals, adjectives and "X of Y" for "Y X", and synonyms of one word must be exact. With
-    --retired, an entity is also found by its former ids: a table of retired id, tab, current id.
+    Specify types by name, TUI, or tree number; their subtypes are included. With --word-forms, a name also
+    matches plurals, adjectives, and "X of Y" for "Y X", and synonyms of one word must be exact. --retired
+    is a table of retired id, tab, current id, so that former ids also find an entity.
 
     \b
     Examples:
@@ -115,47 +112,10 @@ def columns_of(choices: list[str]) -> dict[str, str]:
     return fields
 
 
-@command(
-    kb,
-    "fetch",
-    help=f"""Download an open ontology, and check that it can be read.
-
-Use it to get a source for "kb build" or "pel start". The file comes from the permanent URL of its authors
-(PURL), and it is written only if it is complete.
-
-\b
-{_ONTOLOGIES}
-
-\b
-Example:
-  python -m spacy pel kb fetch mondo
-  python -m spacy pel kb build mondo.obo kb
-""",
-)
-def fetch_cli(
-    name: Annotated[str, Argument(metavar="NAME", help="Name of an ontology: see above")],
-    to: Annotated[Path, Option(help="Folder to write to")] = Path(),
-) -> None:
-    """Download an open ontology; the help of the command is above."""
-    with progress_bar(desc="Fetching", unit="B", unit_scale=True, unit_divisor=1024) as bar:
-
-        def received(n: int, total: int | None) -> None:
-            bar.total = total
-            bar.update(n)
-
-        path, n_entities, version = fetch_ontology(
-            name, to, received=received, progress=lambda entities: counted(entities, "Reading")
-        )
-    release = f" of {version}" if version else ""
-    msg.good(f"Fetched {path}: {n_entities:,} entities{release}")
-    msg.text(f"To build a KB from it: python -m spacy pel kb build {path} KB")
-
-
 @command(kb, "embed")
 def embed_cli(
     folder: KB,
     pipeline: Pipeline,
-    component: Component = "proxy_linker",
     reuse: Annotated[File, Option(help="Older KB: copy the vectors of unchanged entities")] = None,
     dtype: Annotated[str, Option(help="Vector type: float32, float16, int8 or auto")] = "auto",
     index: Annotated[str, Option(help="Index type: exact, approximate or auto")] = "auto",
@@ -166,8 +126,8 @@ def embed_cli(
 ) -> None:
     """Compute the vectors of a KB with a pipeline.
 
-    Use it after each training, since a linker refuses vectors of another encoder. The new vectors replace
-    those in the KB, also those of learned mentions. After an interruption, run the same command again to
+    Use it after each training, because a linker rejects vectors of another encoder. The new vectors replace
+    those in the KB, including those of learnt mentions. After an interruption, run the same command again to
     resume.
 
     --dim stores fewer dimensions of each vector (its principal components): search needs less memory and
@@ -192,7 +152,7 @@ def embed_cli(
         before = kb.settings["checksum"]
     made = embed_kb(
         folder,
-        linker_of(nlp, component),
+        linker_of(nlp),
         dtype=dtype,
         index=index,
         dim=dim,
@@ -236,7 +196,6 @@ def add_cli(
     source: EntitiesIfAny = None,
     synonym: Synonyms = None,
     pipeline: Encoder = None,
-    component: Component = "proxy_linker",
     format: SourceFormat = None,
     column: Columns = None,
     prefix: Prefixes = None,
@@ -257,7 +216,7 @@ def add_cli(
     if bool(source) == bool(synonym):
         raise PelError("give either SOURCE or --synonym", 'as in --synonym D003924="sugar disease"')
     if source:
-        _change("add", folder, source, pipeline, component, format, column, prefix)
+        _change("add", folder, source, pipeline, format, column, prefix)
         return
     from ..curation.kb_encoder import add_synonyms
 
@@ -268,7 +227,7 @@ def add_cli(
             remedy = 'write ID=NAME, as in D003924="sugar disease"'
             raise PelError(f"--synonym {text}: lacks an id or a name", remedy)
         pairs.append((id, name))
-    kb, linker = _kb_and_linker(folder, pipeline, component)
+    kb, linker = _kb_and_linker(folder, pipeline)
     _report(folder, add_synonyms(kb, pairs, linker))
 
 
@@ -277,7 +236,6 @@ def update_cli(
     folder: KB,
     source: Entities,
     pipeline: Encoder = None,
-    component: Component = "proxy_linker",
     format: SourceFormat = None,
     column: Columns = None,
     prefix: Prefixes = None,
@@ -291,7 +249,7 @@ def update_cli(
     Example:
       python -m spacy pel kb change update kb corrected.jsonl --pipeline training/model-best
     """
-    _change("update", folder, source, pipeline, component, format, column, prefix)
+    _change("update", folder, source, pipeline, format, column, prefix)
 
 
 @command(change, "merge")
@@ -300,7 +258,6 @@ def merge_cli(
     source: Entities,
     mapping: Mapping = None,
     pipeline: Encoder = None,
-    component: Component = "proxy_linker",
     format: SourceFormat = None,
     column: Columns = None,
     prefix: Prefixes = None,
@@ -314,24 +271,23 @@ def merge_cli(
     Example:
       python -m spacy pel kb change merge kb mondo.obo --mapping mondo.sssom.tsv --pipeline model-best
     """
-    _change("merge", folder, source, pipeline, component, format, column, prefix, mapping)
+    _change("merge", folder, source, pipeline, format, column, prefix, mapping)
 
 
 def _change(
     kind: str,
-    given: Path,
+    kb_or_pipeline: Path,
     source: Path,
     pipeline: str | None,
-    component: str,
     format: str | None,
     column: list[str] | None,
     prefix: list[str] | None,
     mapping: Path | None = None,
 ) -> None:
-    """Change a KB by the entities of a source, and print the counts."""
+    """Change the entities of a KB by those of a source, and print the counts."""
     from ..curation.kb_encoder import change_from_source
 
-    folder, linker = _kb_and_linker(given, pipeline, component)
+    folder, linker = _kb_and_linker(kb_or_pipeline, pipeline)
     counts = change_from_source(
         kind,
         folder,
@@ -342,39 +298,36 @@ def _change(
         mapping=mapping,
         progress=partial(counted, desc="Reading"),
     )
-    _report(given, counts)
+    _report(kb_or_pipeline, counts)
 
 
-def _kb_and_linker(
-    given: Path, pipeline: str | None, component: str
-) -> tuple[Path, ProxyLinker | None]:
+def _kb_and_linker(kb_or_pipeline: Path, pipeline: str | None) -> tuple[Path, ProxyLinker | None]:
     """Return the KB to change, and the linker that computes its vectors.
 
-    The linker is that of ``pipeline``; None: that of ``given``, if it is a pipeline whose KB has vectors.
+    Without ``pipeline``, the linker is that of ``kb_or_pipeline`` if it is a pipeline whose KB has vectors.
     """
-    folder, nlp = _kb_and_pipeline(given, pipeline)
+    folder, nlp = _kb_and_pipeline(kb_or_pipeline, pipeline)
     from ..pipeline.pipelines import linker_of
 
-    return folder, linker_of(nlp, component) if nlp else None
+    return folder, linker_of(nlp) if nlp else None
 
 
-def _kb_and_pipeline(given: Path, pipeline: str | None) -> tuple[Path, Language | None]:
+def _kb_and_pipeline(kb_or_pipeline: Path, pipeline: str | None) -> tuple[Path, Language | None]:
     from ..kb import KnowledgeBase
     from ..kb.location import kb_to_change
     from ..pipeline.pipelines import load_pipeline
 
-    folder = kb_to_change(given)
+    folder = kb_to_change(kb_or_pipeline)
     with KnowledgeBase.open(folder) as kb:  # fails before a pipeline is loaded
-        if pipeline is None and folder != given and kb.has_vectors:
-            pipeline = str(given)
+        if pipeline is None and folder != kb_or_pipeline and kb.has_vectors:
+            pipeline = str(kb_or_pipeline)
     return folder, load_pipeline(pipeline) if pipeline else None
 
 
 @command(change, "remove")
 def remove_cli(
     folder: KB,
-    ids: Annotated[Texts, Argument(metavar="[ID]...", help="Concept ids")] = None,
-    file: Annotated[File, Option(help="File with one id per line")] = None,
+    ids: Annotated[list[str], Argument(metavar="ID...", help="Concept ids")],
 ) -> None:
     """Remove entities and their vectors from a KB.
 
@@ -382,19 +335,13 @@ def remove_cli(
     again.
 
     \b
-    Examples:
+    Example:
       python -m spacy pel kb change remove kb C0000005 C0000039
-      python -m spacy pel kb change remove kb --file ids.txt
     """
-    from ..io.lines import numbered_lines
     from ..kb.change import remove_entities
     from ..kb.location import kb_to_change
 
-    lines = [line.strip() for _, line in numbered_lines(file)] if file else []
-    given = [*(ids or ()), *filter(None, lines)]
-    if not given:
-        raise PelError("no ids to remove", "give ids, or --file with one per line")
-    _report(folder, remove_entities(kb_to_change(folder), given))
+    _report(folder, remove_entities(kb_to_change(folder), ids))
 
 
 @command(kb, "learn")
@@ -402,11 +349,9 @@ def learn_cli(
     folder: KB,
     corpora: Annotated[list[str], Argument(metavar="CORPUS...", help=_CORPORA)],
     pipeline: Encoder = None,
-    component: Component = "proxy_linker",
     spans_key: Annotated[Text, Option(help="Any word, if mentions in the corpus overlap")] = None,
     mentions: Annotated[bool, Option("--mentions", help="Learn mentions, not their names")] = False,
     acronyms: Annotated[bool, Option("--acronyms", help="Learn abbreviations")] = False,
-    least: Annotated[int, Option(min=1, help="--acronyms: texts that must define one")] = 1,
     weak_labels: Annotated[
         File, Option(help="--acronyms: PubTator file to write: see above")
     ] = None,
@@ -416,8 +361,8 @@ def learn_cli(
 ) -> None:
     """Learn names or mentions from annotated documents, or abbreviations from plain text.
 
-    Use it to improve a linker without training. Give the documents that the linker is trained on, never
-    those that it is evaluated on. By default, each entity gets the names that mentions use for it.
+    Use it to improve a linker without training. Use the documents on which the linker was trained, never
+    those on which it is evaluated. By default, each entity gets the names that mentions use for it.
 
     With --mentions, the KB stores the mentions with their texts, and a linker compares new mentions with
     them; "kb forget" removes them.
@@ -443,7 +388,6 @@ def learn_cli(
                 folder,
                 corpora,
                 nlp=nlp,
-                component=component,
                 spans_key=spans_key,
                 per_entity=per_entity,
                 limit=limit,
@@ -465,8 +409,6 @@ def learn_cli(
                 folder,
                 corpora,
                 nlp=nlp,
-                component=component,
-                least=least,
                 weak_labels=weak_labels,
                 progress=bar.update,
             )
@@ -482,7 +424,6 @@ def learn_cli(
                 folder,
                 corpora,
                 nlp=nlp,
-                component=component,
                 spans_key=spans_key,
                 progress=bar.update,
             )
@@ -589,42 +530,6 @@ def _readable(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
-@command(kb, "diff")
-def diff_cli(
-    old: Annotated[Path, Argument(help="Folder of a KB")],
-    new: Annotated[Path, Argument(help="Folder of a later KB")],
-    output: Annotated[File, Option(help="JSONL file, with one line per change")] = None,
-) -> None:
-    """Compare the entities of two KBs.
-
-    Use it before you move to a new release. Entities are compared by id, and their records field by field.
-    Vectors are not compared.
-
-    \b
-    Example:
-      python -m spacy pel kb diff umls-2024AB umls-2025AA --output changes.jsonl
-    """
-    from ..kb.describe import compare_kbs
-    from ..kb.location import kb_folder
-
-    old, new = kb_folder(old), kb_folder(new)
-    changes = compare_kbs(old, new, output, n_ids=_MAX_IDS)
-    if not changes.kinds:
-        msg.good(f"{old} and {new} have the same entities")
-        return
-    for kind in ("added", "removed", "changed"):
-        count, ids = changes.kinds[kind], ", ".join(changes.first_ids.get(kind, ()))
-        more = ", …" if count > _MAX_IDS else ""
-        msg.text(f"{kind:<8} {count:>9,}  {ids}{more}")
-    for field, count in changes.fields.most_common():
-        msg.text(f"  {field:<15} {count:>9,}")
-    if output:
-        msg.good(f"Wrote {output}")
-    if changes.is_not_embedded:
-        embed = f"python -m spacy pel kb embed {new} PIPELINE --reuse {old}"
-        msg.text(f"To encode only what changed: {embed}")
-
-
 @command(kb, "upgrade")
 def upgrade_cli(
     folder: KB,
@@ -632,15 +537,14 @@ def upgrade_cli(
     compare: Annotated[bool, Option("--compare", help="Only compare: change nothing")] = False,
     output: Annotated[File, Option(help="JSONL file, with one line per entity")] = None,
     pipeline: Encoder = None,
-    component: Component = "proxy_linker",
 ) -> None:
-    """Bring a KB up to a new release of its source, such as next year's MeSH.
+    """Update a KB to a new release of its source, such as next year's MeSH.
 
     Use it to keep a pipeline current without training. It prints how many entities are new, renamed and
-    retired, and encodes only new names. The KB keeps learned names, abbreviations, mentions, corrections and
+    retired, and encodes only new names. The KB keeps learnt names, abbreviations, mentions, corrections, and
     former ids. SOURCE is in any format of "kb build".
 
-    The entities change all at once or, after an error, not at all. Copy an installed package first, with "pel
+    After an error, the KB is unchanged. Copy an installed package first, with "pel
     copy"; --compare works without a copy.
 
     \b
@@ -660,7 +564,6 @@ def upgrade_cli(
         path,
         sources,
         nlp=nlp,
-        component=component,
         compare_only=compare,
         reading=reading,
         encoding=encoding,
@@ -711,25 +614,3 @@ def verify_cli(folder: KB) -> None:
     with KnowledgeBase.open(folder) as opened:
         count = len(opened)
     msg.good(f"Verified {folder}: {count:,} entities, {size / 1e6:,.1f} MB undamaged")
-
-
-@command(kb, "export")
-def export_cli(
-    folder: KB, output: Annotated[Path, Argument(metavar="OUT", help="Folder to make")]
-) -> None:
-    """Write a KB as Parquet tables: entities, types, rows (vectors) and mentions.
-
-    Use it to read a KB with pandas, DuckDB or Spark.
-
-    \b
-    Example:
-      python -m spacy pel kb export kb tables
-    """
-    from ..kb import KnowledgeBase
-    from ..kb.describe import export_kb
-    from ..kb.location import kb_folder
-
-    with KnowledgeBase.open(kb_folder(folder)) as opened:
-        counts = export_kb(opened, output)
-    written = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    msg.good(f"Wrote {output}: {written}")

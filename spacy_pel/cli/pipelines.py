@@ -1,14 +1,12 @@
-"""The commands about pipelines: ``pel start``, ``fix``, ``train``, ``calibrate``, ``serve`` and others."""
+"""The commands about pipelines: ``pel start``, ``fix``, ``calibrate``, ``serve`` and others."""
 
 import json
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -16,8 +14,6 @@ from typer import Argument, Option
 from ..errors import PelError
 from ..kb.readers import ReadOptions
 from .apps import (
-    AsJson,
-    Component,
     File,
     Files,
     Force,
@@ -41,7 +37,7 @@ _COLOURS = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "BROKEN": typ
 
 
 @command(
-    pel, "start", after_all="the work so far is kept beside OUT; run the same command to resume"
+    pel, "start", after_all="the work so far is kept next to OUT; run the same command to resume"
 )
 def start_cli(
     paths: Sources,
@@ -61,7 +57,7 @@ def start_cli(
     one core. The encoder is a BERT (its Hugging Face name or its folder) or a trained pipeline.
 
     A CSV file with the columns "id", "name" and "synonyms" (separated by | or ;) needs no options. If a
-    source needs other options, build a KB from it with "kb build" and give its folder as SOURCE. After an
+    source needs other options, build a KB from it with "kb build" and pass its folder as SOURCE. After an
     interruption, run the same command again to resume.
 
     \b
@@ -133,14 +129,14 @@ def fix_cli(
 
     \b
     The scope of a correction:
-    always    wherever the name is a mention
+    always    for all mentions with the name
     label     for mentions with this label
     text      in this text, and in texts that share many of its rare words
 
     The default is "text" for a name of an EXPORT that has another meaning: another entity of the KB has this
     name, it is an abbreviation, or corrections disagree. Otherwise it is "always", or "label" with --label.
 
-    A correction takes precedence over everything that was learned and has the probability 1, in a running
+    A correction takes precedence over everything that was learnt and has the probability 1, in a running
     server too. A later correction with the same name and scope replaces it.
 
     \b
@@ -228,7 +224,6 @@ def assemble_cli(
     license: Annotated[Text, Option(help="Licence of the package")] = None,
     author: Annotated[Text, Option(help="Author of the pipeline")] = None,
     force: Force = False,
-    component: Component = "proxy_linker",
 ) -> None:
     """Combine a pipeline and its KB in one folder.
 
@@ -252,7 +247,7 @@ def assemble_cli(
     except UnicodeDecodeError as error:
         raise PelError(f"{licenses}: not UTF-8", "save it as UTF-8") from error
     info = PackageInfo(name, version, description, license, author, tuple(metrics or ()), notes)
-    assemble(load_pipeline(pipeline), kb, out, component=component, info=info)
+    assemble(load_pipeline(pipeline), kb, out, info=info)
     if not notes:
         msg.warn(
             "The pipeline has no notes on licences; before you publish it, add them with --licenses"
@@ -264,8 +259,6 @@ def assemble_cli(
 def doctor_cli(
     pipeline: Annotated[Text, Argument(help="Folder or name of a trained pipeline")] = None,
     kb: OtherKB = None,
-    component: Component = "proxy_linker",
-    as_json: AsJson = False,
 ) -> None:
     """Check the installation, a pipeline and its KB.
 
@@ -275,112 +268,18 @@ def doctor_cli(
     \b
     Examples:
       python -m spacy pel doctor
-      python -m spacy pel doctor training/model-best --kb kb/other --json
+      python -m spacy pel doctor training/model-best --kb kb/other
     """
     from ..package.diagnose import BROKEN, diagnose
 
-    findings = list(diagnose(pipeline, kb, component))
-    if as_json:
-        say(json.dumps([finding._asdict() for finding in findings], indent=2))
-    else:
-        for finding in findings:  # not by wasabi, which would break paths and commands
-            mark = "BROKEN" if finding.state == BROKEN else finding.state
-            say(f"{mark:6} {finding.subject}: {finding.found}", fg=_COLOURS[mark])
-            if finding.remedy:
-                say(f"    -> {finding.remedy}")
+    findings = list(diagnose(pipeline, kb))
+    for finding in findings:  # not by wasabi, which would break paths and commands
+        mark = "BROKEN" if finding.state == BROKEN else finding.state
+        say(f"{mark:6} {finding.subject}: {finding.found}", fg=_COLOURS[mark])
+        if finding.remedy:
+            say(f"    -> {finding.remedy}")
     if any(finding.state == BROKEN for finding in findings):
         raise typer.Exit(1)
-
-
-@command(
-    pel,
-    "train",
-    after_all="the last checkpoint is complete, and --resume continues from it",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
-def train_cli(
-    ctx: typer.Context,
-    config: Annotated[str, Argument(help='Config file, or a shipped one, such as "mesh_document"')],
-    output: Annotated[Path, Option("--output", "-o", help="Folder for pipeline, checkpoint, log")],
-    resume: Annotated[bool, Option("--resume", help="Continue from OUTPUT's checkpoint")] = False,
-    gpu_id: GpuId = -1,
-) -> None:
-    """Train a pipeline, with checkpoints and a log.
-
-    Use it instead of "spacy train" if a run may be interrupted. It computes the same weights, writes a line
-    of log.jsonl per step, and saves a checkpoint at each evaluation. After a crash, run the same command
-    with --resume: the weights are those of a run without the crash. Without --resume, the files of an
-    earlier run in OUTPUT are replaced, its pipelines at the first evaluation.
-
-    Options of the form --section.name override settings of the config:
-
-    \b
-    Examples:
-      python -m spacy pel train configs/demo.cfg --output training/demo --training.max_steps 300
-      python -m spacy pel train mesh_document --output training/mesh --paths.data DATA --paths.encoder BERT
-    """
-    from spacy.cli._util import parse_config_overrides, setup_gpu, show_validation_error
-    from spacy.util import load_config
-
-    from ..package.shipped_files import config_file
-    from ..pipeline.pipelines import unknown_names_explained
-    from ..training.loop import run_training, start_training
-
-    overrides = parse_config_overrides(ctx.args)
-    setup_gpu(gpu_id)
-    path = config_file(config)
-    with show_validation_error(path):
-        loaded = load_config(path, overrides=overrides, interpolate=False)
-    initialising = show_validation_error(path, hint_fill=False)
-    with unknown_names_explained(path), initialising, _verbose_log():
-        run = start_training(loaded, output, resume=resume, gpu_id=gpu_id, report=msg.info)
-    if run is None:
-        msg.good(f"Training is finished: {output / 'model-best'}, {output / 'model-last'}")
-        return
-    if run.progress.step >= 0:
-        msg.info(f"Resuming after step {run.progress.step}")
-    max_steps = run.settings["max_steps"]
-    total = max_steps + 1 if max_steps else None
-    first = run.progress.step + 1
-    with progress_bar(initial=first, total=total, desc="Training", unit=" steps") as bar:
-
-        def show(line: dict[str, Any]) -> None:
-            if "scores" in line:
-                bar.write(_evaluation(line))
-            else:
-                loss, rate = line["loss"] + line["adversarial"], line["mentions_per_second"]
-                bar.set_postfix_str(f"loss {loss:.3f}, {rate:.0f} mentions/s", refresh=False)
-                bar.update()
-
-        run_training(run, show)
-    if not run.keeps_checkpoints:
-        msg.warn(
-            "No checkpoint was saved: that requires the optimizer spacy-pel.AdamW.v1, and torch "
-            "weights in every trained component"
-        )
-    msg.good(f"Trained: {output / 'model-best'}, {output / 'model-last'}")
-
-
-@contextmanager
-def _verbose_log() -> Iterator[None]:
-    """Print the whole log of the package within the block: initialising a pipeline takes minutes."""
-    logger = logging.getLogger("spacy_pel")
-    level = logger.level
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-def _evaluation(line: dict[str, Any]) -> str:
-    scores = ", ".join(
-        f"{name.removeprefix('nel_')} {100 * line['scores'][name]:.1f}"
-        for name in ("nel_recall_at_1", "nel_recall_at_64", "nel_mrr")
-        if name in line["scores"]
-    )
-    best = " (best)" if line["is_best"] else ""
-    return f"Step {line['step']}: {scores or round(line['score'], 3)}{best}"
 
 
 _GOLD = "Files whose mentions have ids (.pubtator, .jsonl, .xml, .spacy, ...; also .gz), or folders"
@@ -398,7 +297,6 @@ def evaluate_cli(
     limit: Limit = 0,
     spans_key: SpansKey = None,
     rerank: Annotated[int | None, Option(min=0, help="Candidates to rerank; 0: none")] = None,
-    component: Component = "proxy_linker",
 ) -> None:
     """Score a linker on documents with gold mentions.
 
@@ -421,12 +319,12 @@ def evaluate_cli(
     # Open the file first, so that a path that cannot be written fails before the work.
     with whole_file(pointed_to(output)) if output else nullcontext() as file:
         nlp = load_pipeline(pipeline)
-        linker = linker_of(nlp, component, kb=kb, spans_key=spans_key)
+        linker = linker_of(nlp, kb=kb, spans_key=spans_key)
         if rerank is not None:
             linker.search.rerank = rerank
         if rerank:
             _ = linker.reranker  # raises PelError if there is none
-        metrics = evaluate(nlp, corpus, component=component, limit=limit, progress=_bars)
+        metrics = evaluate(nlp, corpus, limit=limit, progress=_bars)
         if file:
             json.dump({"pipeline": pipeline, **metrics}, file, indent=2)
             file.write("\n")
@@ -443,7 +341,6 @@ def calibrate_cli(
     kb: OtherKB = None,
     limit: Limit = 0,
     spans_key: SpansKey = None,
-    component: Component = "proxy_linker",
     jointly: Annotated[bool | None, Option(help="Fit joint linking [default: unchanged]")] = None,
     texts: Annotated[
         list[Path], Option(help="Plain texts, to learn senses of abbreviations; repeatable")
@@ -477,7 +374,6 @@ def calibrate_cli(
     report = calibrate_folder(
         pipeline,
         corpus,
-        component=component,
         kb=kb,
         spans_key=spans_key,
         limit=limit,
@@ -517,39 +413,36 @@ def serve_cli(
     host: Annotated[str, Option(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port; 0: any free port")] = 8000,
     kb: OtherKB = None,
-    spans_key: SpansKey = None,
     entity_url: Annotated[Text, Option(help='URL of an entity, with "{id}" for its id')] = None,
-    candidates: Annotated[int, Option(min=1, help="Candidates to return per mention")] = 5,
     max_body: Annotated[int, Option(min=1, help="Maximum bytes of a request")] = 1_048_576,
     max_documents: Annotated[int, Option(min=1, help="Maximum documents of a request")] = 64,
     max_text: Annotated[
         int, Option(min=1, max=1_000_000, help="Maximum characters of one")
     ] = 20_000,
-    max_mentions: Annotated[int, Option(min=1, help="Maximum mentions given in a document")] = 500,
     timeout: Annotated[
         float, Option(min=0.1, max=3600, help="Maximum seconds of a request")
     ] = 30.0,
-    max_waiting: Annotated[int, Option(min=1, help="Maximum requests in flight")] = 128,
-    max_per_client: Annotated[int, Option(min=1, help="Maximum per client")] = 16,
+    max_per_client: Annotated[
+        int, Option(min=1, help="Maximum requests in flight per client")
+    ] = 16,
     workers: Annotated[int, Option(min=1, help="Processes, each with its own pipeline")] = 1,
     allow_fix: Annotated[bool, Option("--allow-fix", help="Store corrections in the KB")] = False,
     gpu_id: GpuId = -1,
     mcp: Annotated[bool, Option("--mcp", help="Serve MCP tools on stdin and stdout")] = False,
-    component: Component = "proxy_linker",
 ) -> None:
     """Serve a web page and an HTTP API that link texts.
 
     Use it to try a pipeline, to correct its links, or to link texts from other programs. The page is at /,
     the description of the API at /docs, and the metrics for Prometheus at /metrics. Requests over a limit
-    are refused. There is no login: everyone who can reach the address can use the server. Corrections of
-    "pel fix" count at once. Restart the server after "kb change" or "kb embed".
+    are rejected. There is no login: everyone who can reach the address can use the server. Corrections of
+    "pel fix" take effect at once. Restart the server after "kb change" or "kb embed".
 
     With --allow-fix, "Apply" on the page stores a correction in the KB, as "pel fix" does. Everyone who can
     reach the server can then store corrections.
 
-    With --mcp, language models get tools by the Model Context Protocol, and there is no page: "link"
-    links a text, "search" finds entities by words, "ground" finds the ids of names, and "check" checks ids
-    as "pel check" does. A KB without a pipeline can be served too, without "link".
+    With --mcp, language models get tools through the Model Context Protocol, and there is no page: "link"
+    links a text, "search" finds entities by words or id, and "ground" finds the ids of names. With a KB
+    instead of a pipeline, there is no "link".
 
     \b
     Examples:
@@ -566,7 +459,7 @@ def serve_cli(
     if mcp:  # stdout is reserved for the protocol
         from ..serve.mcp_tools import serve_tools
 
-        serve_tools(pipeline, component, kb, gpu_id)
+        serve_tools(pipeline, kb, gpu_id)
         return
     from ..serve.limits import Limits
     from ..serve.network import address, is_local, listen, run_app
@@ -574,9 +467,7 @@ def serve_cli(
     if entity_url and "{id}" not in entity_url:
         remedy = "give one such as https://uts.nlm.nih.gov/uts/umls/concept/{id}"
         raise PelError(f'{entity_url}: the URL lacks "{{id}}"', remedy)
-    limits = Limits(
-        max_body, max_documents, max_text, max_mentions, timeout, max_waiting, max_per_client
-    )
+    limits = Limits(max_body, max_documents, max_text, timeout, max_per_client)
     with listen(host, port) as listener:
         url, local = address(listener), is_local(listener)
         say(f"Starting at {url}; requests wait until it serves")
@@ -588,7 +479,7 @@ def serve_cli(
         from ..batch.link_docs import Linking
         from ..serve.app import create_app
 
-        linking = Linking(pipeline, component, kb, spans_key, candidates, gpu_id=gpu_id)
+        linking = Linking(pipeline, kb, candidates=5, gpu_id=gpu_id)
         if workers == 1:
             app = create_app(linking, limits, entity_url, local, allow_fix)
             say(f"Serving at {url} (Ctrl-C stops it)")

@@ -18,7 +18,7 @@ _BLOCK = 1 << 16  # edges
 
 
 class MentionGraph(NamedTuple):
-    """The edges of n mentions. Only the nearest entity of each can matter."""
+    """The edges of n mentions: to other mentions, and from each mention to its nearest entity."""
 
     neighbours: np.ndarray  # int64 [n, k], the nearest other mentions of each; -1 for none
     scores: np.ndarray  # float32 [n, k], their scores
@@ -225,7 +225,7 @@ class _Growth:
         return targets
 
     def _now(self, node: int) -> int:
-        """Return the outermost cycle that contains a node, or the node itself."""
+        """Return the outermost cycle that contains a node, or the node if no cycle does."""
         union = self.union
         while union[node] != node:
             union[node] = node = union[union[node]]
@@ -266,7 +266,7 @@ class _Growth:
         return new
 
     def _heap(self, node: int) -> list[tuple[int, int]]:
-        """Return the next edges of a node's members as a heap of rank and source."""
+        """Return the next edge of each member of a node, as a heap of (rank, source)."""
         if node >= self.n:
             return self.leaving.pop(node)
         position = self.next[node]

@@ -2,8 +2,8 @@
 
 The score of an edge is a log-odds: that the mention's best candidate is correct (the linker's
 calibrated probability), or that two mentions have the same entity (a sigmoid of the cosine of their
-vectors). ArboEL compares inner products directly. But those between mentions and those with entities
-are on one scale only if the encoder was trained on both.
+vectors). ArboEL compares inner products directly, but these are on one scale only if the encoder was
+trained on pairs of mentions and on pairs of a mention and an entity.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ _BATCH_SIZE = 8_192  # mentions
 
 
 class Neighbourhood(NamedTuple):
-    """Which neighbours of a mention are used."""
+    """The choice of the neighbours of a mention."""
 
     k: int  # the maximum number of nearest mentions
     min_probability: float  # that a neighbour has the same entity (lambda in ArboEL)
@@ -53,7 +53,7 @@ def log_odds_of(probabilities: np.ndarray) -> np.ndarray:
 
 
 def mention_neighbours(matrix: VectorMatrix, k: int) -> Candidates:
-    """Return the k nearest other mentions of each of n mentions, by inner product and then number."""
+    """Return the k nearest other mentions of each of n mentions by inner product, ties by number."""
     n = len(matrix)
     numbers = np.full((n, k), -1, dtype=np.int64)
     scores = np.full((n, k), -np.inf, dtype=np.float32)

@@ -16,7 +16,7 @@ from .doc_conversion import set_mentions
 
 Batcher = Callable[[Iterable[Example]], Iterator[list[Example]]]
 
-# The number of documents whose mentions are shuffled together, in less than half a GB.
+# The number of documents whose mentions are shuffled together; they take less than half a GB.
 SHUFFLE_BUFFER = 3000
 
 _Document = tuple[Example, list[Span]]  # with its gold mentions
@@ -26,11 +26,10 @@ _Mention = tuple[_Document, Span]
 def make_mention_batcher(
     size: int, spans_key: str | None = None, shuffle_mentions: bool = False
 ) -> Batcher:
-    """Make a batcher whose batches have the same number of gold mentions, for ``[training.batcher]``.
+    """Return a batcher for ``[training.batcher]`` whose batches have the same number of gold mentions.
 
-    A batch has copies of documents with those mentions that are in the batch. Documents without
-    mentions are left out. The order follows from the state of ``random``, which spaCy sets, when the
-    batcher begins.
+    A batch has copies of documents, each with its mentions in the batch. Documents without mentions are
+    left out. The order depends on the state of ``random``, which spaCy sets, when the batcher starts.
 
     Args:
         size: The number of mentions of a batch.
@@ -41,7 +40,7 @@ def make_mention_batcher(
             ``spacy-pel.CrossEncoder.v1``), not if a document is encoded once for all its mentions.
     """
     if size < 1:
-        raise PelError(f"size of a batch by mentions is {size}", "set it to 1 or more")
+        raise PelError(f"the batch size is {size} mentions", "set it to 1 or more")
 
     def all_mentions(examples: Iterator[Example]) -> Iterator[_Mention]:
         rng = _rng() if shuffle_mentions else None
@@ -62,7 +61,7 @@ def make_mention_batcher(
 def make_entity_batcher(
     size: int, per_entity: int = 2, spans_key: str | None = None, documents: int = 20_000
 ) -> Batcher:
-    """Make a batcher whose batches have several mentions of each entity, for ``[training.batcher]``.
+    """Return a batcher for ``[training.batcher]`` whose batches have several mentions of each entity.
 
     It is for losses over pairs of mentions. The mentions of an entity are shuffled and split into
     groups, which are also shuffled. The last group of an entity may be smaller.
@@ -101,7 +100,6 @@ def make_entity_batcher(
 
 
 def _rng() -> random.Random:
-    # One draw per epoch: a resumed training restores the state of ``random`` at the start of the epoch.
     return random.Random(random.getrandbits(64))
 
 
@@ -112,7 +110,7 @@ def _mentions(examples: Iterable[Example], spans_key: str | None) -> list[_Menti
 
 
 def _examples(batch: Iterable[_Mention], spans_key: str | None) -> list[Example]:
-    """Return the documents of mentions, with these mentions only."""
+    """Return the documents of mentions, with only these mentions."""
     by_document: dict[int, tuple[_Document, list[Span]]] = {}
     for document, mention in batch:
         by_document.setdefault(id(document), (document, []))[1].append(mention)

@@ -1,4 +1,4 @@
-"""Converts documents to spaCy Docs, and linked Docs to plain data."""
+"""Conversion of documents to spaCy Docs, and of linked Docs to plain data."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, Span
 
-DEFAULT_LABEL = "MENTION"  # spaCy takes no entity without a label
-# Characters without a blank that are tokenized at once. Longer runs are links, codes and garbage.
+DEFAULT_LABEL = "MENTION"  # spaCy rejects an entity without a label
+# Characters without white space that are tokenized as one run. Longer runs are links, codes, and garbage.
 MAX_RUN = 500
-# The same for signs only; and the signs that spaCy splits off a word one by one, each as a token.
+# The limit for runs of punctuation, and the characters that spaCy splits off a word one at a time.
 MAX_SIGNS = 40
 _LONG_WORD = re.compile(rf"\S{{{MAX_SIGNS + 1},}}")
 _SIGNS = re.compile(rf"[^\w\s]{{{MAX_SIGNS + 1},}}")
 _TAKEN_OFF = frozenset("()[]{}<>\"'=*+,;:!?%$#&£€¥§°«»„“”‘’…")
-# Between two tokens: after a single blank, or before other white space.
+# A boundary between tokens: after a single space, or before other white space.
 _BETWEEN_TOKENS = re.compile(r"(?<=\S )(?=\S)|(?<=\S)(?=[^\S ])")
 
 
 def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
-    """Tokenize a document, and return the Doc and the number of tokens split at edges of mentions.
+    """Return the Doc of a document and the number of tokens that were split at the edges of mentions.
 
     Raises:
         PelError: The text is too long for the pipeline, or its tokenizer changes the text.
@@ -39,9 +39,9 @@ def tokenized(nlp: Language, document: Document) -> tuple[Doc, int]:
     except UnicodeEncodeError as error:
         place = document.text.index(error.object[error.start])
         problem = f"the character {place} of the text is half of one (a lone surrogate)"
-        raise PelError(problem, "write the whole character, or a blank") from error
+        raise PelError(problem, "write the whole character, or a space") from error
     except ValueError as error:
-        problem = str(error).partition(". ")[0]  # spaCy goes on about memory
+        problem = str(error).partition(". ")[0]  # the rest of spaCy's message is about memory
         raise PelError(problem, "split the document, or raise nlp.max_length") from error
     if doc.text != document.text:
         which = "" if document.id is None else f" of document {document.id}"
@@ -107,7 +107,7 @@ def keep_ids(doc: Doc, document: Document, spans_key: str | None) -> None:
 
 
 def document_of_doc(doc: Doc, spans_key: str | None) -> Document:
-    """Return the document of a Doc. Its mentions are the group with this key if it has one, or ents."""
+    """Return the document of a Doc, with the mentions of this span group or, without one, of ``doc.ents``."""
     key = spans_key if gives_mentions(doc, spans_key) else None
     mentions, text = None, doc.text
     if gives_mentions(doc, key):
@@ -119,7 +119,7 @@ def document_of_doc(doc: Doc, spans_key: str | None) -> Document:
 
 
 def passages_of(doc: Doc) -> tuple[Passage, ...]:
-    """Return the passages of a Doc of ``make_doc``, or else the whole text as one passage."""
+    """Return the passages of a Doc of ``make_doc``; any other Doc is one passage."""
     passages: list[Any] = doc.user_data.get("passages") or [[0, len(doc.text), {}]]
     return tuple(Passage(*passage) for passage in passages)
 
@@ -132,10 +132,10 @@ def gives_mentions(doc: Doc, spans_key: str | None) -> bool:
 def tokens_of(nlp: Language, text: str) -> Doc:
     """Tokenize a text as ``nlp.make_doc`` does, but end a token after MAX_RUN characters.
 
-    spaCy's tokenizer reads the text between two blanks again for each bracket at its ends: 32,000
-    brackets took 65 seconds. So a run of signs is cut after MAX_SIGNS, before a sign that is a token
-    by itself. The text may be longer than ``nlp.max_length``, which limits what spaCy's models read at
-    once. Other tokenizers may support languages without blanks and get the whole text.
+    spaCy's tokenizer reads a word again for each bracket at its ends: 32,000 brackets took 65 seconds.
+    Therefore, a run of punctuation ends after MAX_SIGNS, before a character that is a token by itself.
+    The text may be longer than ``nlp.max_length``, which limits the input of spaCy's models. Other
+    tokenizers get the whole text, because they may support languages without spaces.
 
     Raises:
         ValueError: The text is too long for a tokenizer that is not spaCy's own.
@@ -165,7 +165,7 @@ def tokens_of(nlp: Language, text: str) -> Doc:
 
 
 def _cuts_in_words(text: str) -> list[int]:
-    """Return where to cut words that are too long, and long runs of signs at the ends of words."""
+    """Return where to cut words that are too long, and long runs of punctuation at the ends of words."""
     cuts: list[int] = []
     for word in _LONG_WORD.finditer(text):
         is_longest = len(word[0]) > MAX_RUN
@@ -215,7 +215,7 @@ def linked_mentions(doc: Doc, spans_key: str | None) -> list[dict[str, Any]]:
 def write_attributes(doc: Doc, spans_key: str | None, names: Sequence[str]) -> None:
     """Store these extension attributes of the mentions of a Doc for ``linked_mentions``.
 
-    They are stored as plain data. Values that JSON cannot hold become texts.
+    The values are stored as plain data. Those that JSON cannot represent become strings.
     """
     for span in mention_spans(doc, spans_key):
         values = {name: getattr(span._, name) for name in names}
@@ -223,7 +223,7 @@ def write_attributes(doc: Doc, spans_key: str | None, names: Sequence[str]) -> N
 
 
 def plain_text(value: Any) -> str:
-    """Return an attribute's value as a text: "true" for True, "" for None, other values in JSON."""
+    """Return the value of an attribute as a string: "true" for True, "" for None, other values as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)

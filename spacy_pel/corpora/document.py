@@ -11,12 +11,12 @@ T = TypeVar("T")
 OFFSETS = "correct the offsets, which count characters (not bytes), the end exclusive"
 MAX_SHOWN = 60  # characters of the user's text quoted in an error
 _PREFIX = re.compile(r"(?:UMLS|MESH|OMIM):", re.IGNORECASE)
-# An id that has no comma or semicolon of its own: D009369, 3043, OMIM:600807, CVCL_0031.
+# An id without a comma or semicolon: D009369, 3043, OMIM:600807, CVCL_0031.
 _PLAIN_ID = re.compile(r"\s*(?:[A-Za-z]+[:_])?[A-Za-z]{0,2}\d+\s*")
 
 
 class Mention(NamedTuple):
-    """A mention in the text of a document; ``mention_at`` makes one that is checked."""
+    """A mention in the text of a document. ``mention_at`` creates a checked one."""
 
     start: int
     end: int  # the character after its last
@@ -49,7 +49,7 @@ class Document(NamedTuple):
 def checked_mentions(
     make: Callable[[T], Mention], records: Iterable[T]
 ) -> tuple[tuple[Mention, ...], tuple[PelError, ...]]:
-    """Return the mentions of records, and the errors of records from which none can be made."""
+    """Return the mentions of records, and the errors of the malformed records."""
     mentions, faults = [], []
     for record in records:
         try:

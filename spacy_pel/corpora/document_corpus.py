@@ -116,7 +116,7 @@ class Corpus:
         return Example(predicted, reference)
 
 
-@lru_cache(maxsize=64)  # a corpus is read every epoch, and a config makes it more than once
+@lru_cache(maxsize=64)  # a corpus is read in every epoch, and a config may create it several times
 def _log_once(level: int, message: str) -> None:
     logger.log(level, message)
 
@@ -144,7 +144,7 @@ def make_document_corpus(
     Each file of ``path``, one or several files or folders, is a source; see ``open_documents``.
     """
     if not path:
-        raise PelError("a corpus without a file", "name one or more in 'path'")
+        raise PelError("the corpus has no file", "name one or more in 'path'")
     names = [path] if isinstance(path, (str, Path)) else path  # configs pass strings unconverted
 
     def sources() -> Iterator[tuple[str, Iterator[Document]]]:

@@ -17,15 +17,15 @@ from .document_corpus import Corpus
 
 CHUNK = 4096  # entities whose names are shuffled together: many batches
 PARTS = ("all", "train", "dev")
-_DEV_INTERVAL = 20  # one name in so many is in "dev"
+_DEV_INTERVAL = 20  # one of so many names is in "dev"
 
 
 def make_name_corpus(kb: str, limit: int = 0, seed: int = 0, part: str = "all") -> Corpus:
     """Return the aliases of a KB as a corpus, for a ``[corpora]`` block of a config.
 
     Each alias occurs once, in an order that depends on the seed: entities are drawn in random order,
-    and the aliases of some thousands of them are shuffled together. Memory grows by 8 bytes an entity.
-    Set ``max_epochs`` to -1, or spaCy holds all examples in memory.
+    and the aliases of some thousands of them are shuffled together. An entity takes 8 bytes of memory.
+    Set ``max_epochs`` to -1; otherwise spaCy keeps all examples in memory.
 
     Args:
         kb: The folder of the KB.
@@ -38,7 +38,7 @@ def make_name_corpus(kb: str, limit: int = 0, seed: int = 0, part: str = "all") 
         PelError: There is no such part.
     """
     if part not in PARTS:
-        raise PelError(f'unknown part "{part}" of the names', f"choose one of {', '.join(PARTS)}")
+        raise PelError(f'unknown part of the names: "{part}"', f"choose one of {', '.join(PARTS)}")
 
     def is_in_part(name: str) -> bool:
         is_dev = name_hash(normalised(name)) % _DEV_INTERVAL == 0

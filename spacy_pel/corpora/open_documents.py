@@ -1,4 +1,4 @@
-"""Documents of local files and of URLs that fsspec opens, in any format."""
+"""Documents of files, in any format."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from posixpath import relpath
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from ..errors import PelError
+from ..io.lines import is_gzip
 from .doc_conversion import document_of_doc, make_doc
 from .document import Document
 from .formats.base import (
-    MAX_MENTIONS,
     BoundedFile,
     DocumentFile,
     Format,
@@ -24,7 +23,6 @@ from .formats.base import (
     Place,
     place_text,
 )
-from .formats.brat import ANNOTATIONS
 from .formats.lookup import WHOLE_TEXT, format_named, format_of, suffixes
 
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ Name = str | Path
 
 
 class RawDocument(NamedTuple):
-    """A document that is not checked yet."""
+    """A document that has not been checked yet."""
 
     name: str  # of its file, for messages
     place: Place  # where it begins in the file; "" if it is the whole file
@@ -49,7 +47,7 @@ class RawDocument(NamedTuple):
 
     @property
     def packed(self) -> bytes:
-        """The format and the data as bytes, to compare documents."""
+        """The format and the data as bytes, for comparisons of documents."""
         data = self.data
         if not isinstance(data, bytes):
             data = json.dumps(data, default=str).encode()
@@ -61,7 +59,7 @@ class RawDocument(NamedTuple):
         Args:
             spans_key: The mentions of a Doc to use; see ``document_of_doc``.
             left_out: A list to which a message is added for each mention that does not match its
-                offsets. None: such a mention raises an error.
+                offsets. If None, such a mention raises an error.
 
         Raises:
             PelError: The document cannot be read.
@@ -86,8 +84,6 @@ class RawDocument(NamedTuple):
         else:
             assert reader.document is not None  # an ``Input`` has one of the two
             document = reader.document(self.data)
-        if len(document.mentions or ()) + len(document.faults) > MAX_MENTIONS:
-            raise PelError(f"more than {MAX_MENTIONS:,} mentions in a document", "split it")
         for fault in document.faults:
             if left_out is None:
                 raise fault
@@ -117,14 +113,14 @@ class DocumentStream:
     def __init__(self, files: Iterable[DocumentFile]) -> None:
         self.files = list(files)
         sizes = [file.size for file in self.files if file.size is not None]
-        # The bytes of all files; None if a size is not known.
+        # The bytes of all files; None if a size is unknown.
         self.total = sum(sizes) if len(sizes) == len(self.files) else None
         self._before = 0
         self._open: BinaryIO | None = None
 
     @property
     def position(self) -> int:
-        """The number of bytes that have been read."""
+        """The number of bytes read so far."""
         return self._before + (self._open.tell() if self._open else 0)
 
     def documents_by_source(self) -> Iterator[tuple[str, Iterator[RawDocument]]]:
@@ -161,12 +157,12 @@ class DocumentStream:
 
     @contextmanager
     def _bytes_of(self, source: DocumentFile) -> Iterator[BinaryIO]:
-        if source.url is None:
+        if source.path is None:
             yield sys.stdin.buffer
             return
         try:
-            with _opened(source.url) as self._open:
-                if source.url.lower().endswith(".gz"):
+            with source.path.open("rb") as self._open:
+                if is_gzip(source.path):
                     yield cast(BinaryIO, gzip.GzipFile(fileobj=self._open))
                 else:
                     yield self._open
@@ -175,53 +171,14 @@ class DocumentStream:
             self._before += source.size or 0
 
 
-def _opened(url: str) -> BinaryIO:
-    if "://" not in url:
-        return Path(url).open("rb")
-    import fsspec
-
-    with _one_line_errors(url):
-        return fsspec.open(url, "rb").open()
-
-
-def files_behind(url: str) -> list[tuple[str, str, int]]:
-    """Return the name, URL and bytes of the file at a URL, or of all files in the folder at a URL.
-
-    Files in a folder are sorted by name, and their names are relative to the folder.
-    """
-    from fsspec.core import url_to_fs
-
-    with _one_line_errors(url):
-        system, root = url_to_fs(url)
-        infos = system.find(root, detail=True)
-        sizes = {path: int(info["size"] or 0) for path, info in infos.items()}
-    if not sizes:
-        raise PelError(f"{url}: no such file", "check the URL")
-    if list(sizes) == [root]:
-        return [(url, url, sizes[root])]
-    return [(relpath(p, root), system.unstrip_protocol(p), sizes[p]) for p in sorted(sizes)]
-
-
-@contextmanager
-def _one_line_errors(url: str) -> Iterator[None]:
-    """Turn the errors of any storage into a PelError."""
-    try:
-        yield
-    except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        remedy = "check the URL and your rights, or install the fsspec package for such URLs"
-        raise PelError(f"{url}: cannot be read ({reason})", remedy) from error
-
-
 def open_documents(
-    given: Name | Sequence[Name], format_name: str | None = None, *, with_ids: bool = False
+    inputs: Name | Sequence[Name], format_name: str | None = None, *, with_ids: bool = False
 ) -> DocumentStream:
     """Open the documents of files, of folders, or of standard input.
 
     Args:
-        given: One or several of: a path, a URL that fsspec opens, or "-" for standard input. The
-            files of a folder are read by name. Files of other kinds are skipped, and a text file is
-            one document.
+        inputs: Paths, or "-" for standard input. The files of a folder are read in order of their names.
+            Other kinds of files are skipped, and a text file is one document.
         format_name: The format of the files. None: the longest suffix of a name decides, and standard
             input is text.
         with_ids: Whether mentions must have entity ids. Formats without ids are refused, or skipped
@@ -248,42 +205,32 @@ def open_documents(
             raise PelError(problem, remedy)
         return format
 
-    def files(given: str) -> Iterator[DocumentFile]:
-        if given == "-":
+    def files(source: str) -> Iterator[DocumentFile]:
+        if source == "-":
             if sys.stdin is None:
                 raise PelError("stdin is closed", kinds)
             yield DocumentFile("stdin", None, None, of_file("stdin.txt"))
             return
-        path = Path(given)
-        if "://" in given:
-            entries = files_behind(given)
-        elif path.is_file():
-            entries = [(given, given, path.stat().st_size)]
-        elif path.is_dir():
-            paths = [file for file in sorted(path.rglob("*")) if file.is_file()]
-            entries = [(p.relative_to(path).as_posix(), str(p), p.stat().st_size) for p in paths]
-        else:
-            raise PelError(f"{given}: no such file", kinds)
-        if [name for name, *_ in entries] == [given]:
-            yield DocumentFile(*entries[0], of_file(given))
+        path = Path(source)
+        if path.is_file():
+            yield DocumentFile(source, path, path.stat().st_size, of_file(source))
             return
+        if not path.is_dir():
+            raise PelError(f"{source}: no such file", kinds)
         is_empty = True
-        names = {name.removesuffix(".gz") for name, *_ in entries}
-        for name, url, size in entries:
-            plain = name.removesuffix(".gz")
-            if plain.endswith(".txt") and f"{plain.removesuffix('.txt')}{ANNOTATIONS}" in names:
-                continue  # read with its annotations
+        for file in sorted(path.rglob("*")):
+            name = file.relative_to(path).as_posix()
             try:
                 format = of_file(name)
             except PelError:
                 continue
-            if not any(part.startswith(".") for part in name.split("/")):
+            if file.is_file() and not any(part.startswith(".") for part in name.split("/")):
                 if format.name == "text":
                     format = WHOLE_TEXT
-                yield DocumentFile(name, url, size, format)
+                yield DocumentFile(name, file, file.stat().st_size, format)
                 is_empty = False
         if is_empty:
-            raise PelError(f"{given}: no readable file in it", kinds)
+            raise PelError(f"{source}: no readable file in it", kinds)
 
-    sources = [given] if isinstance(given, (str, Path)) else given
+    sources = [inputs] if isinstance(inputs, (str, Path)) else inputs
     return DocumentStream(file for source in sources for file in files(str(source)))

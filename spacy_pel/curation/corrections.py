@@ -1,4 +1,4 @@
-"""Read people's corrections from an export, scope them, and store them in the KB of a linker.
+"""Read corrections from an export, choose their scopes, and store them in the KB of a linker.
 
 Corrections override everything learnt (``linking.corrections``), also in running pipelines and servers.
 """
@@ -40,14 +40,14 @@ class Correction(NamedTuple):
     """A person's decision about a name.
 
     Attributes:
-        name: The words of the mention; "": those from ``start`` to ``end``.
+        name: The words of the mention, or "" for those from ``start`` to ``end``.
         concept_id: The id of its entity in the KB, or "NIL" for no entity.
         scope: "always"; "label": for mentions with this label; "text": in this text and in similar texts;
             "": see ``fix``.
         label: The label of the mention, needed for the scope "label".
         text: The text of the mention, needed for the scope "text".
         start: The first character of the mention in the text.
-        end: The character after its last.
+        end: The character after its last character.
     """
 
     name: str
@@ -62,9 +62,9 @@ class Correction(NamedTuple):
 def fix(target: ProxyLinker | str | Path, corrections: Iterable[Correction]) -> list[Decision]:
     """Store corrections in a KB, all or none, and return them as stored.
 
-    A correction replaces an earlier one of the same name, scope, label and text. A correction without a scope
-    holds always if its name is unambiguous: no other entity has it, it is no abbreviation, and the
-    corrections agree. Otherwise it holds in its text and in similar texts.
+    A correction replaces an earlier one with the same name, scope, label, and text. Without a scope, a
+    correction always applies if its name is unambiguous: no other entity has it, it is no abbreviation,
+    and the corrections agree. Otherwise, it applies to its text and to similar texts.
 
     Args:
         target: A linker, or the folder of a KB.
@@ -123,9 +123,9 @@ def read_corrections(
 ) -> Export:
     """Read corrections from documents with ids: an export of the page, or annotated documents.
 
-    Mentions without an id are ignored, and mentions of JSON with a "score", whose ids are predictions. "NIL"
-    counts only in JSON, because other formats use it for mentions that were not reviewed. Of several ids, the
-    first one in the KB counts.
+    Mentions without an id are ignored. So are mentions in JSON with a "score", because their ids are
+    predictions. "NIL" counts only in JSON, because other formats use it for mentions that nobody reviewed.
+    If a mention has several ids, the first one in the KB counts.
 
     Args:
         path: Names of documents, as for ``open_documents``.
@@ -157,7 +157,7 @@ def read_corrections(
 def decided_mentions(
     raw: RawDocument, document: Document
 ) -> Iterator[tuple[Mention, tuple[str, ...]]]:
-    """Yield the mentions that a person decided, and their ids; see ``read_corrections``."""
+    """Yield the mentions that a person reviewed, with their ids; see ``read_corrections``."""
     mentions = document.mentions or ()
     record: Any = raw.data
     if raw.format.name == "jsonl":
@@ -181,10 +181,10 @@ def _checked(kb: KnowledgeBase, correction: Correction) -> Correction:
         if start < 0 and name in text:
             start, end = text.index(name), text.index(name) + len(name)
         if not 0 <= start < end <= len(text):
-            raise PelError(f"{name!r} is not in the text that was given", "correct its offsets")
+            raise PelError(f"{name!r} is not at its offsets in the text", "correct its offsets")
         name = name or text[start:end]
     if not name.strip():
-        raise PelError("a correction without a name", "give the words of the mention")
+        raise PelError("the correction has no name", "give the words of the mention")
     if scope == TEXT and not text:
         raise PelError(f"{name}: no text is given", 'give the text, or choose the scope "always"')
     if scope == LABEL and not label:

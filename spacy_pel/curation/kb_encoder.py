@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from ..kb.readers import ReadOptions, open_source
 from ..kb.readers.build_from_sources import source_name
 from ..kb.readers.tables import read_mapping
 from ..kb.records.entity import Entity
+from ..models.architectures import entity_fingerprint, entity_vectors, fingerprint
 from ..pipeline.pipelines import read_by_upstream
 from ..text.entity_texts import entity_rows
 from ..text.mention_inputs import DocumentContext, MentionInContext
@@ -38,22 +39,22 @@ class KBEncoder:
         self.linker = linker
         self.retriever = linker.retriever
         self.index_unit = linker.cfg["index_unit"]
-        self.dim = linker.retriever.width
+        self.dim = linker.retriever.get_dim("nO")
         self._nlp = nlp
 
     @cached_property
     def fingerprint(self) -> str:
         """Return the fingerprint of the entity encoder."""
-        return self.retriever.entity_fingerprint()
+        return entity_fingerprint(self.retriever)
 
     def rows(self, entities: Sequence[Entity]) -> tuple[np.ndarray, np.ndarray]:
-        """Return vectors, float32 [n, dim], and the position of each one's entity, int64 [n]."""
-        return entity_rows(entities, self.index_unit, self.retriever.entity_vectors)
+        """Return vectors, float32 [n, dim], and the position of the entity of each, int64 [n]."""
+        return entity_rows(entities, self.index_unit, partial(entity_vectors, self.retriever))
 
     @cached_property
     def mention_fingerprint(self) -> str:
         """Return the fingerprint of everything that determines the vectors of mentions."""
-        return self.retriever.fingerprint()
+        return fingerprint(self.retriever)
 
     def mention_vectors(self, passages: Sequence[MentionPassage]) -> np.ndarray:
         """Return the vectors of the mentions of passages, float32 [n, dim], in their order."""
@@ -62,7 +63,7 @@ class KBEncoder:
             for passage, document in zip(passages, self._read([p.text for p in passages]))
             for mention in passage.mentions
         ]
-        return self.retriever.mention_vectors(mentions)
+        return self.retriever.predict(mentions)
 
     def _read(self, texts: Sequence[str]) -> list[DocumentContext]:
         """Return the contexts of texts, with the token states that the linker listens to."""
@@ -90,22 +91,24 @@ def change_from_source(
     mapping: Path | None = None,
     progress: Callable[[Iterable[Entity]], Iterable[Entity]] = iter,
 ) -> ChangeCounts:
-    """Add, update or merge the entities of a source. After an error or an interruption, the KB is unchanged.
+    """Add, update, or merge the entities of a source.
+
+    After an error or an interruption, the KB is unchanged.
 
     Args:
-        change: "add": the KB must not have the ids. "update": it must have them. "merge": known entities are
-            joined with those of the source, others are added.
+        change: "add" rejects ids that the KB has. "update" rejects ids that it lacks. "merge" merges known
+            entities with those of the source, and adds others.
         folder: The folder of the KB.
         source: The file or folder of the source.
         linker: A linker with the encoder of the KB's vectors, needed if the KB has any.
         format: The format of the source; None infers it.
-        options: Options that only some formats use.
+        options: Options for some formats.
         mapping: An SSSOM table from the source's ids to those of the KB.
         progress: Wraps the entities that are read, like ``tqdm``.
 
     Raises:
-        PelError: There is no KB, the source is missing or faulty, an id is refused, the linker is missing or
-            has another encoder, or another process is writing to the KB.
+        PelError: There is no KB, the source is missing or malformed, an id is rejected, the linker is
+            missing or has another encoder, or another process is writing to the KB.
     """
     opened = open_source(source, format=format, options=options)
     return change_entities(
@@ -122,7 +125,7 @@ def change_from_source(
 def add_synonyms(
     folder: Path, synonyms: Iterable[tuple[str, str]], linker: ProxyLinker | None = None
 ) -> ChangeCounts:
-    """Add names to entities, as pairs of an id and a name. Raises the errors of ``change_from_source``."""
+    """Add names to entities, in pairs of id and name. Errors are those of ``change_from_source``."""
     new: dict[str, list[str]] = {}
     with KnowledgeBase.open(folder) as kb:
         for id, name in synonyms:

@@ -1,8 +1,8 @@
-"""Add annotated mentions to the index of a KB, beside the rows of names.
+"""Add annotated mentions to the index of a KB, in addition to names.
 
-Their weight is fitted to mentions with known entities: those of other documents, or the learnt ones, each
-searched among the mentions of all other documents. A conditional logistic regression weighs names against
-mentions (``metrics.calibration``).
+A conditional logistic regression (``metrics.calibration``) fits their weight to mentions with known
+entities: those of other documents, or the learnt ones, each searched among the mentions of all other
+documents.
 """
 
 from collections import Counter, defaultdict
@@ -33,10 +33,12 @@ from ..pipeline.pipelines import linker_of
 from ..spans import gold_ids, mention_spans
 from .kb_encoder import KBEncoder
 
-PER_ENTITY = 64  # mentions of an entity learnt from a source, at most
-_N_FITTED = 1500  # mentions of a source that the weight is fitted to, at most
-_N_CANDIDATES = 64  # entities found by their names
-_N_SAME_DOCUMENT = 256  # mentions of the query's document that may be among the nearest
+PER_ENTITY = 64  # the maximum number of mentions of an entity from one source
+_N_FITTED = 1500  # the maximum number of mentions of a source in the fit of the weight
+_N_CANDIDATES = 64  # entities to search by their names
+_N_SAME_DOCUMENT = (
+    256  # additional neighbours to search, because some may be of the query's document
+)
 _SEED = 0
 
 
@@ -54,29 +56,28 @@ def learn_mentions_of(
     corpora: Sequence[str | Path],
     *,
     nlp: Language | None = None,
-    component: str = "proxy_linker",
     spans_key: str | None = None,
     per_entity: int = PER_ENTITY,
     limit: int = 0,
     fit: str | Path | None = None,
     progress: Callable[[], object] = lambda: None,
 ) -> LearntMentions:
-    """Make the gold mentions of corpora rows of a KB, and fit the weight of mentions.
+    """Add the gold mentions of corpora to the index of a KB, and fit the weight of mentions.
 
-    Each corpus is a source, named after its file and the file's folder. It replaces a learnt source of the
-    same name.
+    Each corpus is a source, named after its file and folder. It replaces a learnt source with the same
+    name.
 
     The other arguments, and errors, are those of ``learn_names``.
 
     Args:
-        per_entity: The largest number of mentions of an entity to learn from a corpus, sampled at random; 0
-            for all.
-        limit: The number of documents to learn from each file of a corpus; 0 for all.
-        fit: A corpus of other documents to fit the weight to. None fits it to all mentions in the KB, each
+        per_entity: The maximum number of mentions of an entity to learn from a corpus, sampled at random;
+            0: all.
+        limit: The maximum number of documents of each file; 0: all.
+        fit: A corpus of other documents to which the weight is fitted. None: all mentions in the KB, each
             searched among the mentions of other documents. The weight is then too low if the KB has learnt
             the names of these mentions from the same documents.
     """
-    linker = linker_of(nlp, component) if nlp else None
+    linker = linker_of(nlp) if nlp else None
     encoder = KBEncoder(linker, nlp) if linker else None
     resolve = linker.search.resolve_abbreviations if linker else True
     sources = {"/".join(Path(name).parts[-2:]): name for name in corpora}
@@ -118,7 +119,7 @@ def gold_passages(
     Mentions that are read in another text, in which abbreviations are expanded (``resolve``), form a second
     passage.
     """
-    from ..pipeline.doc_mentions import mentions_in_context  # here: torch takes seconds
+    from ..pipeline.doc_mentions import mentions_in_context  # here, because torch takes seconds
 
     doc = example.reference
     spans = mention_spans(doc, spans_key)
@@ -134,7 +135,7 @@ def gold_passages(
 
 
 def sampled(passages: Sequence[MentionPassage], per_entity: int) -> list[MentionPassage]:
-    """Return the passages with a random sample of each entity's mentions; 0 keeps all."""
+    """Return the passages with a random sample of the mentions of each entity; 0 keeps all."""
     if not per_entity:
         return list(passages)
     places = [(i, mention) for i, passage in enumerate(passages) for mention in passage.mentions]
@@ -162,14 +163,14 @@ class Queries(NamedTuple):
 def queries_of_passages(
     kb: KnowledgeBase, encoder: Encoder, passages: Sequence[MentionPassage]
 ) -> Queries:
-    """Return the mentions of documents that the KB has not learnt."""
+    """Return the mentions of documents as queries; the KB has not learnt these mentions."""
     vectors = encoder.mention_vectors(passages)
     golds = [kb.number(mention.id) for passage in passages for mention in passage.mentions]
     return Queries(vectors, np.array(golds), kb.mentions.nearest(vectors, NEAREST))
 
 
 def queries_of_learnt(kb: KnowledgeBase) -> Queries:
-    """Return a sample of each source's learnt mentions, without neighbours in the same document."""
+    """Return a sample of the learnt mentions of each source, without neighbours in the same document."""
     mentions = kb.mentions
     samples = []
     for source in mentions.sources:
@@ -191,11 +192,11 @@ def queries_of_learnt(kb: KnowledgeBase) -> Queries:
 
 
 def fitted_weight(kb: KnowledgeBase, queries: Queries) -> MentionWeight | None:
-    """Return the weight of mentions fitted to queries; None if there are too few to fit it."""
+    """Return the weight of mentions, fitted to queries, or None if there are too few queries."""
     names = kb.search(queries.vectors, _N_CANDIDATES, with_mentions=False)
     lines, numbers, *scores = scored_pairs(kb.vectors, queries.vectors, names, queries.near)
-    # Tables [n, k] of each query's candidates: the score by name, the closeness of mentions (-inf: no
-    # candidate, or none of its mentions is near), and whether the candidate is correct.
+    # Tables [n, k] of the candidates of each query: the score by name, the similarity of mentions (-inf if
+    # none is near), and whether the candidate is correct.
     ranks = np.arange(len(lines)) - np.searchsorted(lines, lines)
     shape = (len(queries.golds), ranks.max(initial=0) + 1)
     by_name, closeness = np.full((2, *shape), -np.inf)

@@ -1,6 +1,6 @@
 """Add names to a KB: the words of annotated mentions, and abbreviations from plain text.
 
-"Multiple sclerosis (MS)" in a text says that MS may mean multiple sclerosis.
+From "multiple sclerosis (MS)" in a text, the KB learns that MS may mean multiple sclerosis.
 """
 
 from collections import Counter, defaultdict
@@ -36,7 +36,7 @@ class LearntNames(NamedTuple):
     mentions: int  # whose entity is in the KB
     changes: ChangeCounts
     texts: int = 0  # searched for abbreviations
-    ambiguous: int = 0  # learnt abbreviations that several entities now have
+    ambiguous: int = 0  # learnt abbreviations that now belong to several entities
     weakly_labelled: int = 0  # documents written
 
 
@@ -45,30 +45,28 @@ def learn_names(
     corpora: Sequence[str | Path],
     *,
     nlp: Language | None = None,
-    component: str = "proxy_linker",
     spans_key: str | None = None,
     progress: Callable[[], object] = lambda: None,
 ) -> LearntNames:
     """Add the words of gold mentions to a KB as names of their entities.
 
-    ``new_names`` says which names are added. If a document defines an abbreviation, the long form is added
-    too. After an error the KB is unchanged.
+    ``new_names`` selects the names. If a document defines an abbreviation, its long form is also added.
+    After an error, the KB is unchanged.
 
     Args:
         folder: The folder of the KB.
         corpora: Names of corpora, as for ``open_corpus``.
         nlp: The pipeline whose linker made the vectors of the KB. None if the KB has none.
-        component: The name of the linker in the pipeline.
         spans_key: The span group for the mentions. Overlapping mentions need one, with any name.
         progress: Called after each document.
 
     Raises:
-        PelError: There is no KB, no mention has an entity in it, a corpus is missing or faulty, or the KB
-            has vectors and the pipeline is missing or has another encoder.
+        PelError: There is no KB, no mention has an entity in the KB, a corpus is missing or malformed, or the
+            KB has vectors and the pipeline is missing or has another encoder.
     """
     from ..pipeline.doc_mentions import trainable_mentions  # here: torch takes seconds
 
-    encoder = KBEncoder(linker_of(nlp, component)) if nlp else None
+    encoder = KBEncoder(linker_of(nlp)) if nlp else None
     tokenizing = nlp or spacy.blank("en")
     with KnowledgeBase.open(folder) as kb:
         examples = []
@@ -92,14 +90,14 @@ def learn_names(
 def new_names(mentions: Iterable[GoldMention], kb: KnowledgeBase) -> dict[int, list[str]]:
     """Return the words of mentions that their entities lack as names, by entity number.
 
-    Names that differ only in case, blanks and punctuation are one name, in its first spelling. A name goes to
-    the entity that it means in most documents, then in most mentions; ties go to the entity that comes first
-    in the KB. These names are ignored, because corpora have errors:
+    Names that differ only in case, white space, and punctuation are one name, in its first spelling. A
+    name is assigned to the entity that it means in most documents, then in most mentions; ties go to the
+    first entity in the KB. Because corpora have errors, a name is ignored if
 
-    - a mention of it means several entities ("breast and ovarian cancer");
-    - another entity has this name, and some mention means that entity;
-    - a single document uses the name, and another entity has it, or it resembles no name of its entity: it
-      shares no three characters with one, and is no abbreviation of one.
+    - one of its mentions means several entities ("breast and ovarian cancer");
+    - another entity has the name, and a mention with the name means that entity;
+    - only one document uses it, and another entity has it, or it resembles no name of its entity: it
+      shares no three characters with one, and abbreviates none.
     """
     counts_of_names: dict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)
     documents: dict[tuple[str, tuple[int, ...]], set[str]] = defaultdict(set)
@@ -128,7 +126,7 @@ def new_names(mentions: Iterable[GoldMention], kb: KnowledgeBase) -> dict[int, l
 
 
 def _resembles(surface: str, names: Iterable[str]) -> bool:
-    """Return whether words share a trigram of characters with one of the names, or abbreviate it."""
+    """Return whether words share a character trigram with one of the names, or abbreviate it."""
     trigrams = _trigrams(surface)
     return any(trigrams & _trigrams(n) or is_long_form(surface, n) for n in names)
 
@@ -142,31 +140,28 @@ def learn_acronyms(
     folder: Path,
     texts: Sequence[str],
     *,
-    least: int = 1,
     weak_labels: Path | None = None,
     nlp: Language | None = None,
-    component: str = "proxy_linker",
     progress: Callable[[], object] = lambda: None,
 ) -> LearntNames:
     """Add the abbreviations that texts define to a KB, as names of their entities.
 
     The long form of an abbreviation (``text.abbreviations``, Schwartz and Hearst 2003) must be the name of
-    exactly one entity. Other entities may have the same abbreviation; in texts that do not define it, the
-    context decides.
+    exactly one entity. If several entities have the same abbreviation, the context decides in texts that
+    do not define it.
 
     The other arguments, and errors, are those of ``learn_names``.
 
     Args:
         folder: The folder of the KB.
         texts: Names of documents, as for ``open_documents``.
-        least: The smallest number of texts that must define an abbreviation.
         weak_labels: A PubTator file to write, with a weakly labelled document (``weakly_labelled``) for each
             text that defines an abbreviation.
 
     Raises:
         PelError: No text defines an abbreviation of a name in the KB.
     """
-    encoder = KBEncoder(linker_of(nlp, component)) if nlp else None
+    encoder = KBEncoder(linker_of(nlp)) if nlp else None
     counts: Counter[tuple[str, str, int]] = Counter()  # texts by source, short form and entity
     n_texts = n_labelled = 0
     new: dict[int, list[str]] = defaultdict(list)
@@ -186,14 +181,14 @@ def learn_acronyms(
             if not counts:
                 names = ", ".join(texts)
                 problem = f"no acronym in {names} has a long form that is a name in {folder}"
-                raise PelError(problem, "give more text, or text of the knowledge base's field")
-        totals: Counter[tuple[str, int]] = Counter()
+                raise PelError(
+                    problem, "use more texts, or texts of the field of the knowledge base"
+                )
         defined: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
         for (source, short, number), count in sorted(counts.items()):
-            totals[short, number] += count
             defined[source].append((short, kb.labels([number])[0][0], count))
-        for (short, number), count in sorted(totals.items()):
-            if count >= least and number not in kb.numbers_named(short):
+        for short, number in sorted({(short, number) for _, short, number in counts}):
+            if number not in kb.numbers_named(short):
                 new[number].append(short)
         entities = _with_aliases(kb, new)
     changes = change_entities(
@@ -225,9 +220,9 @@ def defined_senses(text: str, kb: KnowledgeBase) -> dict[str, Sense]:
 def weakly_labelled(
     id: str, text: str, senses: Mapping[str, Sense], kb: KnowledgeBase
 ) -> Document | None:
-    """Return a text without its definitions of abbreviations, which are annotated; None without any.
+    """Return a text without its definitions, and with its abbreviations annotated, or None without any.
 
-    Their mentions have the label "Acronym" and the ids of the entities of ``senses``.
+    The mentions have the label "Acronym" and the ids of the entities of ``senses``.
     """
     long_forms = {short: sense.long_form for short, sense in senses.items()}
     text, offsets = hidden_definitions(text, long_forms)

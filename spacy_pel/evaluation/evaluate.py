@@ -1,4 +1,4 @@
-"""Gold mentions of corpora, linked: what a linker is measured by, and calibrated on."""
+"""Link the gold mentions of corpora, to measure a linker or to calibrate it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ..spans import gold_ids, mention_spans
 if TYPE_CHECKING:
     from ..pipeline.proxy_linker import ProxyLinker
 
-# Makes a bar, as ``tqdm`` does, from ``desc`` and ``total``, the number of documents.
+# Makes a progress bar like ``tqdm`` from ``desc`` and ``total``, the number of documents.
 Bars = Callable[..., Any]
 
-# What is kept of the scores. The others are the same numbers under names for training configs.
+# The scores to keep. The others repeat them under the names of training configs.
 KEPT = (
     *("mentions", "in_kb", "seen", "unseen", "recall@", "mrr", "nil", "concepts"),
     *("expected_calibration_error", "nel_micro_"),
@@ -42,7 +42,6 @@ def evaluate(
     nlp: Language,
     corpus: Sequence[str | Path],
     *,
-    component: str = "proxy_linker",
     limit: int = 0,
     progress: Bars = NoBar,
 ) -> dict[str, Any]:
@@ -50,9 +49,8 @@ def evaluate(
 
     Args:
         nlp: A pipeline with a trained linker.
-        corpus: Names of corpora, as ``corpora.document_corpus.open_corpus`` takes them.
-        component: The name of the linker in the pipeline.
-        limit: The number of documents taken of each corpus file. 0 takes all.
+        corpus: Names of corpora, as for ``corpora.document_corpus.open_corpus``.
+        limit: The maximum number of documents of each corpus file; 0: all.
         progress: See ``Bars``.
 
     Returns:
@@ -66,7 +64,7 @@ def evaluate(
         PelError: There is no linker or no mention, the KB has none of the gold ids, or it has no
             vectors of the linker's encoder.
     """
-    linker = linker_of(nlp, component)
+    linker = linker_of(nlp)
     examples = gold_examples(nlp, linker, corpus, limit)
     check_ids(examples, linker, corpus)
     start = time.perf_counter()
@@ -82,12 +80,12 @@ def evaluate(
         "corpus": [str(path) for path in corpus],
         "limit": limit,
         "spans_key": linker.spans_key,
-        "linker": linker_state(nlp, component),
+        "linker": linker_state(nlp),
     }
 
 
 def read_metrics(path: Path) -> dict[str, Any]:
-    """The metrics in a file of ``pel evaluate``; PelError if it holds none."""
+    """Return the metrics in a file of ``pel evaluate``, or raise a PelError if it has none."""
     remedy = "give a file of python -m spacy pel evaluate"
     try:
         metrics = json.loads(path.read_text("utf8"))
@@ -101,14 +99,19 @@ def read_metrics(path: Path) -> dict[str, Any]:
 def gold_examples(
     nlp: Language, linker: ProxyLinker, corpus: Sequence[str | Path], limit: int = 0
 ) -> list[Example]:
-    """The documents of corpora, with their gold mentions where the linker looks for mentions.
+    """Return the documents of corpora, with gold mentions where the linker reads mentions.
 
-    Names of corpora are those of ``open_corpus``. ``limit`` is the number of documents taken of each
-    file or world; 0 takes all. PelError if there is no mention, or the KB has no vectors of the
-    linker's encoder.
+    Args:
+        nlp: The pipeline.
+        linker: Its linker.
+        corpus: Names of corpora, as for ``open_corpus``.
+        limit: The maximum number of documents of each file; 0: all.
+
+    Raises:
+        PelError: There is no mention, or the KB has no vectors of the linker's encoder.
     """
     linker.finish_training()
-    linker.check_kb()  # refuses a KB that does not fit before the corpus is read
+    linker.check_kb()  # rejects a KB of another encoder before the corpus is read
     examples = [
         example
         for name in corpus
@@ -124,7 +127,7 @@ def gold_examples(
 def check_ids(
     examples: Sequence[Example], linker: ProxyLinker, corpus: Sequence[str | Path]
 ) -> bool:
-    """Whether any gold mention has an id, that is, is not NIL; PelError if the KB has none of them."""
+    """Return whether any gold mention has an id. PelError if the KB has none of the ids."""
     spans = [span for e in examples for span in mention_spans(e.reference, linker.spans_key)]
     ids = {id for span in spans for id in gold_ids(span)}
     if ids and not any(id in linker.kb for id in ids):
@@ -140,14 +143,14 @@ def link_examples(
     examples: Sequence[Example],
     progress: Bars = NoBar,
 ) -> None:
-    """Link the gold mentions of the examples, in place, each to 64 candidates or more.
+    """Link the gold mentions of examples in place, each to at least 64 candidates.
 
-    Only the linker runs, and the components that it listens to.
+    Only the linker and the components that it listens to run.
     """
     candidates = max(linker.search.candidates, _N_CANDIDATES)
     with (
         with_settings(linker.search, candidates=candidates),
-        with_settings(linker.output, overwrite=True),  # they may have been linked before
+        with_settings(linker.output, overwrite=True),  # an earlier call may have linked them
     ):
         for batch in read_batches(nlp, linker, examples, progress):
             linker.set_annotations(batch, linker.predict(batch))
@@ -159,9 +162,9 @@ def read_batches(
     examples: Sequence[Example],
     progress: Bars = NoBar,
 ) -> Iterator[list[Doc]]:
-    """Yield batches of docs that the components that a linker listens to have read.
+    """Yield batches of docs, read by the components that a linker listens to.
 
-    After a batch the vectors that they left are dropped: those of a corpus take half a gigabyte.
+    The vectors of these components are dropped after each batch: those of a corpus take half a gigabyte.
     """
     docs = read_by_upstream(nlp, linker.name, (example.predicted for example in examples))
     with progress(desc="Linking", total=len(examples)) as bar:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def duckdb_connection(**settings: str | int) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Connect to a database in memory, with settings of DuckDB. Errors are DuckDB's own."""
+    """Connect to a database in memory, with settings of DuckDB. Errors are those of DuckDB."""
     import duckdb
 
     # Extensions would be downloaded.
@@ -26,7 +26,7 @@ def duckdb_connection(**settings: str | int) -> Iterator[duckdb.DuckDBPyConnecti
         with duckdb.connect(":memory:", config={**settings}) as connection:
             yield connection
     except RuntimeError as error:
-        if str(error) == "Query interrupted":  # how DuckDB passes on Ctrl-C
+        if str(error) == "Query interrupted":  # DuckDB's form of Ctrl-C
             raise KeyboardInterrupt from error
         raise
 
@@ -36,7 +36,7 @@ def duckdb_that_sorts(source: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Connect to DuckDB with 1 GB of memory and a temporary folder, to sort the file ``source``.
 
     Raises:
-        PelError: The temporary folder has no space. All other errors are DuckDB's own.
+        PelError: The temporary folder has no space. All other errors are those of DuckDB.
     """
     import duckdb
 
@@ -62,7 +62,7 @@ def sql_literal(text: str) -> str:
 
 
 def sql_path(path: Path) -> str:
-    """Return the path of a file to read as an SQL literal; its wildcards are escaped."""
+    """Return the path of an input file as an SQL literal with escaped wildcards."""
     return sql_literal(glob.escape(str(path)))
 
 

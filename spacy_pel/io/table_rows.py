@@ -1,4 +1,4 @@
-"""Rows of delimited text: cells separated by commas, semicolons or tabs."""
+"""Rows of delimited text: cells separated by commas, semicolons, or tabs."""
 
 import csv
 from collections import deque
@@ -16,8 +16,8 @@ def table_rows(
 ) -> Iterator[Row]:
     """Yield the rows of a table, starting with the header. Blank lines are left out.
 
-    A row that cannot be read is a csv.Error. In tables with commas or semicolons cells are quoted as in
-    RFC 4180; for tabs see ``_tab_rows``.
+    A malformed row is a csv.Error. In tables with commas or semicolons, cells are quoted as in RFC 4180;
+    for tabs see ``_tab_rows``.
 
     Args:
         lines: The lines of the table.
@@ -61,16 +61,16 @@ def _csv_rows(lines: Iterable[NumberedLine], delimiter: str) -> Iterator[Row]:
 def _tab_rows(lines: Iterable[NumberedLine], quoted: bool) -> Iterator[Row]:
     """Yield the rows of a table with tabs.
 
-    pandas, R and spreadsheets quote cells, which may continue on the next lines. Other programs write
-    a text as it is, even if it begins with a quote. So quotes only count in rows that are quoted
-    correctly as a whole, and a cell only continues on lines that are not rows by themselves.
+    pandas, R, and spreadsheets quote cells, which may continue on the next lines. Other programs write
+    texts unchanged, even if they begin with a quote. Therefore, quotes count only in rows in which all
+    quotes are correct, and a cell continues only on lines that are not rows by themselves.
     """
     source = iter(lines)
     ahead: deque[NumberedLine] = deque()
     width = 0
 
     def single_line_row(line: str) -> list[str]:
-        """Return the cells of a line: unquoted if it is quoted correctly, or else as they are."""
+        """Return the cells of a line, unquoted if the quotes are correct."""
         cells = _unquoted([line]) if quoted and '"' in line else None
         if cells and len(cells) == (width or len(cells)):
             return cells
@@ -108,7 +108,7 @@ def _tab_rows(lines: Iterable[NumberedLine], quoted: bool) -> Iterator[Row]:
 
 
 def _unquoted(lines: list[str]) -> list[str] | None:
-    """Return the unquoted cells of a row with tabs; None if it is not quoted correctly."""
+    """Return the unquoted cells of a row with tabs, or None if its quotes are incorrect."""
     try:
         rows = list(csv.reader(lines, delimiter="\t", strict=True))
     except csv.Error:

@@ -1,17 +1,13 @@
 """Atomic files and folders, which appear whole or not at all, and the lock of a folder's writer."""
 
-import ctypes
-import errno
-import glob
 import hashlib
 import os
 import shutil
 import socket
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,18 +21,14 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # None stands for a module that Windows lacks
 
 LOCK = ".lock"
-_NEW = ".tmp"  # the suffix of files and folders that are being written
-_UNIQUE = "[0-9a-f]" * 32
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux: paths of this process; exchange two names
 
 
 @contextmanager
 def whole_file(path: Path, mode: str = "x") -> Iterator[IO[Any]]:
     """Open a file to write ("x": UTF-8 text, "xb": bytes) that replaces the path at the end of the block.
 
-    After an error or an interruption the path is as it was before. The next use of the path removes
-    what a killed process left beside it. A symbolic link is replaced itself: for a path that a user
-    chose, give ``pointed_to(path)``.
+    After an error or an interruption the path is as it was before. A killed process leaves a hidden file
+    beside it. A symbolic link is replaced itself: for a path that a user chose, give ``pointed_to(path)``.
 
     Raises:
         PelError: The path is a folder or a device.
@@ -45,10 +37,8 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO[Any]]:
     if path.exists() and not path.is_file() and not path.is_symlink():
         raise PelError(f"{path}: is a folder or a device", "give the path of a file")
     encoding, newline = (None, None) if "b" in mode else ("utf8", "\n")
-    with _made_beside(path) as temporary, ExitStack() as locks:
+    with _made_beside(path) as temporary:
         with temporary.open(mode, encoding=encoding, newline=newline) as file:
-            # Hold the lock until the file is in place, or another writer may remove it.
-            locks.enter_context(_in_work(temporary))
             yield file
             file.flush()
             os.fsync(file.fileno())  # otherwise a power failure may leave an empty file
@@ -62,27 +52,23 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
     If the path is a symbolic link, the folder that it points to is replaced.
 
-    On Linux the path always is the old folder or the new one, even if the process is killed. Where the
-    system cannot exchange two folders, the path is missing for a moment. If the process is killed then,
-    the old folder is beside it, with the suffix ".old".
+    An old folder is moved aside before the new one takes its place. If the process is killed between these
+    two steps, the old folder is beside the path, with the suffix ".old".
     """
     path = pointed_to(path)
     with _made_beside(path) as temporary:
         temporary.mkdir()
-        with _in_work(temporary):
-            yield temporary
-            for parent, _, names in os.walk(temporary, topdown=False):
-                for new in (*(Path(parent, name) for name in names), Path(parent)):
-                    if not new.is_symlink():
-                        to_disk(new)
-            if os.path.lexists(path) and not _exchanged(temporary, path):
-                aside = temporary.with_suffix(".old")
-                path.rename(aside)
-                temporary.rename(path)
-                _remove(aside)
-            elif not os.path.lexists(path):
-                temporary.rename(path)
-            to_disk(path.parent)
+        yield temporary
+        for parent, _, names in os.walk(temporary, topdown=False):
+            for new in (*(Path(parent, name) for name in names), Path(parent)):
+                if not new.is_symlink():
+                    to_disk(new)
+        aside = temporary.with_suffix(".old")
+        if os.path.lexists(path):
+            path.rename(aside)
+        temporary.rename(path)
+        _remove(aside)
+        to_disk(path.parent)
 
 
 def pointed_to(path: Path) -> Path:
@@ -94,18 +80,14 @@ def pointed_to(path: Path) -> Path:
 def _made_beside(path: Path) -> Iterator[Path]:
     """Give a new path beside a path, for a file or folder that will replace it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in sorted(path.parent.glob(f".{glob.escape(path.name)}.{_UNIQUE}{_NEW}")):
-        with _in_work(leftover) as is_abandoned:  # its process was killed
-            if is_abandoned:
-                _remove(leftover)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_NEW}")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         yield temporary
     except OSError as error:
         error.filename = error.filename or str(path)  # the error of a failed write names no file
         raise
     finally:
-        _remove(temporary)  # after an exchange it is the old folder
+        _remove(temporary)
 
 
 @contextmanager
@@ -187,41 +169,6 @@ def remove_unless_locked(path: Path) -> None:
         with open(path, "r+b", opener=opened_itself) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()
-
-
-@contextmanager
-def _in_work(path: Path) -> Iterator[bool]:
-    """Lock a file or folder within the block, so that other processes do not take it for abandoned.
-
-    The value is False if another process has the lock, or the system has no such locks.
-    """
-    descriptor = None
-    is_held = False
-    try:
-        with suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY)
-            if fcntl is not None:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_held = True
-        yield is_held
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def _exchanged(first: Path, second: Path) -> bool:
-    """Exchange two names in one step; False where the system or the file system cannot."""
-    is_linux = sys.platform == "linux"
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if is_linux else None
-    if rename is None:
-        return False
-    names = _AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second)
-    if rename(*names, _RENAME_EXCHANGE) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
-        return False
-    raise OSError(code, os.strerror(code), str(second))
 
 
 def _remove(path: Path) -> None:

@@ -15,7 +15,6 @@ from .knowledge_base import KnowledgeBase
 from .lookup_tables import QUICK, VALUES, write_tables
 from .records.entity import Entity, cleaned, merged
 from .records.semantic_types import SemanticType
-from .row_sum import row_sum, store_sum
 from .store import FIELDS, KIND, SCHEMA_VERSION, Settings, entity_of, entity_row
 from .transaction import folder_lock, put_in_place, temporary_path, write_settings
 
@@ -33,12 +32,19 @@ def build_kb(
 ) -> KnowledgeBase:
     """Write entities to a KB folder, and open the KB.
 
-    An existing KB and its vectors are replaced in the last step; an error or an interruption leaves them as
-    they were. Entities come in any order. Those with the same concept id are ``merged``. ``types`` are those
-    that the sources define, ``left_out`` what each source left out (``Source``); both are read after the
-    entities. ``word_forms``: names are also found in other forms of their words (``word_forms``).
+    An existing KB and its vectors are replaced in the last step; an error or an interruption before it leaves
+    them unchanged.
 
-    PelError if the folder holds other files, there is no entity or an unusable one, or the disk is full.
+    Args:
+        entities: The entities, in any order. Those with the same concept id are ``merged``.
+        path: The folder.
+        types: The types that the sources define, read after the entities.
+        sources: The names of the sources.
+        left_out: The counts of what each source left out (``Source``), read after the entities.
+        word_forms: Whether names are also found in other forms of their words (``word_forms``).
+
+    Raises:
+        PelError: The folder holds other files, there is no entity or an unusable one, or the disk is full.
     """
     folder = Path(path).absolute()
     with folder_lock(folder):
@@ -66,16 +72,16 @@ def build_kb(
             }
             write_settings(database, settings)
             database.execute("INSERT INTO setting VALUES ('built', ?)", (digest,))
-            store_sum(database, row_sum(database))
             database.execute("COMMIT")
         put_in_place(new, folder)
     return KnowledgeBase.open(folder)
 
 
 def united(entities: Iterable[Entity]) -> Iterator[Entity]:
-    """Yield the entities cleaned and sorted by concept id. Those with the same id are ``merged`` in order.
+    """Yield the entities, cleaned, ``merged`` if they have the same concept id, and sorted by it.
 
-    PelError if an entity is unusable, or the scratch file for sorting does not fit on the disk.
+    Raises:
+        PelError: An entity is unusable, or the scratch file for sorting does not fit on the disk.
     """
     return map(entity_of, sorted_rows(entities))
 

@@ -31,7 +31,7 @@ _BATCH_SIZE = 2048  # entities encoded at a time
 
 
 class ChangeCounts(NamedTuple):
-    """The numbers of added, updated and removed entities."""
+    """The numbers of added, updated, and removed entities."""
 
     added: int = 0
     updated: int = 0
@@ -50,9 +50,9 @@ def change_entities(
     mapping: Mapping[str, str] = MappingProxyType({}),
     acronyms: Mapping[str, Sequence[tuple[str, str, int]]] = MappingProxyType({}),
 ) -> ChangeCounts:
-    """Add, replace, merge and remove entities of a KB.
+    """Add, replace, merge, and remove entities of a KB.
 
-    An error or an interruption leaves the KB as it was. Open readers see the change after ``refresh``.
+    After an error or an interruption, the KB is unchanged. Open readers see the change after ``refresh``.
     Entities with the same concept id are ``merged``.
 
     Args:
@@ -141,10 +141,10 @@ def remove_entities(path: str | Path, ids: Iterable[str]) -> ChangeCounts:
 def learn_mentions(
     path: str | Path, source: str, passages: Iterable[MentionPassage], encoder: Encoder | None
 ) -> int:
-    """Replace the mentions of a source in a KB; return their number.
+    """Replace the mentions of a source in a KB, and return their number.
 
     Raises:
-        PelError: There is no mention, the encoder is not that of the KB, or as of ``change_entities``.
+        PelError: There is no mention, the encoder is not that of the KB, or ``change_entities`` raises it.
     """
     with writing(path) as change:
         if change.settings["vectors"]:
@@ -202,7 +202,7 @@ def _delete(change: Writing, source: str) -> None:
 
 
 def _note_mentions(change: Writing, *parts: object, **about: object) -> dict[str, int]:
-    """Update the settings of the mentions; return the number of mentions by source."""
+    """Update the settings of the mentions, and return the number of mentions by source."""
     query = "SELECT source, count(*) FROM mention JOIN passage ON passage.id = passage GROUP BY 1"
     counts = dict(change.database.execute(query))
     old = change.settings["mentions"] or DEFAULT_WEIGHT._asdict()

@@ -1,4 +1,4 @@
-"""Corrections: decisions of people about names, each with its entity or NIL and its scope.
+"""Corrections: people's decisions about names, each with an entity or NIL, and a scope.
 
 A KB stores its few corrections as one setting. An open KB sees changes without ``refresh``, because
 corrections name entities by concept id.
@@ -101,7 +101,9 @@ def change_corrections(
     """Replace the corrections of a KB in one transaction, and return the new ones.
 
     ``change`` receives the present corrections and the lowest unused number, and returns the new ones.
-    PelError if there is no KB, or another process is writing to it.
+
+    Raises:
+        PelError: There is no KB, or another process is writing to it.
     """
     with writing(path) as opened:
         get = "SELECT value FROM setting WHERE name = ?"
@@ -123,9 +125,10 @@ def change_corrections(
 
 
 def undo(path: str | Path, numbers: Iterable[int] | None = None) -> list[Decision]:
-    """Remove the corrections with these numbers, or all, from a KB; return the removed ones.
+    """Remove the corrections with these numbers, or all, from a KB, and return them.
 
-    PelError if a number is unknown, or as of ``change_corrections``.
+    Raises:
+        PelError: A number is unknown, or ``change_corrections`` raises it.
     """
     removed: list[Decision] = []
 
@@ -144,12 +147,12 @@ def undo(path: str | Path, numbers: Iterable[int] | None = None) -> list[Decisio
 
 
 def name_key(name: str) -> str:
-    """Return the form in which corrections compare names: no case, punctuation or British spelling."""
+    """Return the form in which corrections compare names: without case, punctuation, and British spelling."""
     return american(normalised(name))
 
 
 def text_digest(text: str) -> str:
-    """Return a digest that identifies a text: the KB must not store texts of patients."""
+    """Return a digest that identifies a text, because the KB must not store texts of patients."""
     return hashlib.sha256(text.encode("utf8", "surrogatepass")).hexdigest()[:32]
 
 

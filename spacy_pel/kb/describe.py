@@ -1,39 +1,34 @@
-"""Describe, compare, copy and export knowledge bases."""
+"""Describe and copy knowledge bases."""
 
 import json
 import shutil
 import sqlite3
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import PelError
-from ..io.duckdb_session import duckdb_connection
-from ..io.whole_files import pointed_to, sha256, whole_file, whole_folder
+from ..io.whole_files import sha256
 from .knowledge_base import KnowledgeBase
-from .records.entity import LISTS, SCOPES, Entity
-from .records.semantic_types import SemanticType
-from .row_sum import row_sum, store_sum
+from .records.entity import SCOPES
 from .store import KB_FILE, connected, vector_files
 from .transaction import NAMES_PREFIX, write_checksums
-from .upgrade import by_id
 
 _COUNTS = ("entities", "aliases", "definitions", "alt_ids", "retired_ids", "parents", "xrefs")
 _FACTS = ("rows", "index_unit", "dim", "stored_dim", "dtype")
-_BATCH_SIZE = 4096  # entities exported at a time
-_MAX_LINE_BYTES = 1 << 29  # of a record as JSON
 
 
 def kb_info(folder: Path) -> dict[str, Any]:
-    """Return counts, sources, types, sizes and vectors of a KB by name.
+    """Return counts, sources, types, sizes, and facts about vectors of a KB, by name.
 
     "scopes" counts the aliases whose scope the sources state. "prefixes" counts the entities by the prefix
     of their ids, and "left_out" the classes that were left out of ontologies. Sizes are in bytes. Facts about
     vectors are None without vectors. "codes" is the number of codes of a PQ4 index. "recall" is that of the
     approximate index at 1 and 64 candidates; None if search is exact. "mentions" are counted by source.
-    PelError without an undamaged KB.
+
+    Raises:
+        PelError: The folder has no KB, or a damaged one.
     """
     with KnowledgeBase.open(folder) as kb:
         settings, types, n_bytes = kb.settings, kb.semantic_types, kb.n_bytes()
@@ -61,50 +56,8 @@ def kb_info(folder: Path) -> dict[str, Any]:
     }
 
 
-class KBComparison(NamedTuple):
-    """The counted changes from an old KB to a new one."""
-
-    kinds: Counter[str]  # the numbers of "added", "removed" and "changed" entities
-    fields: Counter[str]  # the numbers of changed entities by the field that differs
-    first_ids: dict[str, list[str]]  # of each kind
-    is_not_embedded: bool  # whether the old KB has vectors and the new one has none
-
-
-def compare_kbs(
-    old: Path, new: Path, output: Path | None = None, *, n_ids: int = 5
-) -> KBComparison:
-    """Compare the entities of two KBs, given by their folders; PelError without two undamaged KBs.
-
-    Records are compared exactly, so another order of aliases is a difference. Vectors are ignored. Memory
-    does not grow with the KBs. Each change is written to ``output`` as JSON, by concept id. ``n_ids`` is the
-    number of ids to return for each kind of change.
-    """
-    kinds, changed, first_ids = Counter[str](), Counter[str](), defaultdict[str, list[str]](list)
-    with KnowledgeBase.open(old) as before, KnowledgeBase.open(new) as after, ExitStack() as stack:
-        file = stack.enter_context(whole_file(pointed_to(output))) if output else None
-        for first, other in by_id(before, after):
-            kind, fields = "added" if first is None else "removed", list[str]()
-            if first and other:
-                kind, triples = "changed", zip(Entity._fields, first, other)
-                fields = [name for name, one, two in triples if one != two]
-                if not fields:
-                    continue
-            record = first or other
-            assert record is not None  # an id has at least one record
-            id = record.concept_id
-            if file:
-                change = {"id": id, "kind": kind, "fields": fields}
-                file.write(json.dumps(change, ensure_ascii=False) + "\n")
-            kinds[kind] += 1
-            changed.update(fields)
-            if kinds[kind] <= n_ids:
-                first_ids[kind].append(id)
-        is_not_embedded = before.has_vectors and not after.has_vectors
-    return KBComparison(kinds, changed, first_ids, is_not_embedded)
-
-
 def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
-    """Copy a KB to a folder, with checksums; PelError if a file is damaged or changes meanwhile."""
+    """Copy a KB to a folder, with checksums. PelError if a file is damaged or changes meanwhile."""
     folder.mkdir(exist_ok=True)
     KnowledgeBase.open(kb.path, verify=True).close()
     with (
@@ -117,7 +70,6 @@ def copy_kb(kb: KnowledgeBase, folder: Path) -> None:
         for table, column in ("vectors", "name"), ("row", "vectors"):
             unused = f"{column} NOT IN (SELECT value FROM json_each(?))"
             new.execute(f"DELETE FROM {table} WHERE {unused}", (used,))
-        store_sum(new, row_sum(new))
         new.execute("VACUUM")
     for file in vector_files(kb.settings):
         shutil.copyfile(kb.path / file["name"], folder / file["name"])
@@ -130,54 +82,3 @@ def copy_names(kb: KnowledgeBase, folder: Path) -> None:
     """Copy the table of a KB's names to a copy of the KB; the first document would wait for it."""
     for table in kb.path.glob(f"{NAMES_PREFIX}{kb.settings['checksum'][:16]}*"):
         shutil.copyfile(table, folder / table.name)
-
-
-def export_kb(kb: KnowledgeBase, folder: Path) -> dict[str, int]:
-    """Export a KB to a new folder as Parquet tables: entities, types, rows (vectors) and mentions.
-
-    Return the number of rows of each. PelError if the folder is not empty or the KB is damaged.
-    """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise PelError(f"{folder}: exists", "choose an empty or new folder")
-    texts = {name: "VARCHAR[]" if name in LISTS else "VARCHAR" for name in Entity._fields}
-    types = dict.fromkeys(SemanticType._fields, "VARCHAR")
-    places = ("document", "text", "start", "stop", "concept_id")
-    kinds = ("VARCHAR", "VARCHAR", "INTEGER", "INTEGER", "VARCHAR")
-    mentions = (
-        dict(zip(places, (document, text, *mention)))
-        for (document, text, placed), _ in kb.mentions.passages()
-        for mention in placed
-    )
-    counts = Counter[str]()
-    with whole_folder(folder) as new, duckdb_connection() as database:
-        for name, columns, lines in (
-            ("entities", texts, (entity._asdict() for entity in kb)),
-            ("types", types, (type._asdict() for type in kb.semantic_types)),
-            ("rows", {"concept_id": "VARCHAR", "vector": "FLOAT[]"}, _rows(kb)),
-            ("mentions", dict(zip(places, kinds)), mentions),
-        ):
-            source = new / f"{name}.jsonl"  # DuckDB reads lines of JSON
-            with source.open("x", encoding="utf8") as file:
-                for line in lines:
-                    file.write(json.dumps(line) + "\n")
-                    counts[name] += 1
-            if name in counts:
-                table = database.read_json(
-                    str(source),
-                    columns=columns,
-                    format="newline_delimited",
-                    maximum_object_size=_MAX_LINE_BYTES,
-                )
-                table.write_parquet(str(new / f"{name}.parquet"))
-            source.unlink()
-    return counts
-
-
-def _rows(kb: KnowledgeBase) -> Iterator[dict[str, Any]]:
-    numbers = kb.numbers() if kb.has_vectors else ()
-    for start in range(0, len(numbers), _BATCH_SIZE):
-        block = numbers[start : start + _BATCH_SIZE]
-        ids = [id for id, _ in kb.labels(block)]
-        vectors, places = kb.rows(block)
-        for place, vector in zip(places.tolist(), vectors.tolist()):
-            yield {"concept_id": ids[place], "vector": vector}

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, reduce, wraps
+from functools import cache, reduce, wraps
 from itertools import compress, islice
 from math import log
 from pathlib import Path
@@ -19,27 +19,29 @@ import numpy as np
 from ..errors import PelError, readable
 from ..io.whole_files import sha256
 from .corrections import Corrections, LiveCorrections
-from .faults import COPY_OR_BUILD, copied, table_fault
 from .mentions import KnownMentions
 from .name_finder import NameFinder, name_table
 from .names_file import names_files, store_names, stored_names
 from .records.entity import CURIE, Entity
 from .records.names import american, name_hash, name_similarity, normalised, words
 from .records.semantic_types import SemanticType, types_meant
-from .row_sum import row_sum, stored_sum
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
-from .store import KB_FILE, POSTING, Settings, Store, plain_file_size, stored_text, vector_files
+from .store import KB_FILE, POSTING, Settings, Store, file_size, stored_text, vector_files
 from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings
 from .vectors.index import Candidates
 from .vectors.stored import StoredVectors
 
+COPY_OR_BUILD = "copy the folder again, or build the KB again"
 _MAX_MASKS = 8  # of search filters in the cache; a mask takes one byte per entity
 _BATCH_SIZE = 1024  # records read at a time: an open cursor would keep writers out
 _MAX_MATCHES = 10_000  # entities that a full-text query returns
 _CACHE_SIZE = 50_000  # words whose rarity is cached
 # How many values of a kind are remembered. Some hundred entities stand behind most mentions of a corpus.
 _MAX_REMEMBERED = 10_000
-_COUNT_MATCHES = "SELECT count(*) FROM (SELECT 1 FROM word WHERE word MATCH ? LIMIT ?)"
+_COUNT_EACH = (
+    "SELECT (SELECT count(*) FROM (SELECT 1 FROM word WHERE word MATCH value LIMIT ?)) "
+    "FROM json_each(?) ORDER BY key"
+)
 _MATCHES = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid LIMIT ?"
 K = TypeVar("K")
 P = ParamSpec("P")
@@ -250,20 +252,25 @@ class KnowledgeBase:
         return self.remembered("entities", wanted, self._store.entities)
 
     def remembered(
-        self, kind: str, keys: Sequence[K], compute: Callable[[list[K]], Sequence[T]]
+        self,
+        kind: str,
+        keys: Sequence[K],
+        compute: Callable[[list[K]], Sequence[T]],
+        most: int = _MAX_REMEMBERED,
     ) -> list[T]:
         """Return the value of each key, cached until a refresh. No value is None.
 
-        ``compute`` returns those of distinct keys. Memory is limited by forgetting all of a kind at once.
+        ``compute`` returns those of distinct keys. At most ``most`` values of a kind are cached: memory is
+        limited by forgetting all of a kind at once.
         """
         known: dict[K, T] = self._state.remembered[kind]
         found = list(map(known.get, keys))
         missing = list(dict.fromkeys(key for key, value in zip(keys, found) if value is None))
         if missing:
             new = dict(zip(missing, compute(missing)))
-            if len(known) + len(new) > _MAX_REMEMBERED:
+            if len(known) + len(new) > most:
                 known.clear()
-            if len(new) <= _MAX_REMEMBERED:
+            if len(new) <= most:
                 known.update(new)
             return [new[key] if value is None else value for key, value in zip(keys, found)]
         return found  # type: ignore[return-value]
@@ -292,20 +299,33 @@ class KnowledgeBase:
     @_at_once
     def numbers_named(self, name: str) -> np.ndarray:
         """Return the numbers of the entities of ``named``: int64, ascending."""
-        return self.remembered("named", [name], lambda names: list(map(self._named, names)))[0]
+        return self.numbers_of_names([name])[0]
 
-    def _named(self, name: str) -> np.ndarray:
-        if self._word_forms and len(numbers := self._names.owners_by_forms(name)):
-            return numbers.astype(np.int64)
-        key = normalised(name)
-        numbers = self._selected("SELECT number FROM name WHERE hash = ?", name_hash(key))
-        entities = self._store.entities(numbers) if len(numbers) else ()
-        has_it = [key in map(normalised, entity.names) for entity in entities]
-        if any(has_it):
-            return numbers[has_it]
-        if (spelled := american(key)) != key:
-            return self._named(spelled)
-        return numbers[:0]
+    @_at_once
+    def numbers_of_names(self, names: Sequence[str]) -> list[np.ndarray]:
+        """Return ``numbers_named`` of each name, read together."""
+        return self.remembered("named", names, self._owners)
+
+    def _owners(self, names: Sequence[str]) -> list[np.ndarray]:
+        spellings = [(key := normalised(name), american(key)) for name in names]
+        hashes = sorted({name_hash(key) for keys in spellings for key in keys})
+        query = "SELECT value, number FROM json_each(?) JOIN name ON hash = value ORDER BY 1, 2"
+        pairs = self._store.numbers(query, json.dumps(hashes)).reshape(-1, 2)
+        pairs = pairs[self._is_live(pairs[:, 1])]
+        owners: dict[int, list[tuple[int, Entity]]] = defaultdict(list)
+        for hash, number, entity in zip(*pairs.T.tolist(), self.entities(pairs[:, 1])):
+            owners[hash].append((number, entity))
+
+        def of_name(name: str, keys: tuple[str, str]) -> np.ndarray:
+            if self._word_forms and len(numbers := self._names.owners_by_forms(name)):
+                return numbers.astype(np.int64)
+            for key in keys:
+                known = owners[name_hash(key)]
+                if own := [n for n, entity in known if key in map(normalised, entity.names)]:
+                    return np.array(own, dtype=np.int64)
+            return np.empty(0, np.int64)
+
+        return list(map(of_name, names, spellings))
 
     @property
     @_cached
@@ -413,20 +433,20 @@ class KnowledgeBase:
             row[: len(best)] = best
         return candidates
 
-    @property
-    @_cached
-    def rarity(self) -> Callable[[str], float]:
-        """A function from a stem to its rarity in names: a logarithm; 0 if all entities have the stem."""
-        store, n_entities = self._store, len(self)  # a reference to the KB would be a cycle
+    @_at_once
+    def rarities(self, stems: Sequence[str]) -> list[float]:
+        """Return the rarity of each stem in names: a logarithm; 0 if all entities have the stem."""
+        return self.remembered("rarities", stems, self._read_rarities, _CACHE_SIZE)
 
-        @lru_cache(_CACHE_SIZE)
-        def rarity(stem: str) -> float:
-            forms = [f'"{w}"' if len(w) < 4 else f'"{w.removesuffix("i")}"*' for w in words(stem)]
-            query = " ".join(forms)
-            n_owners = store.read(_COUNT_MATCHES, query, _MAX_MATCHES)[0][0] if forms else 0
-            return log((1 + n_entities) / (1 + n_owners))
-
-        return rarity
+    def _read_rarities(self, stems: Sequence[str]) -> list[float]:
+        queries = [
+            " ".join(f'"{w}"' if len(w) < 4 else f'"{w.removesuffix("i")}"*' for w in words(stem))
+            for stem in stems
+        ]
+        # A phrase without words is in no entity, but a query without phrases is an error.
+        found = json.dumps([query or '""' for query in queries])
+        n_owners = self._store.numbers(_COUNT_EACH, _MAX_MATCHES, found).tolist()
+        return [log((1 + len(self)) / (1 + n)) for n in n_owners]
 
     @_at_once
     def of_types(self, *names_or_codes: str) -> np.ndarray:
@@ -716,9 +736,8 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
     """Return the errors of a KB folder, each with its remedy; an empty list if the KB is undamaged.
 
     Files are compared with their checksums; the database only if it has not changed since it was built,
-    embedded or assembled. Then SQLite checks the database. Look-up tables and names are computed again from
-    the records and compared. Other rows are compared with their sum. This takes as long as building the KB.
-    ``progress`` receives the number of bytes read since its last call.
+    embedded or assembled. Then SQLite checks the database, records are compared with their checksums, and
+    the table of names is computed again. ``progress`` receives the number of bytes read since its last call.
     """
     try:
         with KnowledgeBase.open(path) as kb:
@@ -730,14 +749,13 @@ def verify(path: str | Path, *, progress: Report | None = None) -> list[PelError
 def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]:
     """Return errors within files or, if there are none, inconsistencies between them.
 
-    Every byte of a file with a checksum is checked, and every byte that SQLite uses of a database that has
-    changed since. PelError for damage that stops the search.
+    PelError for damage that stops the search.
     """
     path = kb.path / KB_FILE
     noted = {file["name"]: (file["bytes"], file["sha256"]) for file in vector_files(kb.settings)}
     listed = kb.path / CHECKSUMS
     with readable(kb.path):
-        if plain_file_size(listed) is not None:
+        if file_size(listed) is not None:
             try:
                 of_database = json.loads(listed.read_bytes())[KB_FILE]
                 noted[KB_FILE] = of_database["bytes"], of_database["sha256"]
@@ -748,18 +766,14 @@ def _faults(kb: KnowledgeBase, progress: Report | None = None) -> list[PelError]
     if changed:
         problem = "does not match its checksum"
         return [PelError(f"{path}: {problem}", COPY_OR_BUILD) for path in changed]
-    with kb._store.reading(), copied(path) as copy:
-        fault = table_fault(copy)
-        if fault is None and len(kb) != len(kb.numbers()):
-            fault = f"counts {len(kb)} entities where there are {len(kb.numbers())}"
-        if fault is None:
-            if kb.has_vectors:
-                _ = kb.vectors.parts, kb.mentions.index  # PelError if they are damaged
-            kb.mentions.passages()
-            if stored_sum(copy) not in (None, row_sum(copy)):
-                fault = "its rows do not match their sum"
-    if fault is not None:
+    [(fault,)] = kb._store.read("PRAGMA integrity_check(1)")
+    if fault == "ok" and len(kb) != sum(1 for _ in kb):  # reads each record and its checksum
+        fault = f"counts {len(kb)} entities where there are {len(kb.numbers())}"
+    if fault != "ok":
         return [PelError(f"{path}: {fault}", COPY_OR_BUILD)]
+    if kb.has_vectors:
+        _ = kb.vectors.parts, kb.mentions.index  # PelError if they are damaged
+    kb.mentions.passages()
     if names_files(kb.path, kb.names_stem):
         stored = kb.stored_names()
         if stored is None or stored.tobytes() != kb.name_table().tobytes():

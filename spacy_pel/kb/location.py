@@ -1,4 +1,4 @@
-"""Locate the KB of a folder, of a saved pipeline or of an installed pipeline package."""
+"""Locate the KB of a folder, a saved pipeline, or an installed pipeline package."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,9 +16,9 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def kb_folder(given: str | Path) -> Path:
-    """Return the KB folder of a KB folder, a pipeline's folder or an installed package.
+    """Return the KB folder of a KB, a pipeline's folder, or an installed package.
 
-    Without a KB the argument is returned: opening it then raises the error.
+    Without a KB, return the argument. Opening it raises the error.
     """
     folder = pipeline_at(given) or Path(given)
     if (folder / KB_FILE).is_file():
@@ -37,7 +37,7 @@ def kb_to_change(given: str | Path) -> Path:
 
 
 def pipeline_at(given: str | Path) -> Path | None:
-    """Return an existing folder, or that of the installed pipeline of this name; None without one."""
+    """Return an existing folder, or that of the installed pipeline with this name, or None."""
     folder, name = Path(given), str(given)
     if folder.exists():
         return folder
@@ -60,7 +60,7 @@ def referred_kbs(pipeline: Path) -> Iterator[tuple[str, Path]]:
 
 
 def referred_kb(file: Path | None, reference: Mapping[str, Any]) -> Path | None:
-    """Return the KB that a component refers to; None if it has none.
+    """Return the KB that a component refers to, or None.
 
     A KB in the component's folder is preferred, then one at the path relative to ``file``, then the
     absolute path, which is also returned if no folder exists.

@@ -25,7 +25,7 @@ from .vectors.index import Candidates, VectorIndex
 from .vectors.stored import StoredVectors
 
 NEAREST = 256  # mentions of a query that count
-SHARPNESS = 20.0  # 1: all mentions count alike; very high: only the nearest one counts
+SHARPNESS = 20.0  # 1: all mentions count equally; very high: only the nearest one counts
 _MIN_DEPTH = 64  # entities found by their names
 _BATCH_SIZE = 1024  # queries searched at a time, which limits the memory of a search
 _STATE = ("counts", "fingerprint", "changed")  # settings that change with the mentions

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..errors import PelError
 from ..io.whole_files import sha256
-from .store import plain_file_size
+from .store import file_size
 from .transaction import published, temporary_path
 from .vectors import stored
 from .vectors.matrix import mapped
@@ -32,10 +32,10 @@ def stored_names(folder: Path, stem: str, count: int, word_forms: bool) -> np.nd
     """Return the table of names (``name_table``) in a KB's folder, mapped; None without an undamaged one.
 
     ``stem`` begins the name of the file. All entities have numbers below ``count``. The checksum of a large
-    table is not checked, but its numbers must be in range. PelError if the file is a link.
+    table is not checked, but its numbers must be in range.
     """
     for path in names_files(folder, stem):
-        size = plain_file_size(path)
+        size = file_size(path)
         try:
             table = mapped(path)
             if size and size <= stored.CHECKED_BYTES and sha256(path)[:16] != path.stem[-16:]:

@@ -1,6 +1,6 @@
 """Change a KB folder in one transaction of its database.
 
-New vector files are written beside the old ones. The transaction that names them puts them into use. Files
+New vector files are written next to the old ones. The transaction that names them puts them into use. Files
 that the database does not name are deleted at the end, unless a reader has them open.
 """
 
@@ -18,16 +18,14 @@ from typing import Any
 
 from ..errors import PelError, readable
 from ..io.whole_files import LOCK, remove_unless_locked, sha256, to_disk, writer_lock
-from .row_sum import updated_sum
 from .store import (
     JOURNAL,
     KB_FILE,
     VECTOR_FILE,
     Settings,
     Store,
-    check_plain,
     connected,
-    plain_file_size,
+    file_size,
     vector_files,
 )
 
@@ -65,7 +63,7 @@ class Writing:
         (self.folder / CHECKSUMS).unlink(missing_ok=True)
         self.settings["change"] += 1
         self.database.execute("BEGIN IMMEDIATE")
-        with self.database, updated_sum(self.database):  # rolls back after an error
+        with self.database:  # rolls back after an error
             yield self.settings["change"]
             write_settings(self.database, self.settings)
 
@@ -74,7 +72,7 @@ def published(folder: Path, temporary: Path, stem: str) -> dict[str, Any]:
     """Rename a finished file of a KB folder by its content; return its name, size and SHA-256."""
     digest, size = sha256(temporary), temporary.stat().st_size
     target = folder / f"{stem}-{digest[:16]}{temporary.suffix}"
-    if plain_file_size(target) == size and sha256(target) == digest:
+    if file_size(target) == size and sha256(target) == digest:
         temporary.unlink()  # a reader may have the existing file open
     else:
         _place(temporary, target)
@@ -125,8 +123,6 @@ def folder_lock(folder: Path) -> Iterator[None]:
         if folder.is_file():
             raise PelError(f"{folder}: is a file", "choose a folder")
         present = [] if folder in missing else list(folder.iterdir())
-        if present:
-            check_plain(folder)
     names = [path.name for path in present]
     if KB_FILE not in names:
         for name in names:

@@ -50,11 +50,11 @@ class Upgrade(NamedTuple):
 def compare_release(old: KnowledgeBase, new: KnowledgeBase) -> Upgrade:
     """Return the changes from a KB to that of a newer release.
 
-    An entity keeps names that no other entity has got in the new release, types, codes of vocabularies that
-    the release lacks, and alternative and retired ids. The rest is that of the new release. The entity with
-    the preferred name of a retired one gets its additions and its id.
+    An entity keeps names that no other entity has in the new release, types, codes of vocabularies that the
+    release lacks, and alternative and retired ids. The rest comes from the new release. If an entity has the
+    preferred name of a retired one, it gets the additions and the id of the retired one.
 
-    Ids of a kind that the release does not have, such as those of your own entities, are not retired.
+    Ids of a kind that the release lacks, such as those of your own entities, are not retired.
 
     Raises:
         PelError: More than a tenth of the entities would be retired.
@@ -145,7 +145,7 @@ def _upgraded(now: Entity, known: list[Entity], old: KnowledgeBase, new: Knowled
 
 
 def _has_moved(name: str, now: Entity, old: KnowledgeBase, new: KnowledgeBase) -> bool:
-    """Return whether another entity has got a name that only this one had."""
+    """Return whether another entity has a name that only this entity had."""
     others = {entity.concept_id for entity in new.named(name)} - {now.concept_id}
     return bool(others) and others.isdisjoint(entity.concept_id for entity in old.named(name))
 

@@ -113,7 +113,7 @@ def weighted_words(kb: KnowledgeBase, text: str) -> dict[int, float]:
     """
     words = {word for word in _WORD.findall(text.casefold()) if word not in _STOP_WORDS}
     prefixes = sorted({word[:_PREFIX_LENGTH] for word in words})
-    return {name_hash(prefix): kb.rarity(prefix) ** 2 for prefix in prefixes}
+    return {name_hash(p): rarity**2 for p, rarity in zip(prefixes, kb.rarities(prefixes))}
 
 
 def _text_similarity(

@@ -10,6 +10,7 @@ from ..kb.corrections import Decision
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.mentions import KnownMentions
 from ..kb.vectors.index import Candidates
+from ..models.architectures import Retriever
 from ..text.mention_inputs import MentionInContext
 from .nil import NilPolicy, is_nil
 from .ordering import (
@@ -22,7 +23,6 @@ from .ordering import (
     with_owners,
 )
 from .ranking import TOP
-from .retriever import Retriever
 
 # The minimum number of candidates to search where exact names or a ranking decide.
 SEARCH_DEPTH = 16
@@ -104,7 +104,7 @@ def link(
         PelError: The reranker gives scores that are not finite.
     """
     depth = max(k, SEARCH_DEPTH if options.ordering else 0)
-    vectors = retriever.mention_vectors(mentions)
+    vectors = retriever.predict(mentions)
     given, nil_score = ranking_input(index, mentions, vectors, depth, options)
     candidates, rerank_scores = given.candidates, given.rerank_scores
     probabilities = evidence = None

@@ -212,6 +212,7 @@ class Comparison:
     normalised: list[str]  # the same, normalised
     numbers: np.ndarray  # int64, the numbers of the candidates; -1 for no candidate
     entities: Mapping[int, Entity]  # the candidates
+    entity_names: Mapping[int, Sequence[str]]  # their names
     present: np.ndarray  # bool, whether there is such a candidate
     scores: np.ndarray  # float32, the retriever's
     n_owners: np.ndarray  # int [n], the number of entities that have the mention as a name
@@ -234,9 +235,9 @@ class Comparison:
     canonical_scores: np.ndarray
     context_scores: np.ndarray  # float, of ``contexts``; 0 where the mention has no other sense
 
-    def of_entities(self, value: Callable[[Entity], float]) -> np.ndarray:
-        """Return a value of each candidate's entity, float64 [n, k]."""
-        values = {number: value(entity) for number, entity in self.entities.items()}
+    def of_entities(self, value: Callable[[int], float]) -> np.ndarray:
+        """Return a value of each candidate, by its number: float64 [n, k]."""
+        values = {number: value(number) for number in self.entities}
         column = [values.get(number, 0.0) for number in self.numbers.ravel().tolist()]
         return np.array(column).reshape(self.numbers.shape)
 
@@ -263,8 +264,8 @@ CANDIDATE_FEATURES: dict[str, Callable[[Comparison], np.ndarray]] = {
     "mention is the canonical name": lambda c: c.exact & (c.first_similarity > 0.999),
     "another mention means it": lambda c: c.elsewhere > 0,
     "number of other mentions that mean it": lambda c: c.elsewhere,
-    "log of the number of names": lambda c: c.of_entities(lambda entity: log(len(entity.names))),
-    "has a type": lambda c: c.of_entities(lambda entity: float(bool(entity.types))),
+    "log of the number of names": lambda c: c.of_entities(lambda n: log(len(c.entity_names[n]))),
+    "has a type": lambda c: c.of_entities(lambda n: float(bool(c.entities[n].types))),
     "rerank score": lambda c: np.where(np.isfinite(c.rerank_scores), c.rerank_scores, 0.0),
     "was reranked": lambda c: np.isfinite(c.rerank_scores),
     "log of the share of definitions": lambda c: c.definition_share,
@@ -296,18 +297,19 @@ def compare(kb: KnowledgeBase, given: RankingInput, contexts: Contexts = Context
     present = numbers >= 0
     distinct = np.unique(numbers[present])
     entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
+    entity_names = {number: entity.names for number, entity in entities.items()}
     surfaces = [mention.surface for mention in given.mentions]
     names = [normalised(surface) for surface in surfaces]
-    owners = {surface: kb.numbers_named(surface) for surface in set(surfaces)}
-    n_owners = np.array([len(owners[surface]) for surface in surfaces])
+    owners = kb.numbers_of_names(surfaces)
+    n_owners = np.array(list(map(len, owners)))
     is_unambiguous = n_owners == 1
     # np.isin is slow on few numbers.
-    owner_sets = [set(owners[surface].tolist()) for surface in surfaces]
+    owner_sets = [set(numbers.tolist()) for numbers in owners]
     is_owner = [[n in known for n in row] for known, row in zip(owner_sets, numbers.tolist())]
     exact = np.array(is_owner, dtype=bool).reshape(numbers.shape) & present
     spelled = list(map(american, names))
-    similarity, first_similarity, nearest = trigram_similarity(kb, spelled, numbers, entities)
-    words = word_similarity(kb, spelled, numbers, entities)
+    similarity, first_similarity, nearest = trigram_similarity(kb, spelled, numbers, entity_names)
+    words = word_similarity(kb, spelled, numbers, entity_names)
     rerank_scores = np.full(numbers.shape, np.nan)
     if given.rerank_scores is not None:
         rerank_scores = given.rerank_scores[:, :TOP]
@@ -316,6 +318,7 @@ def compare(kb: KnowledgeBase, given: RankingInput, contexts: Contexts = Context
         names,
         numbers,
         entities,
+        entity_names,
         present,
         np.where(present, scores, 0.0),
         n_owners,
@@ -366,7 +369,7 @@ def joined_features(parts: Sequence[Features]) -> Features:
 def evidence_of(comparison: Comparison) -> Evidence:
     """Return the facts of a comparison that users see."""
     names = [
-        [comparison.entities[n].names[place] if n >= 0 else "" for n, place in zip(*rows)]
+        [comparison.entity_names[n][place] if n >= 0 else "" for n, place in zip(*rows)]
         for rows in zip(comparison.numbers.tolist(), comparison.nearest_names.tolist())
     ]
     shape = comparison.numbers.shape

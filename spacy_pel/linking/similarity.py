@@ -6,9 +6,8 @@ The computations use arrays, because a mention is compared with some hundred nam
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from itertools import chain, compress, islice, repeat
 from string import punctuation
 from typing import NamedTuple
 
@@ -16,8 +15,6 @@ import numpy as np
 from Stemmer import Stemmer
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.pieces import hash_of
-from ..kb.records.entity import Entity
 from ..kb.records.names import american
 from ..kb.records.plain_text import plain
 
@@ -25,9 +22,10 @@ _WORD = re.compile(r"\w+")
 _STOP_WORDS = frozenset("a an at by for from in of on the to with".split())
 # Latin plurals, which the stemmer does not know: nevi, fistulae, metastases, stenoses.
 _SINGULAR = {"i": "us", "ae": "a", "stases": "stasis", "oses": "osis"}
-_PLURAL = re.compile(rf"(?<=[a-z]{{3}})({'|'.join(_SINGULAR)})$")
-_CACHE_SIZE = 50_000  # stems
+_PLURAL = re.compile(rf"(?<=[a-z]{{3}})({'|'.join(_SINGULAR)})$", re.MULTILINE)
+_CACHE_SIZE = 50_000  # words
 _N_TRIGRAMS = 4093  # the number of different hashes of trigrams
+Names = Mapping[int, Sequence[str]]  # of entities, by their numbers
 _EDGE, _END = "\1", "\n"  # no name has them
 _MARKS = punctuation.encode()
 _BLANKS = bytes.maketrans(_MARKS, b" " * len(_MARKS))
@@ -36,13 +34,12 @@ _BLANKS = bytes.maketrans(_MARKS, b" " * len(_MARKS))
 class _Tokens(NamedTuple):
     """The tokens of n texts, one text after the other."""
 
-    codes: np.ndarray  # integers [t]
-    weights: np.ndarray  # float64 [t]
+    codes: np.ndarray  # integers [t], 0 or more
     lengths: np.ndarray  # the number of tokens of each text, int64 [n]
 
 
 def trigram_similarity(
-    kb: KnowledgeBase, surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
+    kb: KnowledgeBase, surfaces: Sequence[str], numbers: np.ndarray, names: Names
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Compare each mention with the names of its candidates by Dice's coefficient of trigrams.
 
@@ -50,17 +47,29 @@ def trigram_similarity(
         kb: The KB of the candidates. It remembers the tokens of their names.
         surfaces: The n mentions, normalised, in American spelling.
         numbers: int64 [n, k], the numbers of their candidates; -1 for no candidate.
-        entities: The candidates by their numbers, ascending.
+        names: The names of the candidates by their numbers, ascending.
 
     Returns:
         The similarity of the most similar name and of the first name, float64 [n, k], 0 to 1; and the
         place of the most similar name among the names of the candidate, int64 [n, k].
     """
-    of_names = kb.remembered(
-        "trigrams", list(entities), lambda own: [_trigrams(entities[n].names) for n in own]
-    )
-    pairs = _compared(surfaces, numbers, list(entities), of_names, _trigrams(surfaces))
-    dice = np.minimum(2 * pairs.shared / (pairs.of_name + pairs.of_mention), 1.0)
+
+    def of_entities(new: Sequence[int]) -> list[_Tokens]:
+        own = [names[number] for number in new]
+        counts = np.cumsum([0, *map(len, own)])
+        codes, lengths = _trigrams(list(chain.from_iterable(own)))
+        places = np.append(0, lengths.cumsum())[counts]
+        bounds = zip(*(edges[i:].tolist() for edges in (places, counts) for i in (0, 1)))
+        return [_Tokens(codes[a:b], lengths[c:d]) for a, b, c, d in bounds]
+
+    of_each = kb.remembered("trigrams", list(names), of_entities)
+    counts = [len(own.lengths) for own in of_each]
+    of_mentions = _trigrams(surfaces)
+    of_names = _Tokens(*map(np.concatenate, zip(*of_each))) if of_each else _trigrams([])
+    pairs = _compared(surfaces, numbers, list(names), counts, of_names, of_mentions)
+    n_shared = np.bincount(pairs.comparisons, minlength=len(pairs.names))
+    n_both = of_names.lengths[pairs.names] + of_mentions.lengths[pairs.lines]
+    dice = np.minimum(2 * n_shared / n_both, 1.0)
     best = pairs.most(dice)
     is_best = np.flatnonzero(dice == np.repeat(best, np.diff(pairs.starts, append=len(dice))))
     first = is_best[np.searchsorted(is_best, pairs.starts)] - pairs.starts
@@ -68,7 +77,7 @@ def trigram_similarity(
 
 
 def word_similarity(
-    kb: KnowledgeBase, surfaces: Sequence[str], numbers: np.ndarray, entities: Mapping[int, Entity]
+    kb: KnowledgeBase, surfaces: Sequence[str], numbers: np.ndarray, names: Names
 ) -> list[np.ndarray]:
     """Compare each mention with the names of its candidates by words. Rare words count more.
 
@@ -80,31 +89,56 @@ def word_similarity(
         of the mention that is in all names together.
     """
 
-    def of_entity(number: int) -> _Tokens:
-        names = [_WORD.findall(plain(name)) for name in entities[number].names]
-        # The last text has all names together.
-        return _stems([*names, list(chain.from_iterable(names))], kb.rarity)
+    def of_entities(new: Sequence[int]) -> list[tuple[tuple[str, ...], ...]]:
+        own = [names[number] for number in new]
+        stems = iter(_stems(kb, list(chain.from_iterable(own))))
+        return [tuple(islice(stems, len(of_entity))) for of_entity in own]
 
-    of_names = kb.remembered("stems", list(entities), lambda own: list(map(of_entity, own)))
-    of_surfaces = _stems([_WORD.findall(surface) for surface in surfaces], kb.rarity)
-    pairs = _compared(surfaces, numbers, list(entities), of_names, of_surfaces)
-    is_all = np.zeros(len(pairs.shared), dtype=bool)
-    is_all[np.append(pairs.starts, len(is_all))[1:] - 1] = True
-    shared = np.where(is_all, 0.0, pairs.shared)
-    of_mention = shared / np.maximum(pairs.of_mention, 1e-6)
-    dice = 2 * shared / np.maximum(pairs.of_name + pairs.of_mention, 1e-6)
-    of_name = shared / np.maximum(pairs.of_name, 1e-6)
-    of_all = pairs.shared[is_all] / np.maximum(pairs.of_mention[is_all], 1e-6)
-    best = [pairs.most(similarity) for similarity in (of_mention, dice, of_name)]
-    return [pairs.filled(values) for values in (*best, of_all)]
+    of_each = kb.remembered("stems", list(names), of_entities)
+    by_name, by_mention = list(chain.from_iterable(of_each)), _stems(kb, surfaces)
+    names_words, words = (list(chain.from_iterable(own)) for own in (by_name, by_mention))
+    distinct = sorted(set(words))
+    columns = {stem: column for column, stem in enumerate(distinct)}
+    of_names, of_mentions = (
+        _Tokens(
+            np.fromiter(map(columns.get, stems, repeat(len(columns))), np.int64, len(stems)),
+            np.array(list(map(len, by_text)), np.int64),
+        )
+        for stems, by_text in ((names_words, by_name), (words, by_mention))
+    )
+    pairs = _compared(
+        surfaces, numbers, list(names), list(map(len, of_each)), of_names, of_mentions
+    )
+    # The words of a name that shares none with a mention need no weight.
+    shares = np.zeros(len(by_name), dtype=bool)
+    shares[pairs.names[pairs.comparisons]] = True
+    wanted, weights = np.repeat(shares, of_names.lengths), np.zeros(len(names_words))
+    weights[wanted] = kb.rarities(list(compress(names_words, wanted.tolist())))
+    column_weights = np.array(kb.rarities(distinct))
+    mention_weights = _sums(column_weights[of_mentions.codes], of_mentions.lengths)[pairs.lines]
+    name_weights = _sums(weights, of_names.lengths)[pairs.names]
+    shared = np.bincount(pairs.comparisons, weights[pairs.tokens], len(pairs.names))
+    similarities = (
+        shared / np.maximum(mention_weights, 1e-6),
+        2 * shared / np.maximum(name_weights + mention_weights, 1e-6),
+        shared / np.maximum(name_weights, 1e-6),
+    )
+    # A word that several names of a candidate have counts once in the share of all names.
+    pair_of = np.repeat(np.arange(len(pairs.starts)), np.diff(pairs.starts, append=len(shared)))
+    keys = pair_of[pairs.comparisons] * max(1, len(distinct)) + of_names.codes[pairs.tokens]
+    of_pairs, shared_columns = np.divmod(np.unique(keys), max(1, len(distinct)))
+    in_any = np.bincount(of_pairs, column_weights[shared_columns], len(pairs.starts))
+    of_all = in_any / np.maximum(mention_weights[pairs.starts], 1e-6)
+    return [pairs.filled(values) for values in (*map(pairs.most, similarities), of_all)]
 
 
 class _Compared(NamedTuple):
     """m comparisons of a mention with a name of a candidate, grouped by pairs of mention and candidate."""
 
-    shared: np.ndarray  # float64 [m], the weight of the tokens that the mention and the name share
-    of_name: np.ndarray  # float64 [m], the weight of the tokens of the name
-    of_mention: np.ndarray  # float64 [m], the weight of the tokens of the mention
+    lines: np.ndarray  # int64 [m], the mentions
+    names: np.ndarray  # int64 [m], the names
+    comparisons: np.ndarray  # int64 [s], the comparison of each token that mention and name share
+    tokens: np.ndarray  # int64 [s], the same tokens among those of all names
     starts: np.ndarray  # int64 [p], the first comparison of each distinct pair
     present: np.ndarray  # bool [n, k], whether there is a candidate
     pair_of: np.ndarray  # int64, the pair of each candidate that is present
@@ -124,8 +158,9 @@ def _compared(
     surfaces: Sequence[str],
     numbers: np.ndarray,
     entities: Sequence[int],
-    of_names: Sequence[_Tokens],
-    of_surfaces: _Tokens,
+    counts: Sequence[int],
+    of_names: _Tokens,
+    of_mentions: _Tokens,
 ) -> _Compared:
     """Compare mentions with all names of their candidates.
 
@@ -133,8 +168,9 @@ def _compared(
         surfaces: See ``trigram_similarity``, also for the next argument.
         numbers: The candidates.
         entities: The numbers of the distinct candidates, ascending.
-        of_names: The tokens of the names of each of these entities.
-        of_surfaces: The tokens of the mentions.
+        counts: The number of names of each of these entities.
+        of_names: The tokens of the names of all these entities.
+        of_mentions: The tokens of the mentions.
     """
     present = numbers >= 0
     # Mentions with the same words are compared once with each candidate.
@@ -142,31 +178,20 @@ def _compared(
     lines = np.array([firsts[surface] for surface in surfaces], dtype=np.int64)
     lines = np.repeat(lines, numbers.shape[1])[present.ravel()]
     places = np.searchsorted(np.array(entities, dtype=np.int64), numbers[present])
-    counts = np.array([len(own.lengths) for own in of_names], dtype=np.int64)
     pairs, pair_of = np.unique(lines * len(counts) + places, return_inverse=True)
     lines, places = np.divmod(pairs, max(len(counts), 1))
-    names = _ranges((counts.cumsum() - counts)[places], counts[places])
-    lines = np.repeat(lines, counts[places])
-    codes, weights, all_lengths = (np.concatenate(c) for c in zip(*(of_names or [of_surfaces])))
-    # Few tokens of names are tokens of mentions; all others share the last column.
-    distinct, columns = np.unique(of_surfaces.codes, return_inverse=True)
-    has_token = np.zeros((len(surfaces), len(distinct) + 1), dtype=bool)
-    has_token[np.repeat(np.arange(len(surfaces)), of_surfaces.lengths), columns] = True
-    column_of = distinct.searchsorted(codes)
-    if len(distinct):
-        column_of[distinct.take(column_of, mode="clip") != codes] = len(distinct)
-    lengths = all_lengths[names]
-    tokens = _ranges((all_lengths.cumsum() - all_lengths)[names], lengths)
+    of_all = np.array(counts, dtype=np.int64)
+    n_names, first_names = of_all[places], (of_all.cumsum() - of_all)[places]
+    names, lines = _ranges(first_names, n_names), np.repeat(lines, n_names)
+    n_codes = max(own.codes.max(initial=0) for own in (of_names, of_mentions)) + 1
+    has_token = np.zeros((len(surfaces), n_codes), dtype=bool)
+    has_token[np.repeat(np.arange(len(surfaces)), of_mentions.lengths), of_mentions.codes] = True
+    lengths = of_names.lengths[names]
+    tokens = _ranges((of_names.lengths.cumsum() - of_names.lengths)[names], lengths)
     comparisons = np.repeat(np.arange(len(names)), lengths)
-    shared = has_token[lines[comparisons], column_of[tokens]]
-    return _Compared(
-        np.bincount(comparisons[shared], weights[tokens[shared]], len(names)),
-        _sums(weights, all_lengths)[names],
-        _sums(of_surfaces.weights, of_surfaces.lengths)[lines],
-        counts[places].cumsum() - counts[places],
-        present,
-        pair_of,
-    )
+    shared = has_token[lines[comparisons], of_names.codes[tokens]]
+    starts = n_names.cumsum() - n_names
+    return _Compared(lines, names, comparisons[shared], tokens[shared], starts, present, pair_of)
 
 
 def _sums(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -174,15 +199,21 @@ def _sums(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.bincount(np.repeat(np.arange(len(lengths)), lengths), values, len(lengths))
 
 
-def _stems(texts: Sequence[Sequence[str]], rarity: Callable[[str], float]) -> _Tokens:
-    """Return the hashes of the stems of the words of texts, each once in a text, with their rarity."""
-    by_text = [sorted(set(map(_stem, words)) - {("", 0)}) for words in texts]
-    stems = list(chain.from_iterable(by_text))
-    return _Tokens(
-        np.array([code for _, code in stems], dtype=np.uint64),
-        np.array([rarity(name) for name, _ in stems], dtype=np.float64),
-        np.array(list(map(len, by_text)), dtype=np.int64),
-    )
+def _stems(kb: KnowledgeBase, texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the stems of the words of each text, each once, without stop words."""
+    by_text = [_WORD.findall(plain(text)) for text in texts]
+    words = list(dict.fromkeys(chain.from_iterable(by_text)))
+    stem_of = dict(zip(words, kb.remembered("stem of", words, _stemmed, _CACHE_SIZE)))
+    return [tuple(filter(None, dict.fromkeys(map(stem_of.__getitem__, own)))) for own in by_text]
+
+
+def _stemmed(words: Sequence[str]) -> list[str]:
+    """Return the stems of words; "" for a stop word or punctuation."""
+    lines = american("\n".join(words).casefold())  # together: one call instead of thousands
+    singular = _PLURAL.sub(lambda match: _SINGULAR[match[0]], lines).split("\n")
+    stems = Stemmer("english", 0).stemWords(singular)  # a stemmer is not for several threads
+    is_word = [word not in _STOP_WORDS and bool(word.strip("_")) for word in singular]
+    return [stem if own else "" for stem, own in zip(stems, is_word)]
 
 
 def _trigrams(texts: Sequence[str]) -> _Tokens:
@@ -200,19 +231,9 @@ def _trigrams(texts: Sequence[str]) -> _Tokens:
     hashes = (letters[:-2] * 961 + letters[1:-1] * 31 + letters[2:]) % _N_TRIGRAMS
     codes = hashes[inside].astype(np.uint16)
     counts = np.diff(np.flatnonzero(ends), prepend=-1) - 3
-    return _Tokens(codes, np.broadcast_to(1.0, len(codes)), counts)
+    return _Tokens(codes, counts)
 
 
 def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return ranges of numbers, one after the other, from their starts and lengths."""
     return np.repeat(starts - lengths.cumsum() + lengths, lengths) + np.arange(lengths.sum())
-
-
-@lru_cache(_CACHE_SIZE)
-def _stem(piece: str) -> tuple[str, int]:
-    """Return the stem of a word, and its hash; "" and 0 for a stop word or punctuation."""
-    word = _PLURAL.sub(lambda match: _SINGULAR[match[0]], american(piece.casefold()))
-    if word in _STOP_WORDS or not any(map(str.isalnum, word)):
-        return "", 0
-    stem = str(Stemmer("english").stemWord(word))
-    return stem, hash_of(stem, b"stem")

@@ -1,6 +1,6 @@
-"""Fits to scores: probabilities (Platt scaling), and weights of features of candidates.
+"""Fit probabilities (Platt scaling) and weights of features of candidates to scores.
 
-Platt scaling turns scores into probabilities with a sigmoid, which has a slope and an intercept.
+Platt scaling maps scores to probabilities with a sigmoid, which has a slope and an intercept.
 Temperature scaling has no intercept, but a cosine of 0 does not mean even odds. Isotonic regression
 on a few hundred mentions has few steps, with ties and probabilities of 0 and 1.
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 BINS = 15
-# A small ridge, without which a feature that is always correct would have an infinite weight.
+# A small ridge. Without it, a feature that is always correct would have an infinite weight.
 _RIDGE = 1e-3
 
 
@@ -24,9 +24,9 @@ def platt_fit(
 ) -> tuple[float, float]:
     """Fit the slope and the intercept of the sigmoid that turns scores into probabilities.
 
-    The likelihood is maximised against Platt's softened targets (1999), (c + 1) / (c + 2) for c
-    correct and 1 / (w + 2) for w wrong predictions. So it has a maximum even if the scores separate
-    the two.
+    The fit maximises the likelihood of Platt's softened targets (1999), (c + 1) / (c + 2) for c correct
+    and 1 / (w + 2) for w wrong predictions. Therefore, a maximum exists even if the scores separate the
+    two.
 
     Args:
         scores: Float [n], the scores of predictions.
@@ -35,7 +35,7 @@ def platt_fit(
     Raises:
         ValueError: All predictions are correct, or all are wrong.
     """
-    from sklearn.linear_model import LogisticRegression  # takes a second to import
+    from sklearn.linear_model import LogisticRegression  # slow to import
 
     scores, correct = np.asarray(scores, dtype=np.float64), np.asarray(correct, dtype=bool)
     n_correct, n_wrong = int(correct.sum()), int((~correct).sum())
@@ -44,8 +44,8 @@ def platt_fit(
     targets = np.where(correct, (n_correct + 1) / (n_correct + 2), 1 / (n_wrong + 2))
     mean, spread = scores.mean(), scores.std() or 1.0
     inputs = ((scores - mean) / spread)[:, None]
-    # A soft target is both outcomes with weights. The small ridge makes the slope 0 if all scores are
-    # equal.
+    # A soft target is a weighted pair of both outcomes. The small ridge makes the slope 0 if all scores
+    # are equal.
     model = LogisticRegression(C=1e9, solver="newton-cholesky", tol=1e-7)
     model.fit(
         np.concatenate([inputs, inputs]),
@@ -59,14 +59,14 @@ def platt_fit(
 def expected_calibration_error(
     probabilities: Sequence[float] | np.ndarray, correct: Sequence[bool] | np.ndarray
 ) -> float | None:
-    """Return the expected calibration error (Guo et al. 2017), from 0 to 1; None without predictions.
+    """Return the expected calibration error (Guo et al. 2017), from 0 to 1, or None without predictions.
 
     It is the mean absolute difference between the mean probability and the accuracy in 15 bins of
     equal width, weighted by the number of predictions in each bin.
 
     Args:
         probabilities: Float [n], the probability that each prediction is correct.
-        correct: bool [n], whether it is.
+        correct: bool [n], whether each prediction is correct.
     """
     probabilities = np.asarray(probabilities, dtype=np.float64)
     if not len(probabilities):
@@ -79,17 +79,17 @@ def expected_calibration_error(
 def feature_weights(
     scores: np.ndarray, features: Sequence[np.ndarray], correct: np.ndarray
 ) -> np.ndarray | None:
-    """Fit the weights of several features together. A weight may be negative.
+    """Fit the weights of several features jointly. A weight may be negative.
 
     Args:
-        scores: Float [n, k], the scores of the candidates of n mentions; -inf for no candidate.
-        features: Each float [n, k], with any value for no candidate.
+        scores: Float [n, k], the scores of the candidates of n mentions; -inf where there is none.
+        features: Each float [n, k], with any value where there is no candidate.
         correct: bool [n, k], whether the candidate is correct. Several correct candidates of a
             mention share its weight equally.
 
     Returns:
-        What one unit of each feature adds to the score, float64 [f]. None if no mention has both a
-        correct and a wrong candidate, or a higher score does not make a candidate more probable.
+        The amount that one unit of each feature adds to the score, float64 [f]. None if no mention has
+        both a correct and a wrong candidate, or a higher score does not make a candidate more probable.
     """
     from scipy.optimize import minimize  # slow to import
     from scipy.special import log_softmax
@@ -119,6 +119,6 @@ def feature_weights(
 
 
 def _below_largest(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Subtract the largest value of each mention, float64 [n, k]; 0 for no candidate."""
+    """Subtract the largest value of each mention, float64 [n, k]; 0 where there is no candidate."""
     largest = np.where(mask, values, -np.inf).max(axis=1, keepdims=True)
     return np.where(mask, values - largest, 0.0).astype(np.float64)

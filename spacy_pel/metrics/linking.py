@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# The groups of mentions that are measured apart; "seen" and "unseen" are the two parts of "in_kb".
+# The groups of mentions with separate metrics; "seen" and "unseen" are the two parts of "in_kb".
 GROUPS = ("all", "in_kb", "seen", "unseen")
 
 
@@ -19,7 +19,7 @@ def first_hit_ranks(
 
     Args:
         candidate_ids: The distinct entity ids of the candidates of each mention, best first.
-        gold: The gold ids of each mention, without alternative ids. Each is correct; NIL has none.
+        gold: The gold ids of each mention, without alternative ids. Any of them is correct; NIL has none.
     """
     ranks = [
         next((rank for rank, id in enumerate(candidates, 1) if id in gold_ids), 0)
@@ -34,9 +34,9 @@ def linking_metrics(
     seen: Sequence[bool] | np.ndarray | None = None,
     ks: Sequence[int] = (1, 5, 16, 64),
 ) -> dict[str, Any]:
-    """Return counts, recall at each k and the mean reciprocal rank for four groups of mentions.
+    """Return counts, recall at each k, and the mean reciprocal rank for four groups of mentions.
 
-    In the group "all" a mention whose entity the KB lacks is a miss. A miss has the reciprocal rank 0.
+    In the group "all", a mention whose entity the KB lacks is a miss. A miss has the reciprocal rank 0.
 
     Args:
         ranks: int [n], the rank of the first correct candidate, from 1; 0 for none.
@@ -70,10 +70,10 @@ def linking_metrics(
 def concept_scores(
     documents: Iterable[tuple[Collection[str], Collection[str]]],
 ) -> dict[str, float | None]:
-    """Return precision, recall and F1 of distinct entities, as BC5CDR and NCBI disease count them.
+    """Return precision, recall, and F1 of distinct entities, as BC5CDR and NCBI disease count them.
 
-    An entity counts once in each document, however many mentions it has there. A mention with
-    several gold entities counts for each of them. A value whose denominator is 0 is None.
+    An entity counts once per document, regardless of its number of mentions. A mention with several
+    gold entities counts for each of them. A value whose denominator is 0 is None.
 
     Args:
         documents: The gold entity ids of each document, and the predicted ones.
@@ -91,7 +91,7 @@ def concept_scores(
 
 
 def metrics_table(metrics: dict[str, Any]) -> str:
-    """Return the result of ``linking_metrics`` as a Markdown table, in percent with one decimal."""
+    """Return the result of ``linking_metrics`` as a Markdown table of percentages with one decimal."""
     names = [name for name in metrics if name.startswith("recall@") or name == "mrr"]
     counts = (metrics["mentions" if group == "all" else group] for group in GROUPS)
     rows = [
@@ -102,7 +102,7 @@ def metrics_table(metrics: dict[str, Any]) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table. The first column is aligned to the left, the others to the right."""
+    """Return a Markdown table whose first column is left-aligned and whose others are right-aligned."""
     columns = zip(header, *rows, strict=True)
     widths = [max(2, *(len(cell) for cell in column)) for column in columns]
     rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
@@ -118,20 +118,20 @@ def _mean(values: np.ndarray, mask: np.ndarray | None) -> float | None:
 
 
 def percent(value: float | None) -> str:
-    """Return a share in percent with one decimal; "-" for None."""
+    """Return a share as a percentage with one decimal, or "-" for None."""
     return "-" if value is None else f"{100 * value:.1f}"
 
 
 def best_nil_threshold(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
 ) -> float | None:
-    """Return the NIL threshold with the best F1 of NIL; None if no mention is NIL.
+    """Return the NIL threshold with the best F1 of NIL, or None if no mention is NIL.
 
-    A mention whose score is below the threshold is predicted to be NIL. Thresholds lie midway between
-    scores. Of equally good thresholds the lowest is chosen, which predicts NIL least often.
+    A mention whose score is below the threshold is predicted to be NIL. Thresholds are midway between
+    scores. Ties go to the lowest threshold, which predicts NIL least often.
 
     Args:
-        scores: Float [n], the score of each mention's best candidate; -inf for a mention without
+        scores: Float [n], the score of the best candidate of each mention; -inf for a mention without
             candidates; inf for a mention that was not linked, which no threshold makes NIL.
         gold_nil: bool [n], whether the KB lacks the mention's entity.
     """
@@ -147,7 +147,7 @@ def best_nil_threshold(
 def average_precision(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
 ) -> float | None:
-    """Return the area under the precision-recall curve of NIL, a step function; None without NIL.
+    """Return the area under the precision-recall curve of NIL, a step function, or None without NIL.
 
     Equal scores are one point of the curve. For the arguments see ``best_nil_threshold``.
     """
@@ -166,12 +166,12 @@ def nil_metrics(
     *,
     decided: bool,
 ) -> dict[str, Any]:
-    """Return the metrics of NIL predictions, and recall with NIL as one more class.
+    """Return the metrics of NIL predictions, and recall with NIL as an additional class.
 
-    For this recall, a mention that is NIL is a hit if it was predicted to be NIL. A mention that was
-    wrongly predicted to be NIL is a miss at any rank, because its candidates were rejected; otherwise
-    the paper's Table 4 does not add up. "recall@64_nil_as_candidate" takes a prediction of NIL as one
-    more candidate, ranked first.
+    For this recall, a NIL mention is a hit if it was predicted to be NIL. A mention that was wrongly
+    predicted to be NIL is a miss at any rank, because its candidates were rejected; otherwise the
+    paper's Table 4 does not add up. "recall@64_nil_as_candidate" counts a prediction of NIL as an
+    additional candidate, ranked first.
 
     Args:
         scores: As in ``best_nil_threshold``.
@@ -183,8 +183,8 @@ def nil_metrics(
     Returns:
         {"gold": n, "average_precision": x, "precision": x, "recall": x, "f1": x, "recall@1": x,
         "recall@64": x, "recall@64_nil_as_candidate": x}, ready for JSON, with x from 0 to 1. "gold"
-        is the number of mentions that are NIL. Undefined values are None: precision, recall and F1
-        without a threshold, precision without predictions of NIL, recall if no mention is NIL.
+        is the number of NIL mentions. Undefined values are None: precision, recall, and F1 without a
+        threshold, precision without predictions of NIL, and recall if no mention is NIL.
     """
     predicted_nil, in_kb = np.asarray(predicted_nil, dtype=bool), np.asarray(in_kb, dtype=bool)
     ranks = np.asarray(ranks, dtype=np.int64)
@@ -205,7 +205,7 @@ def nil_metrics(
 
 
 def nil_summary(metrics: dict[str, Any]) -> str:
-    """Return the result of ``nil_metrics`` as a line of text, in percent with one decimal."""
+    """Return the result of ``nil_metrics`` as a line of percentages with one decimal."""
     figures = ", ".join(
         f"{name.replace('_', ' ')} {percent(value)}"
         for name, value in metrics.items()
@@ -217,7 +217,7 @@ def nil_summary(metrics: dict[str, Any]) -> str:
 def _operating_points(
     scores: Sequence[float] | np.ndarray, gold_nil: Sequence[bool] | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ascending distinct scores below inf, and how many mentions and NILs score up to each."""
+    """Return the ascending distinct scores below inf, with the mentions and NILs that score up to each."""
     scores, gold_nil = np.asarray(scores, dtype=np.float64), np.asarray(gold_nil, dtype=bool)
     order = np.argsort(scores, kind="stable")
     order = order[scores[order] < np.inf]

@@ -2,10 +2,6 @@
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
-from collections.abc import Sequence
-
-import numpy as np
-
 
 class FGSM:
     """An adversarial regulariser that makes positives and negatives harder without mining.
@@ -20,22 +16,13 @@ class FGSM:
 
     The loss grows with the score of a negative and falls with the score of a positive. So Eq. 6 and
     Eq. 7 are both Eq. 5 for the loss of the mention, and the backward pass of the clean loss gives the
-    gradient. A proxy of several mentions is perturbed once, by Eq. 5 for the loss of the batch. With
-    ``per_pair`` each pair of a mention and a proxy has its own perturbed proxy, exactly as in Eq. 6 and
-    Eq. 7, at the cost of encoding each pair.
+    gradient. A proxy of several mentions is perturbed once, by Eq. 5 for the loss of the batch.
 
     Args:
         epsilon: The size of the step.
         weight: The weight of the adversarial loss (lambda in Eq. 8).
-        per_pair: Perturb a retriever's proxy separately for each of its mentions. The inputs of a
-            reranker are always pairs.
     """
 
-    def __init__(self, epsilon: float = 0.01, weight: float = 1.0, per_pair: bool = False):
+    def __init__(self, epsilon: float = 0.01, weight: float = 1.0):
         self.epsilon = epsilon
         self.weight = weight
-        self.per_pair = per_pair
-
-    def perturbations(self, gradients: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return a step of epsilon (Eq. 5) for the gradient of each input, float32 [t, d]."""
-        return [self.epsilon * np.sign(gradient) for gradient in gradients]

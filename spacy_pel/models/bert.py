@@ -8,8 +8,7 @@ Attention has no dropout, whatever the configuration says.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -32,6 +31,7 @@ _ARCHITECTURE = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
     *("hidden_act", "hidden_dropout_prob", "max_position_embeddings", "type_vocab_size"),
     *("layer_norm_eps", "pad_token_id"),
+    "attention_size",  # of the queries, keys and values of a layer; Hugging Face's have the hidden size
 )
 # Hugging Face's names of activations.
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -177,19 +177,18 @@ class BertLayer(nn.Module):
 class _Attention(nn.Module):
     def __init__(self, config: SimpleNamespace):
         super().__init__()
-        self.self = _SelfAttention(config)
-        self.output = _Residual(config.hidden_size, config)
+        size = getattr(config, "attention_size", config.hidden_size)
+        self.self = _SelfAttention(size, config)
+        self.output = _Residual(size, config)
 
 
 class _SelfAttention(nn.Module):
     """The attention of all heads."""
 
-    def __init__(self, config: SimpleNamespace):
+    def __init__(self, size: int, config: SimpleNamespace):
         super().__init__()
         self.num_attention_heads: int = config.num_attention_heads
-        self.query, self.key, self.value = (
-            _Linear(config.hidden_size, config.hidden_size) for _ in range(3)
-        )
+        self.query, self.key, self.value = (_Linear(config.hidden_size, size) for _ in range(3))
 
     def forward(self, queries: Tensor, states: Tensor, keys: Tensor | None) -> Tensor:
         """Let queries, float [n, q, d], attend to states, float [n, t, d]; return float [n, q, d].
@@ -227,45 +226,46 @@ class _Residual(nn.Module):
 
 
 def last_hidden_states(
-    layers: Iterable[nn.Module], states: Tensor, mask: Tensor, wanted: Tensor | None = None
+    layers: Iterable[nn.Module], states: Tensor, mask: Tensor, needed: Tensor | None = None
 ) -> Tensor:
-    """Return the states after the last of some ``BertLayer``, float [n, t, d].
+    """Return the states after the last of several layers, float [n, t, d].
 
-    The last layer computes the states of the w wanted tokens as one matrix [w, d].
+    The last layer computes the states of the w needed tokens as one matrix [w, d].
 
     Args:
         layers: The layers, in their order.
         states: float [n, t, d], the input embeddings.
         mask: bool [n, t], false for padding.
-        wanted: bool [n, t], the tokens whose states are needed; other states are 0. None for all.
+        needed: bool [n, t], the tokens whose states are needed; other states are 0. None for all.
     """
     *inner, last = cast("Iterable[BertLayer]", layers)
     keys = None if bool(mask.all()) else mask[:, None, None, :]
-    for layer in inner if wanted is not None else [*inner, last]:
+    for layer in inner if needed is not None else [*inner, last]:
         attention = layer.attention.self
         attended = attention(attention.query(states), states, keys)
         states = layer.feed_forward(attended, states)
-    if wanted is None:
+    if needed is None:
         return states
-    attention, positions = last.attention.self, wanted.nonzero(as_tuple=True)
-    columns = (wanted.cumsum(1) - 1)[wanted]
+    attention, positions = last.attention.self, needed.nonzero(as_tuple=True)
+    columns = (needed.cumsum(1) - 1)[needed]
     more_rows = 0, 0, 0, max(0, MIN_ROWS - len(columns))
-    wanted_states = nn.functional.pad(states[positions], more_rows)
-    queries = attention.query(wanted_states)[: len(columns)]
-    padded = queries.new_zeros(len(states), int(wanted.sum(1).max()), queries.shape[-1])
+    needed_states = nn.functional.pad(states[positions], more_rows)
+    queries = attention.query(needed_states)[: len(columns)]
+    padded = queries.new_zeros(len(states), int(needed.sum(1).max()), queries.shape[-1])
     padded = padded.index_put((positions[0], columns), queries)
     attended = attention(padded, states, keys)[positions[0], columns]
     attended = nn.functional.pad(attended, more_rows)
-    outputs = last.feed_forward(attended, wanted_states)[: len(columns)]
+    outputs = last.feed_forward(attended, needed_states)[: len(columns)]
     return outputs.new_zeros(states.shape).index_put(positions, outputs)
 
 
 def architecture(transformer: nn.Module) -> dict[str, Any]:
-    """Return the fields of a configuration that decide what a BERT computes."""
-    return {name: getattr(transformer.config, name) for name in _ARCHITECTURE}
+    """Return the fields of a BERT's configuration that determine its outputs."""
+    config = transformer.config
+    return {name: getattr(config, name) for name in _ARCHITECTURE if hasattr(config, name)}
 
 
-def own_bert(transformer: nn.Module) -> Bert:
+def as_bert(transformer: nn.Module) -> Bert:
     """Convert a BERT of Hugging Face to a ``Bert`` with the same weights.
 
     Raises:
@@ -311,21 +311,6 @@ def with_layers(transformer: Any, n: int, *, spread: bool) -> nn.Module:
     transformer.config.num_hidden_layers = n
     kept_layers: nn.Module = transformer
     return kept_layers
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Compute with one thread of torch within the block.
-
-    The kernels of small models are short, and threads that share them mostly wait. With two threads a
-    sentence takes twice as long. Beside another program, fitting a ranking takes minutes, not seconds.
-    """
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
 
 
 @cache

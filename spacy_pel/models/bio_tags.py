@@ -44,7 +44,7 @@ def without_labels(scores: np.ndarray, left_out: np.ndarray) -> np.ndarray:
 
 
 def tagged_mentions(words: Sequence[np.ndarray], scores: np.ndarray) -> list[list[Tagged]]:
-    """Return the mentions of the most probable tag sequence of each document (Viterbi).
+    """Return the mentions of the most probable tag sequence of each document.
 
     "Inside" may follow only "begins" or "inside" of its label.
 
@@ -52,36 +52,48 @@ def tagged_mentions(words: Sequence[np.ndarray], scores: np.ndarray) -> list[lis
         words: The start and end of each word, int64 [w, 2] per document.
         scores: The scores of the tags of all words, float32 [sum of w, t].
     """
-    lengths = np.array([len(offsets) for offsets in words], dtype=np.int64)
-    longest, n_tags = int(lengths.max(initial=0)), scores.shape[1]
-    log_p = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-    padded = np.zeros((len(words), longest, n_tags), dtype=np.float32)  # a row per document
-    padded[np.arange(longest) < lengths[:, None]] = log_p
+    lengths = np.array(list(map(len, words)), dtype=np.int64)
+    ends = lengths.cumsum()
+    tags = _best_tags(scores, (ends - lengths)[lengths > 0])
+    others = np.append(np.flatnonzero(tags * (tags % 2 - 1) == 0), len(tags))  # than "inside"
+    begins = np.flatnonzero(tags % 2)
+    lasts = others[others.searchsorted(begins, side="right")] - 1
+    mentions: list[list[Tagged]] = [[] for _ in words]
+    for document, first, last in zip(ends.searchsorted(begins, side="right"), begins, lasts):
+        before = ends[document] - lengths[document]
+        start, end = words[document][[first - before, last - before], [0, 1]].tolist()
+        mentions[document].append((start, end, int(tags[first] - 1) // 2))
+    return mentions
+
+
+def _best_tags(scores: np.ndarray, documents: np.ndarray) -> np.ndarray:
+    """Return the best tag of each word: int64 [w]. ``documents`` has the first word of each.
+
+    Viterbi decoding, of all runs of words at once: a run ends before a word that no best path enters as
+    "inside", since "begins" of the same label scores as much there and allows the same to follow.
+    """
+    starts: np.ndarray = np.all(scores[:, 1::2] >= scores[:, 2::2], axis=1)
+    starts[documents] = True
+    firsts = np.flatnonzero(starts)
+    lengths = np.diff(firsts, append=len(scores))
+    order = np.argsort(-lengths, kind="stable")
+    firsts, lengths = firsts[order], lengths[order]
+    n_runs = [int((lengths > position).sum()) for position in range(lengths.max(initial=0))]
+    n_tags = scores.shape[1]
     inside = np.arange(2, n_tags, 2)
     forbidden = np.zeros((n_tags, n_tags), dtype=np.float32)  # from, to
     forbidden[:, inside] = -np.inf
     forbidden[inside, inside] = forbidden[inside - 1, inside] = 0
-    before = np.zeros((longest, len(words), n_tags), dtype=np.int64)
-    best = np.where(np.isin(np.arange(n_tags), inside), -np.inf, 0) + padded[:, :1].sum(1)
-    for position in range(1, longest):
-        paths = best[:, :, None] + forbidden
-        has_ended = (lengths <= position)[:, None]  # the last tag of a document stays
-        before[position] = np.where(has_ended, np.arange(n_tags), paths.argmax(1))
-        best = np.where(has_ended, best, paths.max(1) + padded[:, position])
-    tag = best.argmax(1)
-    tags = np.zeros((len(words), longest), dtype=np.int64)
-    for position in range(longest - 1, -1, -1):
-        tags[:, position] = tag
-        tag = before[position][np.arange(len(words)), tag]
-    mentions: list[list[Tagged]] = []
-    for offsets, row in zip(words, tags):
-        mentions.append([])
-        bounds, row = offsets.tolist(), row[: len(offsets)].tolist()
-        for first, tag in enumerate(row):
-            if tag % 2 == 0:  # outside, or inside
-                continue
-            last = first
-            while row[last + 1 : last + 2] == [tag + 1]:
-                last += 1
-            mentions[-1].append((bounds[first][0], bounds[last][1], (tag - 1) // 2))
-    return mentions
+    best = scores[firsts]
+    best[:, inside] = -np.inf
+    before = []
+    for position, n in enumerate(n_runs[1:], 1):
+        paths = best[:n, :, None] + forbidden
+        before.append(paths.argmax(1))
+        best[:n] = paths.max(1) + scores[firsts[:n] + position]
+    tag, tags = best.argmax(1), np.zeros(len(scores), dtype=np.int64)
+    for position, n in reversed(list(enumerate(n_runs[1:], 1))):
+        tags[firsts[:n] + position] = tag[:n]
+        tag[:n] = before[position - 1][np.arange(n), tag[:n]]
+    tags[firsts] = tag
+    return tags

@@ -1,9 +1,10 @@
-"""The torch modules of the towers: a BERT whose input embeddings can be perturbed, and its poolings."""
+"""The torch modules of the towers: a BERT with perturbable input embeddings, and poolings of its states."""
 
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..errors import PelError
-from .bert import Bert, BertLayer, architecture, has_fast_bfloat16, last_hidden_states, own_bert
+from .bert import Bert, BertLayer, architecture, as_bert, has_fast_bfloat16, last_hidden_states
 
 if TYPE_CHECKING:
     from .onnx_states import OnnxStates
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
 # The number of tokens from which torch's fused attention is no slower in training than plain attention
 # (the same time at 128, 85 % of the time at 256, 75 % at 512).
 _LONG = 128
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Compute with one thread of torch within the block.
+
+    The kernels of small models are short, and threads that share them mostly wait. With two threads a
+    sentence takes twice as long. Beside another program, fitting a ranking takes minutes, not seconds.
+    """
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
 
 
 class BertEncoder(nn.Module):
@@ -31,16 +47,22 @@ class BertEncoder(nn.Module):
             on a processor with bfloat16 instructions, and has no effect on others.
 
     Attributes:
-        transformer: The BERT; set by ``load``.
-        tokenizer: Its tokenizer; set by ``load``.
-        n_outputs: The number of values per input; set by ``load``.
+        is_loaded: Whether the encoder has weights. ``load`` sets this and the following attributes.
+        transformer: The BERT.
+        tokenizer: Its tokenizer.
+        width: The length of the embeddings and the states.
+        position_limit: The maximum number of tokens of an input.
+        n_outputs: The number of values per input.
         computed_by: Computes the hidden states in place of torch in inference
             (``onnx_states.OnnxStates``). It is set for the duration of a call.
     """
 
     transformer: Bert
     tokenizer: Tokenizer
+    width: int
+    position_limit: int
     n_outputs: int
+    is_loaded = False
 
     def __init__(self, *, mixed_precision: bool):
         super().__init__()
@@ -49,23 +71,11 @@ class BertEncoder(nn.Module):
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
         """Set a BERT, of Hugging Face or of this package, with its weights, and its tokenizer."""
-        self.transformer = own_bert(transformer)
+        self.transformer = as_bert(transformer)
         self.tokenizer = tokenizer
-
-    @property
-    def is_loaded(self) -> bool:
-        """Tell whether the encoder has weights."""
-        return "transformer" in self._modules
-
-    @property
-    def width(self) -> int:
-        """Return the length of the embeddings and the states."""
-        return int(self.transformer.config.hidden_size)
-
-    @property
-    def position_limit(self) -> int:
-        """Return the maximum number of tokens of an input."""
-        return int(self.transformer.config.max_position_embeddings)
+        self.width = int(self.transformer.config.hidden_size)
+        self.position_limit = int(self.transformer.config.max_position_embeddings)
+        self.is_loaded = True
 
     def hidden_states(
         self,
@@ -73,7 +83,7 @@ class BertEncoder(nn.Module):
         mask: Tensor,
         perturbation: Tensor,
         segments: Tensor | None = None,
-        wanted: Tensor | None = None,
+        needed: Tensor | None = None,
     ) -> Tensor:
         """Return the last hidden states of n inputs, padded to t tokens: float32 [n, t, d].
 
@@ -84,10 +94,10 @@ class BertEncoder(nn.Module):
                 input embeddings (word + position + segment; PEL, Eq. 6 and 7). Its gradient is the
                 gradient by these embeddings.
             segments: int64 [n, t], token types; None for zeros.
-            wanted: bool [n, t], the tokens whose states are needed; other states are 0. None for all.
+            needed: bool [n, t], the tokens whose states are needed; other states are 0. None for all.
         """
         if self.computed_by is not None and not self.training:
-            return self.computed_by(ids, mask, segments, wanted, perturbation)
+            return self.computed_by(ids, mask, segments, needed, perturbation)
         device = ids.device.type
         in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)
         # Torch's default attention is the fastest except in training with short inputs on a CPU, where
@@ -97,7 +107,7 @@ class BertEncoder(nn.Module):
         with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16), attention:
             embedded = self.transformer.embeddings(ids, perturbation, segments)
             layers = self.transformer.encoder.layer
-            return last_hidden_states(layers, embedded, mask, wanted).float()
+            return last_hidden_states(layers, embedded, mask, needed).float()
 
     def description(self) -> dict[str, str]:
         """Return configuration and tokenizer as JSON strings; {} before ``load``."""
@@ -129,7 +139,7 @@ def _short(name: str) -> str:
 class TextEncoder(BertEncoder):
     """A tower of the bi-encoder: token ids -> vector (PEL, section 5.2).
 
-    It also reads windows of documents, and pools each mention from the states of its tokens.
+    It also encodes windows of documents, and pools the vector of each mention from the states of its tokens.
 
     Args:
         pooling: The tokens whose states are averaged. "mean": all tokens, as in the paper. "focus": the
@@ -156,7 +166,7 @@ class TextEncoder(BertEncoder):
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
         """Set the BERT; PelError if its states are shorter than the vectors."""
-        width = own_bert(transformer).config.hidden_size
+        width = as_bert(transformer).config.hidden_size
         if self.n_numbers is not None and self.n_numbers > width:
             raise PelError(
                 f"vectors of {self.n_numbers} numbers of an encoder that has {width}",
@@ -190,8 +200,8 @@ class TextEncoder(BertEncoder):
         else:
             first = torch.zeros_like(mask)
             first[:, 0] = True
-            wanted = {"focus": focus, "cls": first}.get(self.pooling)
-            hidden = self.hidden_states(ids, mask, perturbation, wanted=wanted)
+            needed = {"focus": focus, "cls": first}.get(self.pooling)
+            hidden = self.hidden_states(ids, mask, perturbation, needed=needed)
             if self.pooling == "both":
                 of_all, of_focus = (
                     nn.functional.normalize(mean_over(hidden, tokens), dim=-1)
@@ -296,7 +306,7 @@ class Tagger(BertEncoder):
             features: float32 [n, t, f], the features of the word of each word piece.
         """
         added = self.features(features) + perturbation
-        states = self.hidden_states(ids, mask, added, wanted=firsts)[firsts]
+        states = self.hidden_states(ids, mask, added, needed=firsts)[firsts]
         return torch.cat([self.tags(states), states], dim=1)
 
 
@@ -326,7 +336,7 @@ class SpanEncoder(nn.Module):
 
     @property
     def transformer(self) -> BertLayer | None:
-        """Return what ``computed_by`` computes."""
+        """Return the layer that ``computed_by`` computes; None without one."""
         return self.layer
 
     def load(self, width: int, n_outputs: int, bert: nn.Module | None = None) -> None:
@@ -341,7 +351,7 @@ class SpanEncoder(nn.Module):
             PelError: The layer reads states of another length.
         """
         if bert is not None:
-            source = own_bert(bert)
+            source = as_bert(bert)
             if source.config.hidden_size != width:
                 raise PelError(
                     f"the layer reads states of length {source.config.hidden_size}, not {width}",
@@ -369,16 +379,17 @@ class SpanEncoder(nn.Module):
             lengths: int64 [n], the number of tokens of each document.
         """
         if self.layer is not None:
-            wanted = torch.zeros(len(states), dtype=torch.bool, device=states.device)
-            wanted[_tokens_of(spans)[0]] = True
-            columns = states, torch.ones_like(wanted), wanted
+            needed = torch.zeros(len(states), dtype=torch.bool, device=states.device)
+            needed[_tokens_of(spans)[0]] = True
+            columns = states, torch.ones_like(needed), needed
             documents = zip(*(torch.split(column, lengths.tolist()) for column in columns))
             if self.computed_by is not None and not self.training:
                 states = torch.zeros_like(states)
-                for (given, _, own), place in zip(documents, lengths.cumsum(0) - lengths):
-                    places = own.nonzero()[:, 0]
-                    found = self.computed_by.of_one(given.numpy(), places.numpy())
-                    states[place + places] = torch.from_numpy(found)
+                firsts = lengths.cumsum(0) - lengths
+                for (inputs, _, is_needed), first in zip(documents, firsts):
+                    places = is_needed.nonzero()[:, 0]
+                    outputs = self.computed_by.of_one(inputs.numpy(), places.numpy())
+                    states[first + places] = torch.from_numpy(outputs)
             else:
                 device = states.device.type
                 in_bfloat16 = self.mixed_precision and has_fast_bfloat16(device)

@@ -18,8 +18,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from ..errors import PelError
-
 logger = logging.getLogger(__name__)
 
 # The score of a proxy that is no negative. With -inf, the gradients of a mention without negatives are NaN.
@@ -79,11 +77,11 @@ class ScoreLoss:
         return gradient.numpy(), float(loss.detach())
 
     def state(self) -> dict[str, Any]:
-        """Return what the loss learned from the training data, as plain data; {} for most losses."""
+        """Return the values learned from the training data, as plain data; {} for most losses."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a state; {} starts from the beginning."""
+        """Restore a ``state``; {} is the state of a new loss."""
 
     def _mean(self, scores: Tensor, targets: Targets) -> Tensor:
         positive = scores.gather(1, torch.as_tensor(targets.positive)[:, None]).squeeze(1)
@@ -225,37 +223,6 @@ class PositiveNegativeLoss(CrossEntropyLoss):
         return super().of_scores(positive, negatives) + push
 
 
-class SumLoss(ScoreLoss):
-    """The sum of several losses over the same scores, such as a softmax and the proxy-based loss.
-
-    In a config each loss has a name:
-
-        [components.proxy_linker.loss.*.softmax]
-        @losses = "spacy-pel.CrossEntropyLoss.v1"
-        scale = 32
-
-    Raises:
-        PelError: No loss is given.
-    """
-
-    def __init__(self, *losses: ScoreLoss):
-        if not losses:
-            raise PelError("a sum of no losses", "give at least one loss")
-        self.losses = losses
-
-    def of_scores(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        first, *others = (loss.of_scores(positive, negatives) for loss in self.losses)
-        return sum(others, start=first)
-
-    def state(self) -> dict[str, Any]:
-        states = [loss.state() for loss in self.losses]
-        return {"losses": states} if any(states) else {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        for loss, its in zip(self.losses, state.get("losses", [{}] * len(self.losses))):
-            loss.restore(its)
-
-
 class MentionPairLoss:
     """InfoNCE over the mentions of a batch that have the same entity (KRISSBERT, Eq. 1 and 2).
 
@@ -297,7 +264,7 @@ class MentionPairLoss:
 
 
 def _pairs(golds: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """Tell which mentions share an entity, bool [n, n]. The diagonal is false."""
+    """Return which mentions share an entity, bool [n, n], with a false diagonal."""
     columns = {number: column for column, number in enumerate({n for one in golds for n in one})}
     means = np.zeros((len(golds), len(columns)), dtype=np.float32)
     for row, one in enumerate(golds):
@@ -308,7 +275,7 @@ def _pairs(golds: Sequence[tuple[int, ...]]) -> np.ndarray:
 
 
 def summed_loss(scores: np.ndarray, allowed: np.ndarray) -> tuple[float, np.ndarray]:
-    """Compute the loss of words for which several tags may be correct.
+    """Return the loss of words for which several tags may be correct.
 
     The loss of a word is minus the log of the summed probability of its allowed tags. A corpus without
     annotations of a label does not say whether a word outside its mentions has that label. There the
@@ -321,8 +288,8 @@ def summed_loss(scores: np.ndarray, allowed: np.ndarray) -> tuple[float, np.ndar
     Returns:
         The mean loss of a word, and its gradient by the scores, float32 [w, t].
     """
-    given = torch.from_numpy(scores).requires_grad_()
-    correct = given.masked_fill(~torch.from_numpy(allowed), -torch.inf)
-    loss = (given.logsumexp(1) - correct.logsumexp(1)).mean()
-    (gradient,) = torch.autograd.grad(loss, given)
+    all_scores = torch.from_numpy(scores).requires_grad_()
+    correct = all_scores.masked_fill(~torch.from_numpy(allowed), -torch.inf)
+    loss = (all_scores.logsumexp(1) - correct.logsumexp(1)).mean()
+    (gradient,) = torch.autograd.grad(loss, all_scores)
     return float(loss.detach()), gradient.numpy()

@@ -48,13 +48,14 @@ class OnnxStates:
                 'set runtime = "torch"',
             )
         self.transformer = transformer
-        self.vectors: dict[str, np.ndarray] = {}  # of texts, remembered by ``linking.retriever``
+        self.vectors: dict[str, np.ndarray] = {}  # of texts, remembered by the retriever
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         # A higher level fuses each sum with the LayerNorm after it, which is six times slower.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         graph = _Graph(transformer, int8).serialized()
         self._session = onnxruntime.InferenceSession(graph, options, ["CPUExecutionProvider"])
+        self._session._model_bytes = None  # kept for other providers: 19 MB
 
     def __call__(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .bert import one_torch_thread
+from .encoders import one_torch_thread
 
 _HIDDEN = 32
 _BATCH = 256  # mentions

@@ -1,1 +1,1 @@
-"""Make, check and package whole pipelines."""
+"""Make, check, and package whole pipelines."""

@@ -1,4 +1,4 @@
-"""Put a KB, a model card and licences into a pipeline."""
+"""Put a KB, a model card, and licences into a pipeline."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from ..io.whole_files import whole_folder
 from ..kb.describe import copy_kb
 from ..kb.location import KB_FOLDER, KB_REFERENCE
 from ..pipeline.kb_component import KBComponent
-from ..pipeline.pipelines import linker_of, other_linkers
+from ..pipeline.pipelines import linker_of
 from .model_card import card_sections, metrics_of_linker, package_name
 
 # The names that spaCy's "package" looks for in a pipeline.
@@ -28,7 +28,7 @@ class PackageInfo(NamedTuple):
     license: str | None = None
     author: str | None = None
     metrics: tuple[Path, ...] = ()  # files of ``pel evaluate``, for the model card
-    # Notes on the licences of the KB's sources, the training texts and the weights.
+    # Notes on the licences of the KB's sources, the training texts, and the weights.
     licences: str = ""
 
 
@@ -37,7 +37,6 @@ def assemble(
     kb: Path,
     out: Path,
     *,
-    component: str = "proxy_linker",
     info: PackageInfo = PackageInfo(),
 ) -> None:
     """Write a pipeline with its KB to a self-contained folder, or replace one.
@@ -48,17 +47,15 @@ def assemble(
         nlp: The pipeline.
         kb: The folder of a KB with the vectors of the linker's encoder.
         out: The folder to write.
-        component: The name of the linker.
         info: The metadata of the package.
 
     Raises:
-        PelError: There is no linker, a second linker uses another KB, the KB has no vectors of the linker's
-            encoder or a damaged file, a metrics file is of another linker or KB, or a package cannot have
-            this name or version.
+        PelError: There is no linker, the KB has no vectors of its encoder or has a damaged file, a metrics
+            file belongs to another linker or KB, or a package cannot have this name or version.
     """
-    linker = linker_of(nlp, component, kb=kb)
+    linker = linker_of(nlp, kb=kb)
     linker.check_kb()
-    metrics_by_name = metrics_of_linker(nlp, info.metrics, component)
+    metrics_by_name = metrics_of_linker(nlp, info.metrics)
     settings = linker.kb.settings
     for key in ("name", "version", "description", "license", "author"):
         if (value := getattr(info, key)) is not None:
@@ -73,11 +70,6 @@ def assemble(
             for name, metrics in metrics_by_name.items()
         }
     _check_package(nlp.meta)
-    for name, other in other_linkers(nlp, component).items():
-        if other.kb.settings["checksum"] != settings["checksum"]:
-            problem = f'"{name}" links to another KB, {other.kb.path}; a pipeline can hold only one'
-            remedy = f'remove it first (nlp.remove_pipe("{name}")), and assemble it by itself'
-            raise PelError(problem, remedy)
     kb_users = [name for name, pipe in nlp.components if isinstance(pipe, KBComponent)]
     for name in kb_users:
         config = nlp.get_pipe_config(name)
@@ -87,19 +79,19 @@ def assemble(
         nlp.config["nlp"]["before_creation"] = callback
     with whole_folder(out) as folder:
         nlp.to_disk(folder)
-        copy_kb(linker.kb, folder / component / KB_FOLDER)
+        copy_kb(linker.kb, folder / linker.name / KB_FOLDER)
         for name in kb_users:
-            inside = f"../{component}/{KB_FOLDER}"
+            inside = f"../{linker.name}/{KB_FOLDER}"
             reference = {"absolute": None, "relative": inside, "configured": None}
             (folder / name / KB_REFERENCE).write_text(json.dumps(reference), encoding="utf8")
-        card = filter(None, card_sections(nlp, component, metrics_by_name, info.licences))
+        card = filter(None, card_sections(nlp, metrics_by_name, info.licences))
         (folder / CARD).write_text("\n\n".join(card) + "\n", encoding="utf8")
         if info.licences:
             (folder / LICENCES).write_text(info.licences, encoding="utf8")
 
 
 def check_replaceable(out: Path, *, force: bool) -> None:
-    """Raise PelError for a path that exists and is no pipeline, or is one and ``force`` is False."""
+    """Raise a PelError for a path that exists, unless it is a pipeline and ``force`` is True."""
     is_pipeline = all((out / name).is_file() for name in ("config.cfg", "meta.json"))
     if out.exists() and not is_pipeline:
         raise PelError(f"{out}: exists, and is no pipeline", "choose a new folder")
@@ -108,11 +100,11 @@ def check_replaceable(out: Path, *, force: bool) -> None:
 
 
 def _check_package(meta: dict[str, Any]) -> None:
-    """Raise PelError for a name or version that spaCy's "package" rejects."""
+    """Raise a PelError for a name or version that spaCy's "package" rejects."""
     name = package_name(meta)
     if not (name.isascii() and name.isidentifier()) or "__" in name:
         problem = f"--name {meta['name']}: not a name of a package"
-        raise PelError(problem, "use letters, digits and single underscores")
+        raise PelError(problem, "use letters, digits, and single underscores")
     try:
         Version(meta["version"])
     except InvalidVersion as error:

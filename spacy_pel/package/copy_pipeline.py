@@ -1,4 +1,4 @@
-"""Copy a pipeline and its KB, in order to change the copy: ``pel copy``."""
+"""Copy a pipeline and its KB, to change the copy: ``pel copy``."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from ..kb.store import KB_FILE
 def copy_pipeline(pipeline: str, out: Path) -> KnowledgeBase:
     """Copy a pipeline and its KBs to a new, self-contained folder, and return the KB there.
 
-    After an error or an interruption there is no new folder.
+    After an error or an interruption, there is no new folder.
 
     Args:
         pipeline: The folder of a pipeline, or the name of its package.
@@ -35,7 +35,7 @@ def copy_pipeline(pipeline: str, out: Path) -> KnowledgeBase:
     kb_paths = dict(referred_kbs(folder))
     if not kb_paths:
         raise PelError(f"{pipeline}: has no knowledge base", "copy its folder as it is (cp -r)")
-    homes: dict[Path, str] = {}  # the component whose folder gets each KB
+    homes: dict[Path, str] = {}  # the component in whose folder each KB is
     for component, path in kb_paths.items():
         homes.setdefault(path.resolve(), component)
 

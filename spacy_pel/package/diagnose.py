@@ -1,4 +1,4 @@
-"""Check that an installation, a pipeline and its KB work together: ``pel doctor``."""
+"""Check that an installation, a pipeline, and its KB work together: ``pel doctor``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from spacy.language import Language
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.transaction import CHUNKS_PREFIX
+from ..models.architectures import entity_fingerprint
 from ..pipeline.pipelines import linker_of, load_pipeline
 
 if TYPE_CHECKING:
@@ -34,9 +35,8 @@ class Finding(NamedTuple):
 def diagnose(
     pipeline: str | Path | None = None,
     kb: Path | None = None,
-    component: str = "proxy_linker",
 ) -> Iterator[Finding]:
-    """Check the installation, and a pipeline, by folder or name, with its KB or another one."""
+    """Check the installation, and a pipeline (a folder or name) with its KB or another one."""
     yield from _installation_findings()
     if pipeline is None:
         if kb is not None:
@@ -44,7 +44,7 @@ def diagnose(
         return
     try:
         nlp = load_pipeline(pipeline)
-        linker = linker_of(nlp, component)
+        linker = linker_of(nlp)
         path = kb or linker.kb.path
     except PelError as error:
         yield Finding(BROKEN, "pipeline", error.problem, error.remedy)
@@ -57,7 +57,7 @@ def diagnose(
 
 
 def _installation_findings() -> Iterator[Finding]:
-    """Check that one FAISS is installed, and whether there is a GPU."""
+    """Check that exactly one FAISS is installed, and whether there is a GPU."""
     import torch
 
     faiss = [name for name in ("faiss-cpu", "faiss-gpu") if _version(name)]
@@ -106,7 +106,7 @@ def kb_findings(path: Path) -> Iterator[Finding]:
 
 
 def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
-    """Check that a pipeline can link, and fits its KB."""
+    """Check that a pipeline can link and that its KB has vectors of its encoder."""
     required, installed = nlp.meta.get("spacy_version", ""), version("spacy")
     yield Finding(OK, "pipeline", f"{nlp.path}: {', '.join(nlp.pipe_names)}")
     if not SpecifierSet(required).contains(installed, prereleases=True):
@@ -120,7 +120,7 @@ def _pipeline_findings(nlp: Language, linker: ProxyLinker) -> Iterator[Finding]:
             NOTE, "mentions", "the pipeline finds no mentions: texts must have them", remedy
         )
     try:
-        subject, fingerprint = "weights", linker.retriever.entity_fingerprint()
+        subject, fingerprint = "weights", entity_fingerprint(linker.retriever)
         subject, kb = "fit", linker.kb
         kb.check_fingerprint(fingerprint)
     except PelError as error:

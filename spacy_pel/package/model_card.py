@@ -1,4 +1,4 @@
-"""Write the model card of a pipeline and its KB: spaCy's README, the KB, metrics and limits."""
+"""Write the model card of a pipeline and its KB: spaCy's README, the KB, metrics, and limits."""
 
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -16,8 +16,8 @@ from ..pipeline.pipelines import linker_of
 _USE = """\
 ## Use
 
-It needs `pip install "spacy-pel[cpu]>={release}"` (with a GPU, `[gpu]`). The weights and the knowledge
-base are in the package. Nothing is downloaded.
+Install `pip install "spacy-pel[cpu]>={release}"`, or the extra `[gpu]` for a GPU. The package contains the
+weights and the knowledge base, and downloads nothing.
 
 ```python
 import spacy
@@ -28,13 +28,12 @@ for ent in doc.ents:
     print(ent.text, ent.kb_id_, ent._.kb_score, ent._.kb_candidates[:3])
 ```"""
 _FIGURES = """\
-These are figures of the linker on gold mentions. Mentions that the pipeline misses, or finds where
-there is none, are not counted. `all`: all mentions; a gold id that the knowledge base lacks is a miss.
-`in_kb`: mentions whose entity the knowledge base has. `seen`, `unseen`: whether the entity is among
-the training mentions."""
+These figures measure only the linker, on gold mentions. `all`: all mentions; a gold id that the knowledge
+base lacks is a miss. `in_kb`: mentions whose entity is in the knowledge base. `seen`, `unseen`: mentions
+whose entity has training mentions, or has none."""
 _NO_LICENCES = """\
-No notes were given. The licences of the sources above, of the encoder that training began with and of \
-the training texts also hold for what was made of them."""
+Not specified. The licences of the sources above, of the initial encoder, and of the training texts also \
+apply to this package."""
 
 
 def package_name(meta: dict[str, Any]) -> str:
@@ -43,15 +42,13 @@ def package_name(meta: dict[str, Any]) -> str:
     return name if name.startswith(f"{lang}_") else f"{lang}_{name}"
 
 
-def metrics_of_linker(
-    nlp: Language, paths: Sequence[Path], component: str = "proxy_linker"
-) -> dict[str, dict[str, Any]]:
+def metrics_of_linker(nlp: Language, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
     """Return the metrics in files of ``pel evaluate``, by file name without suffix.
 
     Raises:
         PelError: A file has no metrics, or those of another linker or KB, or two have the same name.
     """
-    state = linker_state(nlp, component) if paths else {}
+    state = linker_state(nlp) if paths else {}
     metrics_by_name: dict[str, dict[str, Any]] = {}
     for path in paths:
         metrics = read_metrics(path)
@@ -61,7 +58,7 @@ def metrics_of_linker(
             remedy = f"evaluate it again: {_evaluate_command(metrics)} --output {path}"
             raise PelError(problem, remedy)
         if path.stem in metrics_by_name:
-            raise PelError(f"{path}: is the second file of this name", "rename one of them")
+            raise PelError(f"{path}: is the second file with this name", "rename one of them")
         metrics_by_name[path.stem] = metrics
     return metrics_by_name
 
@@ -75,12 +72,12 @@ def _evaluate_command(metrics: dict[str, Any]) -> str:
 
 
 def card_sections(
-    nlp: Language, component: str, metrics_by_name: dict[str, dict[str, Any]], licences: str
+    nlp: Language, metrics_by_name: dict[str, dict[str, Any]], licences: str
 ) -> Iterator[str]:
-    """Yield the sections of the model card, in Markdown; ``metrics_by_name`` is of ``metrics_of_linker``."""
+    """Yield the sections of the model card in Markdown, with the metrics of ``metrics_of_linker``."""
     from spacy.cli.package import generate_readme
 
-    linker = linker_of(nlp, component)
+    linker = linker_of(nlp)
     package, settings = package_name(nlp.meta), linker.kb.settings
     counts, vectors = settings["counts"], settings["vectors"]
     yield f"# {package} {nlp.meta['version']}"
@@ -96,7 +93,7 @@ def card_sections(
         ("checksum", f"`{settings['checksum']}`"),
     )
     yield "## Figures"
-    yield _FIGURES if metrics_by_name else "None were given."
+    yield _FIGURES if metrics_by_name else "No figures."
     for name, metrics in metrics_by_name.items():
         yield f"### {name}"
         yield f"`{_evaluate_command(metrics)}`"
@@ -114,28 +111,30 @@ def card_sections(
 def _limits(nlp: Language, linker: Any) -> Iterator[str]:
     before = nlp.pipe_names[: nlp.pipe_names.index(linker.name)]
     finders = ", ".join(f"`{name}`" for name in before)
-    found = f"It links the mentions that come from {finders}, and no others."
-    none = "It finds no mentions: they must be given, or found by a component before it."
-    yield found if before else none
-    known = "It knows the entities of its knowledge base, in the releases above, and no others; "
+    mentions = f"It links only the mentions of {finders}."
+    no_mentions = (
+        "It finds no mentions. Set them, or add a component before the linker that finds them."
+    )
+    yield mentions if before else no_mentions
+    known = "It knows only the entities of its knowledge base, in the releases above; "
     threshold, measure = linker.nil_threshold, "probability" if linker.ranking else "score"
     nil = "every mention gets one of them."
     if threshold is not None:
-        nil = f"a mention whose best {measure} is below {threshold:.3f} is NIL: none of them."
+        nil = f"a mention whose best {measure} is below {threshold:.3f} is NIL (none of them)."
     yield known + nil
     seen = len(linker.cfg["trained_entities"])
-    yield f"{seen:,} of its entities were seen in training. Others are linked as well, by their texts."
+    yield f"{seen:,} of its entities have training mentions. It links to the others by their texts."
     if linker.ranking:
         yield (
-            "The probability of a link was fitted on the texts that it was calibrated on, on mentions "
-            f"of {linker.ranking.fitted_on}. It may be wrong for mentions of another label."
+            f"The probabilities were fitted to mentions of {linker.ranking.fitted_on}. They may be wrong "
+            "for mentions with another label."
         )
     else:
         yield "Its scores are cosines, not probabilities."
-    yield "Its figures hold for texts like those above. Evaluate it first on texts of another kind."
+    yield "Its figures hold for texts like those above. Evaluate it on your own texts first."
     yield (
-        "It is for search and research. A wrong link looks like a right one, so no decision about a "
-        "patient should rest on a link that nobody has checked."
+        "It is for search and research. A wrong link looks like a correct one: base no decision about a "
+        "patient on a link that nobody has checked."
     )
 
 

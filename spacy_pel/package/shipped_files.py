@@ -1,6 +1,6 @@
 """Find the configs and the demo that come with the package.
 
-They are in the folder ``project``: inside the package in a wheel (see ``setup.py``), beside it in a clone.
+They are in the folder ``project``: inside the package in a wheel (see ``setup.py``), next to it in a clone.
 """
 
 import shutil
@@ -19,18 +19,6 @@ def shipped_folder() -> Path:
         if (folder / CONFIGS).is_dir():
             return folder
     raise PelError(f"{_PACKAGE}: its configs and demo are missing", "install spacy_pel with pip")
-
-
-def config_file(given: str) -> Path:
-    """Return a config by path or shipped name: "mesh_document", "configs/mesh_document.cfg"."""
-    if Path(given).is_file():
-        return Path(given)
-    configs = {path.stem: path for path in (shipped_folder() / CONFIGS).glob("*.cfg")}
-    name = Path(given).stem
-    if name not in configs or Path(given) not in (Path(name), CONFIGS / f"{name}.cfg"):
-        names = ", ".join(sorted(configs))
-        raise PelError(f"{given}: no such config", f"give the path of a file, or one of {names}")
-    return configs[name]
 
 
 def write_demo(folder: str | Path) -> None:

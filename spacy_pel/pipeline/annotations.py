@@ -129,7 +129,7 @@ def predictions(links: Links, kb: KnowledgeBase, settings: OutputSettings) -> It
 def _reasons(evidence: Evidence, scores: Sequence[Sequence[float]]) -> list[list[str]]:
     """Return the facts about each candidate that the ranking compares, in a line.
 
-    For example: "name 86 % alike; score 0.71; defined so in 12 of 30 texts; meant by 2 other mentions".
+    For example: "name 86 % similar; score 0.71; defined so in 12 of 30 texts; meant by 2 other mentions".
     """
     return [
         [_reason(*facts) for facts in zip(*of_mention)]
@@ -146,7 +146,7 @@ def _reason(
     all_texts: int,
     others: int,
 ) -> str:
-    name = f"name {similarity:.0%} alike"
+    name = f"name {similarity:.0%} similar"
     if exact:
         name = "exact name" + (f", shared by {owners} entities" if owners > 1 else "")
     why = f"{name}; score {score:.2f}"
@@ -189,7 +189,7 @@ def offered(links: Links, kb: KnowledgeBase, settings: OutputSettings) -> np.nda
 
 
 def _quote(mention: KnownMention) -> str:
-    """For example: "… relapse of [MS] after a brain … (train.pubtator, 8701013)"."""
+    """Quote a learnt mention: "… relapse of [MS] after a brain … (train.pubtator, 8701013)"."""
     source, document, text, start, stop = mention
     before, after = text[max(0, start - _N_QUOTED) : start], text[stop : stop + _N_QUOTED]
     if start > _N_QUOTED:  # without the word that was cut

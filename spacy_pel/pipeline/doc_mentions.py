@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import cast
+from zlib import crc32
 
 import numpy as np
 from spacy.attrs import IDX, LENGTH
@@ -16,13 +17,13 @@ from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.records.plain_text import PlainText, plain
 from ..models.architectures import AnyModel
 from ..spans import gold_ids, mention_spans
-from ..text.abbreviations import at_long_forms, defined_abbreviations, expanded
+from ..text.abbreviations import at_long_forms, defined_abbreviations, expanded, with_capitals
 from ..text.coordination import coordinated
-from ..text.lower_case import with_capitals
 from ..text.mention_inputs import DocumentContext, GoldMention, MentionInContext
 
 _NOTHING = SearchFilter(ids=("",))  # for blank mentions: no name of an entity is blank
 CACHE_SIZE = 10_000  # names
+_LONG_FORMS = "long_forms"  # the key of abbreviations in ``doc.user_data``
 RECOGNISER = "recogniser"  # the attribute of a listener that has the recogniser it listens to
 
 
@@ -162,7 +163,7 @@ class NameTest(dict[str, bool]):
     def __missing__(self, words: str) -> bool:
         if len(self) > CACHE_SIZE:
             self.clear()
-        owners = (self.kb.numbers_named(form) for form in {words, words.removesuffix("s")})
+        owners = self.kb.numbers_of_names(list({words, words.removesuffix("s")}))
         # A KB that was refreshed meanwhile may have new entities.
         known = (numbers[numbers < len(self.is_wanted)] for numbers in owners)
         self[words] = is_name = any(self.is_wanted[numbers].any() for numbers in known)
@@ -200,19 +201,28 @@ def with_parts(doc: Doc, text: PlainText, spans: Iterable[Span], names: NameTest
 def long_forms(doc: Doc, text: str) -> Mapping[str, str]:
     """Return the long form of each abbreviation that a doc with this plain text defines.
 
-    The abbreviations are those of scispaCy's AbbreviationDetector, if it has found any, or else of
-    ``defined_abbreviations``.
+    The abbreviations are those of scispaCy's AbbreviationDetector or, if it has found none, those of
+    ``defined_abbreviations``. The doc keeps the latter, so that the components of a pipeline and the
+    epochs of a training detect them once.
     """
-    if not Doc.has_extension("abbreviations") or not doc._.abbreviations:
-        return defined_abbreviations(text)
-    first: dict[str, str] = {}
-    for abbreviation in doc._.abbreviations:
-        if isinstance(abbreviation, dict):  # of make_serializable
-            short, long = abbreviation["short_text"], abbreviation["long_text"]
-        else:
-            short, long = abbreviation.text, str(abbreviation._.long_form)
-        first.setdefault(plain(short), plain(long))
-    return first
+    if Doc.has_extension("abbreviations") and doc._.abbreviations:
+        first: dict[str, str] = {}
+        for abbreviation in doc._.abbreviations:
+            if isinstance(abbreviation, dict):  # of make_serializable
+                short, long = abbreviation["short_text"], abbreviation["long_text"]
+            else:
+                short, long = abbreviation.text, str(abbreviation._.long_form)
+            first.setdefault(plain(short), plain(long))
+        return first
+    if "(" not in text:
+        return {}
+    # Components read another text if their KBs have other acronyms (``text_of``).
+    checksum = crc32(text.encode("utf-8", "surrogatepass"))
+    kept = doc.user_data.get(_LONG_FORMS)
+    if kept is None or kept[0] != checksum:
+        kept = doc.user_data[_LONG_FORMS] = [checksum, defined_abbreviations(text)]
+    defined: dict[str, str] = kept[1]
+    return defined
 
 
 def search_filters(

@@ -66,10 +66,10 @@ no_definition_threshold = 0.95
 filter_for_definitions = false
 # The maximum number of candidates.
 max_entities_per_mention = 5
-# Settings of scispaCy without a meaning here. Setting one raises an error that names its replacement.
+# Settings of scispaCy that do not apply here. Setting one raises an error that names its replacement.
 linker_name = null
 k = null
-# What has a row (a vector) in the index. "title": each entity, by its canonical
+# The unit that has a row (a vector) in the index. "title": each entity, by its canonical
 # name, types and definition, as in the paper. "entity": the same with its aliases. "name": each name
 # of an entity. "described-name": each name, together with the definition.
 index_unit = "name"
@@ -140,8 +140,8 @@ vocab_size = 8000
 # The largest number of tokens of any input.
 max_tokens = 512
 
-# alpha: the steepness of the loss. delta: its margin. bias: where it cuts, a score; "first_batch": where
-# pull and push of the first batch balance (0 is the paper's). loss = null: pair_loss alone.
+# alpha: the steepness of the loss. delta: its margin. bias: the score at which pull and push are equal;
+# "first_batch" computes it from the first batch (the paper: 0). loss = null: only pair_loss is used.
 [proxy_linker.loss]
 @losses = "spacy-pel.ProxyLoss.v2"
 alpha = 32
@@ -149,7 +149,7 @@ delta = 0
 bias = "first_batch"
 
 # Adversarial regularisation. epsilon: the size of the perturbation. weight: the factor of
-# the adversarial loss. To do without: regularizer = null
+# the adversarial loss. regularizer = null: no regularisation.
 [proxy_linker.regularizer]
 @misc = "spacy-pel.FGSM.v1"
 epsilon = 0.01

@@ -44,16 +44,16 @@ class Fitted:
             self.nil_threshold = self.configured_nil_threshold
 
     def as_data(self) -> dict[str, Any]:
-        """Return it as plain data, with the lists and dictionaries of JSON."""
+        """Return the parameters as plain data for JSON."""
         ranking = self.ranking and self.ranking.as_data()
         data: dict[str, Any] = json.loads(json.dumps(vars(self) | {"ranking": ranking}))
         return data
 
     @classmethod
     def of(cls, saved: dict[str, Any], configured: float | None) -> Fitted:
-        """Restore it from ``as_data``.
+        """Restore the parameters from ``as_data``.
 
-        A threshold that was changed in the config since replaces the saved one.
+        A threshold that the config has changed since then replaces the saved one.
         """
         fitted = cls(saved["nil_threshold"], saved["configured_nil_threshold"])
         fitted.ranking = Ranking.of(saved["ranking"]) if saved["ranking"] else None
@@ -68,7 +68,7 @@ class Fitted:
 
 
 def fitted_value(name: str) -> property:
-    """Return a property of a linker that stands for a value of its ``fitted``."""
+    """Return a property of a linker that reads and sets a value of its ``fitted``."""
     return property(
         attrgetter(f"fitted.{name}"), lambda linker, value: setattr(linker.fitted, name, value)
     )

@@ -19,7 +19,7 @@ from ..kb.records.plain_text import PlainText
 from ..linking.ordering import is_acronym, unambiguous_owner
 from ..spans import add_ents
 from ..text.abbreviations import WithLongForms
-from .doc_mentions import CACHE_SIZE, NameTest, plain_offsets, span_of, with_parts
+from .doc_mentions import CACHE_SIZE, NameTest, long_forms, plain_offsets, span_of, with_parts
 from .kb_component import KBComponent
 
 ANY = "ENTITY"  # the default label
@@ -143,7 +143,11 @@ class KBMatcher(KBComponent, Pipe):
     def _names(self, docs: Sequence[Doc], kb: KnowledgeBase) -> list[list[Span]]:
         """Return the names in each doc."""
         texts = [PlainText(doc.text) for doc in docs]
-        read = [WithLongForms(text.text, partial(_is_name_of_kb, kb)) for text in texts]
+        stays = partial(_is_name_of_kb, kb)
+        read = [
+            WithLongForms(text.text, long_forms(doc, text.text), stays)
+            for doc, text in zip(docs, texts)
+        ]
         pieces = Pieces([text.text for text in read])
         finder, names, owners = self.read_names(kb=kb)
         matches = finder.find_in(pieces, self.nested)

@@ -8,7 +8,6 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 from spacy.language import Language
 from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from spacy.tokens import Doc
@@ -28,13 +27,14 @@ from ..models.architectures.tagger import WordTagger
 from ..models.bio_tags import Tagged, allowed_tags, tagged_mentions, without_labels
 from ..models.losses import summed_loss
 from ..spans import add_ents
-from ..text.abbreviations import defined_abbreviations, places_of
+from ..text.abbreviations import places_of
 from ..text.token_inputs import EncoderInputs
 from ..text.word_inputs import WordReader
 from ..training.optimizer import apply_gradients
 from .doc_mentions import (
     RECOGNISER,
     NameTest,
+    long_forms,
     plain_offsets,
     span_of,
     text_of,
@@ -180,7 +180,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
 
     def _recognised(self, docs: Sequence[Doc], kb: KnowledgeBase) -> Recognised:
         texts = [text_of(doc, kb.acronyms) for doc in docs]
-        abbreviations = [defined_abbreviations(text.text) for text in texts]
+        abbreviations = [long_forms(doc, text.text) for doc, text in zip(docs, texts)]
         words, names, scores, states = self._outputs(texts, abbreviations, kb)
         marked = np.array([self.only is None or label in self.only for label in self.labels])
         if not marked.all():
@@ -210,8 +210,8 @@ class KBRecogniser(KBComponent, Tok2Vec):
         return Recognised(
             texts,
             [
-                as_defined(text.text, mentions, long_forms)
-                for text, mentions, long_forms in zip(texts, all_mentions, abbreviations)
+                as_defined(text.text, mentions, of_text)
+                for text, mentions, of_text in zip(texts, all_mentions, abbreviations)
             ],
             _token_means(_word_shares(words, docs, texts), states) if self.listeners else None,
             self.cached_for_kb(kb, self._tools).names,
@@ -222,7 +222,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
 
         def read(kb: KnowledgeBase) -> list[np.ndarray]:
             texts = [text_of(doc, kb.acronyms) for doc in docs]
-            abbreviations = [defined_abbreviations(text.text) for text in texts]
+            abbreviations = [long_forms(doc, text.text) for doc, text in zip(docs, texts)]
             words, _, _, states = self._outputs(texts, abbreviations, kb)
             return _token_means(_word_shares(words, docs, texts), states)
 
@@ -314,8 +314,9 @@ class KBRecogniser(KBComponent, Tok2Vec):
         examples = list(examples)
         validate_examples(examples, "KBRecogniser.update")
         kb = self.kb.snapshot()
-        texts = [text_of(example.reference, kb.acronyms) for example in examples]
-        abbreviations = [defined_abbreviations(text.text) for text in texts]
+        references = [example.reference for example in examples]
+        texts = [text_of(doc, kb.acronyms) for doc in references]
+        abbreviations = [long_forms(doc, text.text) for doc, text in zip(references, texts)]
         words, inputs, _ = self._read([text.text for text in texts], abbreviations, kb, HIDDEN)
         set_dropout(self.model, drop)
         outputs, backprop = self.model.begin_update(inputs)
@@ -330,7 +331,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         shares = _word_shares(words, docs, texts) if self.listeners else []
 
         def add_gradients(d_tokens: Sequence[np.ndarray]) -> list[np.ndarray]:
-            d_words = [share.T @ values for share, values in zip(shares, d_tokens)]
+            d_words = [share.of_words(values) for share, values in zip(shares, d_tokens)]
             gradient[:, n_tags:] += self.grad_factor * np.concatenate(d_words)
             return []
 
@@ -396,7 +397,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         kb: KnowledgeBase,
         hidden: float = 0.0,
     ) -> tuple[list[np.ndarray], EncoderInputs, list[list[Tagged]]]:
-        """Read plain texts, their ``defined_abbreviations`` and the names of a KB, without a hidden share.
+        """Read plain texts, their ``long_forms`` and the names of a KB, without a hidden share.
 
         Returns:
             The words of each text, the inputs of the model, and the names in each text that one entity
@@ -461,9 +462,9 @@ def with_definitions(
     """
     ending = {last: number for number, last in enumerate(names.last.tolist())}
     acronyms = []  # first and last piece, and the number of the name or -1
-    for number, (text, long_forms) in enumerate(zip(texts, abbreviations)):
+    for number, (text, of_text) in enumerate(zip(texts, abbreviations)):
         meant: dict[str, int] = {}
-        for short, long in long_forms.items():
+        for short, long in of_text.items():
             if (start := text.find(long)) >= 0:
                 first, last = pieces.between(number, start, start + len(long))
                 name = ending.get(last)
@@ -483,30 +484,54 @@ def with_definitions(
     return NameMatches(*rows[rows[:, 0].argsort(kind="stable")].T)
 
 
+class _WordShares(NamedTuple):
+    """The words that the tokens of a doc touch, p pairs in order. A token, such as blanks, may touch none."""
+
+    tokens: np.ndarray  # int64 [p], ascending
+    words: np.ndarray  # int64 [p], ascending
+    weights: np.ndarray  # float32 [p, 1], one divided by the number of words of the token
+    n_tokens: int
+    n_words: int
+
+    def of_tokens(self, of_words: np.ndarray) -> np.ndarray:
+        """Return the mean of the words of each token, float32 [t, d], or 0."""
+        return _summed(of_words[self.words] * self.weights, self.tokens, self.n_tokens)
+
+    def of_words(self, of_tokens: np.ndarray) -> np.ndarray:
+        """Return the gradient by words, float32 [w, d], from that by their means."""
+        return _summed(of_tokens[self.tokens] * self.weights, self.words, self.n_words)
+
+
+def _summed(rows: np.ndarray, places: np.ndarray, n: int) -> np.ndarray:
+    """Return n sums of rows [p, d], given the ascending place of each row: [n, d]."""
+    sums = np.zeros((n, rows.shape[1]), dtype=rows.dtype)
+    starts = np.flatnonzero(np.diff(places, prepend=-1))
+    if len(starts):
+        sums[places[starts]] = np.add.reduceat(rows, starts, axis=0)
+    return sums
+
+
 def _word_shares(
     words: Sequence[np.ndarray], docs: Sequence[Doc], texts: Sequence[PlainText]
-) -> list[csr_array]:
-    """Return the matrix of each doc, float32 [t, w], that averages words to tokens.
-
-    A token that touches no word, such as blanks, has a row of 0.
-    """
+) -> list[_WordShares]:
+    """Return which words the tokens of each doc touch."""
     shares = []
     for offsets, doc, text in zip(words, docs, texts):
         tokens = token_offsets(doc, text)
         first = np.searchsorted(offsets[:, 1], tokens[:, 0], side="right")
         counts = np.searchsorted(offsets[:, 0], tokens[:, 1], side="left") - first
         counts = np.maximum(counts, 0)
-        bounds = np.concatenate([[0], counts.cumsum()])
-        touched = np.arange(bounds[-1]) + np.repeat(first - bounds[:-1], counts)
-        weights = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
-        shares.append(csr_array((weights, touched, bounds), shape=(len(tokens), len(offsets))))
+        touched = np.arange(counts.sum()) + np.repeat(first - counts.cumsum() + counts, counts)
+        weights = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)[:, None]
+        of_pairs = np.repeat(np.arange(len(tokens)), counts)
+        shares.append(_WordShares(of_pairs, touched, weights, len(tokens), len(offsets)))
     return shares
 
 
-def _token_means(shares: Sequence[csr_array], word_values: np.ndarray) -> list[np.ndarray]:
+def _token_means(shares: Sequence[_WordShares], word_values: np.ndarray) -> list[np.ndarray]:
     """Return the values of the tokens of each doc, float32 [t, d], from the values of all words."""
-    ends = np.cumsum([share.shape[1] for share in shares])[:-1]
-    return [share @ values for share, values in zip(shares, np.split(word_values, ends))]
+    ends = np.cumsum([share.n_words for share in shares])[:-1]
+    return [share.of_tokens(own) for share, own in zip(shares, np.split(word_values, ends))]
 
 
 def _source(example: Example) -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import spacy
-from catalogue import RegistryError
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -21,8 +18,6 @@ from ..kb.location import kb_folder
 
 if TYPE_CHECKING:
     from .proxy_linker import ProxyLinker
-
-_OUR_NAME = re.compile(r"'(spacy-pel\.[^']+)'")
 
 
 def use_gpu(gpu_id: int) -> None:
@@ -65,8 +60,7 @@ def load_pipeline(name: str | Path) -> Language:
     """Load the pipeline of a folder or an installed package; PelError, in one line, if that fails."""
     import_named_factories()
     try:
-        with unknown_names_explained(name):
-            return spacy.load(name)
+        return spacy.load(name)
     except PelError:
         raise
     except Exception as error:  # damaged files cause errors of many classes
@@ -81,63 +75,33 @@ def load_pipeline(name: str | Path) -> Language:
         ) from error
 
 
-@contextmanager
-def unknown_names_explained(config: object) -> Iterator[None]:
-    """Raise PelError in place of spaCy's E893 if it does not find a name of spacy-pel, within the block.
-
-    ``config`` is the file or pipeline that is read.
-    """
-    try:
-        yield
-    except RegistryError as error:
-        name = _OUR_NAME.search(str(error))
-        if name is None:
-            raise
-        raise PelError(
-            f'{config}: spaCy does not find "{name[1]}"',
-            "check its spelling against spacy_pel/registry.py, and the installed version of "
-            "spacy-pel; after a change of that file: pip install -e .",
-        ) from error
-
-
 def linker_of(
-    nlp: Language,
-    name: str = "proxy_linker",
-    *,
-    kb: Path | None = None,
-    spans_key: str | None = None,
+    nlp: Language, *, kb: Path | None = None, spans_key: str | None = None
 ) -> ProxyLinker:
     """Return the linker of a pipeline, after setting its KB or ``spans_key`` if they are given.
 
     Raises:
-        PelError: The pipeline has no linker of that name, or the folder holds no KB.
+        PelError: The pipeline has no linker or several, or the folder holds no KB.
     """
     # Imported here: torch takes seconds, and spaCy imports this module for each of its commands.
     from .proxy_linker import ProxyLinker
 
-    linker = nlp.get_pipe(name) if name in nlp.pipe_names else None
-    if not isinstance(linker, ProxyLinker):
+    linkers = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, ProxyLinker)]
+    if not linkers:
         present = ", ".join(nlp.pipe_names) or "none"
         raise PelError(
-            f'the pipeline has no linker "{name}" among its components ({present})',
-            'name the right one with --component, or add one: nlp.add_pipe("proxy_linker")',
+            f"the pipeline has no linker among its components ({present})",
+            'add one: nlp.add_pipe("proxy_linker")',
         )
+    if len(linkers) > 1:
+        names = ", ".join(linker.name for linker in linkers)
+        raise PelError(f"the pipeline has several linkers ({names})", "disable all but one")
+    (linker,) = linkers
     if kb is not None:
         linker.set_kb(kb_folder(kb))
     if spans_key is not None:
         linker.spans_key = spans_key
     return linker
-
-
-def other_linkers(nlp: Language, name: str) -> dict[str, ProxyLinker]:
-    """Return the linkers of a pipeline by name, except the one of this name."""
-    from .proxy_linker import ProxyLinker
-
-    return {
-        other: pipe
-        for other, pipe in nlp.pipeline
-        if isinstance(pipe, ProxyLinker) and other != name
-    }
 
 
 def upstream_of(nlp: Language, name: str) -> list[str]:

@@ -23,11 +23,13 @@ from ..linking.link import SEARCH_DEPTH, LinkOptions, Links, Ordering, link, ran
 from ..linking.nil import NilPolicy
 from ..linking.ordering import RankingInput, Reranking, unambiguous_names_first
 from ..linking.reranker import Reranker
-from ..linking.retriever import Retriever
 from ..models.architectures import (
     AnyModel,
+    Retriever,
     Tower,
     check_choice,
+    entity_fingerprint,
+    fingerprint,
     is_initialized,
     linker_folder,
     pack_model,
@@ -40,7 +42,7 @@ from ..models.architectures import (
 from ..models.architectures.crossencoder import CrossEncoder
 from ..spans import mention_spans
 from ..text.entity_texts import INDEX_UNITS
-from ..text.mention_inputs import DocumentContext, MentionInContext
+from ..text.mention_inputs import MentionInContext
 from ..training.optimizer import apply_gradients
 from ..training.pool import NegativePool
 from ..training.retriever_trainer import RetrieverTrainer
@@ -56,7 +58,7 @@ from .doc_mentions import (
 )
 from .fitted import Fitted, FittedScore, fitted_value
 from .kb_component import KBComponent, Saved, SavedFile, content
-from .own_reader import OwnReader, packed_reader, reader_beside, unpacked_reader
+from .recogniser_copy import RecogniserCopy, packed_reader, reader_beside, unpacked_reader
 from .runtime import Runtime
 from .settings import OutputSettings, SearchSettings, TrainingSettings
 
@@ -158,7 +160,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         self.fitted = Fitted(nil_threshold, configured_nil_threshold=nil_threshold)
         self.refer_to_kb(kb)
         self.runtime = Runtime(runtime)
-        self.reader: OwnReader | None = None
+        self.reader: RecogniserCopy | None = None
         self.trainer: Trainer | None = None
         self._path = path
         self._fitting_kb: str | None = None  # the fingerprint of the KB whose vectors fit
@@ -173,7 +175,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
                 KnowledgeBase.open(kb).close()  # to raise errors now
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Raise PelError for a setting outside of its group, where it would have no effect."""
+        """Raise PelError for a setting that is set on the linker, where it would have no effect."""
         if group := _GROUPS.get(name):
             problem = f'"{name}" is a setting of the linker, not an attribute'
             raise PelError(problem, f"set linker.{group}.{name}")
@@ -193,7 +195,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
                 'train it with "python -m spacy train", '
                 'or open a trained one: nlp.add_pipe("proxy_linker", config={"path": FOLDER})',
             )
-        return Retriever(self.model)
+        return self.model
 
     @cached_property
     def reranker(self) -> Reranker:
@@ -222,19 +224,17 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
-        self.check_kb()
-        self._check_labels({span.label_ for span in chain.from_iterable(spans)})
-        documents, _ = read_documents(self.model, docs)
 
         def linked(kb: KnowledgeBase) -> Linked:
-            mentions, options = self._query(docs, spans, documents, kb)
+            index, k = self.searched(kb), self.search.candidates
+            mentions, options = self._query(docs, spans, kb)
             with self.runtime.use([] if self.trainer else self.towers):
-                index, k = self.searched(kb), self.search.candidates
-                links = link(self.retriever, index, mentions, k, options)
+                links = link(self.model, index, mentions, k, options)
             if self.trainer is None:
                 links = self._corrected(links, docs, spans, mentions, options.groups, kb)
             return Linked(spans, links, list(predictions(links, kb, self.output)))
 
+        _ = self.retriever  # missing weights are reported before a missing KB
         return self.read_kb(linked)
 
     def _check_choices(self, kb: KnowledgeBase) -> None:
@@ -250,9 +250,9 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         self._checked = chosen
 
     def _check_labels(self, labels: set[str]) -> None:
-        """Warn, once for each label, of labels of ``label_types`` that no mention can have.
+        """Warn once of each label of ``label_types`` that no mention seems to have.
 
-        Neither the first mentions nor the recogniser that the linker listens to have such a label.
+        Neither these ``labels`` of mentions nor the recogniser that the linker listens to have it.
         """
         unchecked = set(self.search.label_types or ()) - self._known_labels
         if not unchecked:
@@ -274,12 +274,15 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         self,
         docs: Sequence[Doc],
         spans: Sequence[Sequence[Span]],
-        documents: Sequence[DocumentContext],
         kb: KnowledgeBase,
     ) -> tuple[list[MentionInContext], LinkOptions]:
         """Return the mentions of docs as the retriever reads them, and the options to link them."""
         self._check_choices(kb)
         search = self.search
+        labels = [span.label_ for span in chain.from_iterable(spans)]
+        if search.label_types:
+            self._check_labels(set(labels))
+        documents, _ = read_documents(self.model, docs)
         mentions = [
             mention
             for doc, doc_spans, document in zip(docs, spans, documents)
@@ -287,7 +290,6 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
                 doc, doc_spans, document, search.resolve_abbreviations, kb.acronyms
             )
         ]
-        labels = [span.label_ for span in chain.from_iterable(spans)]
         filters = search_filters(mentions, labels, search.types, search.sources, search.label_types)
         groups = None
         if search.one_entity_per_name:
@@ -328,13 +330,12 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         spans = [mention_spans(doc, self.spans_key) for doc in docs]
         if not any(spans):
             return None
-        kb = self.kb
         self.check_kb()
-        documents, _ = read_documents(self.model, docs)
-        mentions, options = self._query(docs, spans, documents, kb)
+        kb = self.kb
+        mentions, options = self._query(docs, spans, kb)
         depth = max(self.search.candidates, SEARCH_DEPTH)
         with self.runtime.use(self.towers):
-            vectors = self.retriever.mention_vectors(mentions)
+            vectors = self.model.predict(mentions)
             return ranking_input(kb, mentions, vectors, depth, options)[0]
 
     def _corrected(
@@ -346,18 +347,18 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         groups: np.ndarray | None,
         kb: KnowledgeBase,
     ) -> Links:
-        """Return links that follow the corrections by people and the ids given by rules."""
-        given = [
+        """Apply the corrections of the KB, and the ids that rules have set on spans, to links."""
+        ids = [
             span.id_ if span.id_ and span.id_ in kb else "" for span in chain.from_iterable(spans)
         ]
-        if not kb.corrections and not any(given):
+        if not kb.corrections and not any(ids):
             return links
         decided: list[DecidedMention] = []
         for doc, doc_spans in zip(docs, spans):
             text = doc.text
             for span in doc_spans:
                 words = span.text, mentions[len(decided)].surface
-                id = given[len(decided)]
+                id = ids[len(decided)]
                 decided.append(DecidedMention(words, span.label_, span.start_char, text, id))
         return with_decisions(links, kb, decisions_about(kb, decided, groups))
 
@@ -396,9 +397,8 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
 
     def check_kb(self) -> None:
         """Raise PelError if the linker has no weights, or the KB has no vectors of its encoder."""
-        with self._building:  # otherwise each thread would make the retriever at the first doc
-            _ = self.retriever  # missing weights are reported before a missing KB
-            self.searched(self.kb)
+        _ = self.retriever  # missing weights are reported before a missing KB
+        self.searched(self.kb)
 
     def searched(self, kb: KnowledgeBase) -> KnowledgeBase | NegativePool:
         """Return the index to search: the KB, or the proxies under training with the present weights.
@@ -409,15 +409,17 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         if isinstance(self.trainer, RetrieverTrainer) and self.trainer.pool.searched:
             return self.trainer.pool
         if self._fitting_kb != kb.fingerprint:
-            kb.check_fingerprint(self.retriever.entity_fingerprint())
-            if kb.mentions:
-                kb.mentions.check_fingerprint(self.retriever.fingerprint(), kb.path)
-            self._fitting_kb = kb.fingerprint
+            with self._building:  # otherwise each thread would check the KB at the first doc
+                if self._fitting_kb != kb.fingerprint:
+                    kb.check_fingerprint(entity_fingerprint(self.retriever))
+                    if kb.mentions:
+                        kb.mentions.check_fingerprint(fingerprint(self.retriever), kb.path)
+                    self._fitting_kb = kb.fingerprint
         return kb
 
     @property
     def towers(self) -> list[Tower]:
-        """The towers that compute when mentions are linked: of the retriever and the reranker."""
+        """The towers that linking uses: those of the retriever, and the reranker."""
         return [*self.model.layers, *([self.reranker.model] if self.reranked else ())]
 
     @property
@@ -426,7 +428,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         return 0 if self.reranker_model is None else self.search.rerank
 
     def fitting(self, fitted: FittedScore | None) -> FittedScore | None:
-        """Return fitted parameters if the linker reranks as many candidates as when they were fitted."""
+        """Return fitted parameters, or None if the linker no longer reranks the same number of candidates."""
         return fitted if fitted and fitted.reranked == self.reranked else None
 
     # Training
@@ -476,13 +478,6 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         sizes = learning.IndexSizes(mined_entities, searched_entities, searched_index_unit)
         learning.begin(self, get_examples, evaluated, sizes)
 
-    def prepare_training(self, examples: Iterable[Example]) -> None:
-        """Continue the training of a saved pipeline; the first ``update`` calls this if needed.
-
-        Evaluations also search the entities of the examples.
-        """
-        learning.resume(self, examples)
-
     def update(
         self,
         examples: Iterable[Example],
@@ -507,11 +502,13 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         mentions = trainable_mentions(examples, self.kb, self.spans_key, resolve, documents)
         if mentions:
             if self.trainer is None:
-                self.prepare_training(examples)
+                learning.resume(self, examples)
             assert self.trainer is not None  # just made
-            learning.note_trained(self, {n for mention in mentions for n in mention.golds})
+            entities = {number for mention in mentions for number in mention.golds}
+            if not entities <= self.trainer.trained:
+                learning.note_trained(self, entities)
             set_dropout(self.learner, drop)
-            losses[self.name] += sum(self.trainer.step(mentions))
+            losses[self.name] += self.trainer.step(mentions)
             if self.training.loss is not None and self.reranker_model is None:
                 self.cfg["loss"] = self.training.loss.state()
         backprop()
@@ -520,19 +517,16 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Apply the accumulated gradients, and drop the calibration, which is for other weights."""
+        """Apply the accumulated gradients."""
         apply_gradients(self.learner, sgd)
-        self.runtime.forget()
-        reranks = self.reranker_model is not None
-        self.fitted.forget(keep_threshold=reranks)
-        if not reranks:
-            self._fitting_kb = None
         if self.trainer is not None:
             self.trainer.note_update()
 
     def finish_training(self) -> None:
         """End the training session, so that the linker searches the KB."""
         self.trainer = None
+        self._fitting_kb = None
+        self.runtime.forget()
 
     @property
     def learner(self) -> AnyModel:
@@ -540,11 +534,9 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         return self.model if self.reranker_model is None else self.reranker_model
 
     def forget_weights(self) -> None:
-        """Drop all that depends on the former weights, and end the training session."""
+        """Drop the objects that depend on the former weights, and end the training session."""
         for name in ("retriever", "reranker"):  # cached properties
             self.__dict__.pop(name, None)
-        self._fitting_kb = None
-        self.runtime.forget()
         self.finish_training()
 
     # Saving and loading

@@ -1,4 +1,4 @@
-"""The beginning of a linker's training session: its weights, its trainer, and the trainer's indexes."""
+"""Begin a training session of a linker: its weights, its trainer, and the trainer's indexes."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from spacy.training import Example
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..models.architectures import AnyModel, is_initialized
+from ..models.architectures import AnyModel, entity_fingerprint, is_initialized
 from ..spans import mention_spans
 from ..text.mention_inputs import GoldMention
 from ..training.pool import GoldMentionIndex, NegativePool, StoredRows, entity_index
@@ -74,10 +74,15 @@ def begin(
         linker.cfg["loss"], linker.cfg["trained_entities"] = {}, []
         linker.trainer = _retriever_trainer(linker, mentions, trained, evaluated, sizes)
     note_trained(linker, trained)
+    _drop_calibration(linker)
 
 
 def resume(linker: TrainablePipe, examples: Iterable[Example]) -> None:
-    """Make the trainer of a loaded linker (``ProxyLinker.prepare_training``)."""
+    """Make the trainer of a saved linker whose training continues.
+
+    Evaluations also search the entities of the examples.
+    """
+    _drop_calibration(linker)
     if linker.reranker_model is not None:
         _check_candidates(linker)
         linker.trainer = _reranker_trainer(linker)
@@ -96,26 +101,33 @@ def resume(linker: TrainablePipe, examples: Iterable[Example]) -> None:
 
 
 def note_trained(linker: TrainablePipe, numbers: set[int]) -> None:
-    """Add entities to the ``trained_entities``, which are no longer unseen."""
-    before = set(linker.cfg["trained_entities"])
-    after = before.union(id for id, _ in linker.kb.labels(sorted(numbers)))
-    if after != before:
-        linker.cfg["trained_entities"] = sorted(after)
+    """Add entities, by their numbers, to the ``trained_entities`` of a linker."""
+    ids = {id for id, _ in linker.kb.labels(sorted(numbers - linker.trainer.trained))}
+    linker.cfg["trained_entities"] = sorted(ids.union(linker.cfg["trained_entities"]))
+    linker.trainer.trained |= numbers
+
+
+def _drop_calibration(linker: TrainablePipe) -> None:
+    """Drop the calibration of a linker whose weights will change."""
+    linker.fitted.forget(keep_threshold=linker.reranker_model is not None)
 
 
 def check_listens(retriever: AnyModel) -> None:
-    """Raise PelError for a retriever with a reader in place of its listener: it is not trained or saved."""
+    """Raise PelError if a retriever has no listener, but a copy of its recogniser.
+
+    It can be neither trained nor saved.
+    """
     tok2vec = retriever.maybe_get_ref("tok2vec")
     if tok2vec is not None and not any(hasattr(node, "upstream_name") for node in tok2vec.walk()):
         raise PelError(
             "a linker that shares the encoder of another component cannot read by itself",
-            "let it listen (spacy-transformers.TransformerListener.v1, spacy.Tok2VecListener.v1), and do "
-            "not replace its listener (nlp.replace_listeners, replace_listeners in a config)",
+            "use a listener (spacy-transformers.TransformerListener.v1 or spacy.Tok2VecListener.v1), and do "
+            "not replace it (nlp.replace_listeners, or replace_listeners in a config)",
         )
 
 
 def _texts(kb: KnowledgeBase, examples: Iterable[Example]) -> Iterator[str]:
-    """Yield texts from which a vocabulary may be learnt."""
+    """Yield the texts of a KB and of examples, to learn a vocabulary."""
     for entity in kb:
         yield from entity.names
         yield from entity.types
@@ -142,7 +154,7 @@ def _check_candidates(linker: TrainablePipe) -> None:
             "which does not run before a reranker is trained",
             "train it with a retriever that reads by itself",
         )
-    linker.kb.check_fingerprint(linker.retriever.entity_fingerprint())
+    linker.kb.check_fingerprint(entity_fingerprint(linker.retriever))
 
 
 def _rng() -> np.random.Generator:
@@ -221,15 +233,16 @@ def _pool_of_encoded(
     numbers = kb.numbers()
     drawn = rng.spawn(1)[0].permutation(np.setdiff1d(numbers, list(trained)))
 
-    def filled_up(wanted: set[int], n: int | None) -> np.ndarray:
+    def with_random(chosen: set[int], n: int | None) -> np.ndarray:
+        """Return n entities: the chosen ones and a random sample; None: all."""
         if n is None or n >= len(numbers):
             return numbers
-        others = drawn[~np.isin(drawn, list(wanted))][: max(0, n - len(wanted))]
-        return np.sort(np.concatenate([list(wanted), others])).astype(int)
+        others = drawn[~np.isin(drawn, list(chosen))][: max(0, n - len(chosen))]
+        return np.sort(np.concatenate([list(chosen), others])).astype(int)
 
-    mined = filled_up(trained, sizes.mined_entities)
-    wanted = evaluated if sizes.searched_index_unit else trained | evaluated
-    searched = filled_up(wanted, sizes.searched_entities)
+    mined = with_random(trained, sizes.mined_entities)
+    golds = evaluated if sizes.searched_index_unit else trained | evaluated
+    searched = with_random(golds, sizes.searched_entities)
     mined_index = searched_index = entity_index(kb, retriever, index_unit, mined)
     searched_unit = sizes.searched_index_unit or index_unit
     if searched_unit != index_unit or not np.array_equal(mined, searched):
@@ -241,8 +254,8 @@ def _pool_of_encoded(
 def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
     """Return entities with the KB's vectors; PelError if the mention tower cannot be trained alone."""
     kb, retriever, index_unit = linker.kb, linker.retriever, linker.cfg["index_unit"]
-    freezes, its = f'"{linker.name}" freezes its entities', f"{kb.path}: its vectors"
-    if len(retriever.model.layers) == 1:
+    freezes, vectors = f'"{linker.name}" freezes its entities', f"{kb.path}: its vectors"
+    if len(retriever.layers) == 1:
         raise PelError(
             f"{freezes}, but both towers are one encoder", 'set "shared" of its model to false'
         )
@@ -253,15 +266,15 @@ def _pool_of_vectors(linker: TrainablePipe) -> NegativePool:
             f"{freezes}, and gold clusters are made of entities under training",
             'set its "freeze_entities" to false, or its "coreference" to null',
         )
-    if kb.fingerprint != retriever.entity_fingerprint():
+    if kb.fingerprint != entity_fingerprint(retriever):
         raise PelError(
-            f"{its} were made by another encoder than the entity tower that is to be frozen",
+            f"{vectors} were made by another encoder than the entity tower that is to be frozen",
             "start from the pipeline that made them (@misc = spacy-pel.TrainedEncoder.v1)"
             ", with its similarity, entity_length and pooling of entities",
         )
     if kb.index_unit != index_unit:
         raise PelError(
-            f'{its} are of the index unit "{kb.index_unit}", and "{linker.name}" is set to "{index_unit}"',
+            f'{vectors} have the index unit "{kb.index_unit}", but "{linker.name}" has "{index_unit}"',
             f'set its "index_unit" to "{kb.index_unit}"',
         )
     return NegativePool(kb, index_unit, linker.training.name_dropout, StoredRows(kb))

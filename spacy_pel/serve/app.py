@@ -19,14 +19,13 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import ClientDisconnect
 
 from ..batch.link_docs import Linking
 from ..curation.corrections import fix
 from ..errors import PelError
 from ..kb import KnowledgeBase
 from .limits import InFlight, Limits, client_at
-from .linking_queue import LinkingQueue
+from .linking_thread import LinkingThread
 from .messages import (
     CorrectionRequest,
     CorrectionResponse,
@@ -60,7 +59,7 @@ _DOCS_POLICY = (
 # this computer (DNS rebinding) and read the responses.
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 PROBLEMS = {
-    400: "Not JSON", 408: "The body did not arrive in time", 413: "The body is too large",
+    400: "Not JSON", 413: "The body is too large",
     422: "The request is not valid", 429: "This client has too many requests in flight",
     503: "The server has too many requests in flight", 504: "The time limit is exceeded",
 }  # fmt: skip
@@ -80,7 +79,7 @@ class LimitedRequest(Request):
 
 
 class LimitedRoute(APIRoute):
-    """A route that limits the requests in flight, their bodies and their time."""
+    """A route that limits the requests in flight, their bodies, and their time."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         respond = super().get_route_handler()
@@ -89,13 +88,6 @@ class LimitedRoute(APIRoute):
             state, seconds = request.app.state, request.app.state.limits.seconds
             request = LimitedRequest(request.scope, request.receive)
             with state.in_flight.admit(client_at(request.client)):
-                try:
-                    await asyncio.wait_for(request.body(), seconds)
-                except asyncio.TimeoutError:
-                    reason = f"the request did not arrive within {seconds:g} seconds"
-                    raise HTTPException(408, reason, {"connection": "close"}) from None
-                except ClientDisconnect:
-                    raise HTTPException(400, "the request ended early") from None
                 try:
                     return await asyncio.wait_for(respond(request), seconds)
                 except asyncio.TimeoutError:
@@ -131,9 +123,9 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        queue.close()
+        thread.close()
 
-    queue = LinkingQueue(linking)
+    thread = LinkingThread(linking)
     app = FastAPIOffline(
         title="spacy_pel",
         description=(
@@ -148,7 +140,7 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.queue, app.state.limits, app.state.in_flight = queue, limits, InFlight(limits)
+    app.state.thread, app.state.limits, app.state.in_flight = thread, limits, InFlight(limits)
     app.state.entity_url, app.state.allow_fix = entity_url, allow_fix
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(PelError, _refused)
@@ -181,9 +173,9 @@ def create_app(
 
 @limited.post("/link", response_model=LinkResponse)
 async def link(body: LinkRequest, request: Request) -> Response:
-    """Link the mentions of documents. Where a document gives none, the pipeline finds them."""
+    """Link the mentions of documents. If a document has none, the pipeline finds them."""
     state = request.app.state
-    linked = await state.queue.link(body.checked_documents(state.limits))
+    linked = await state.thread.link(body.checked_documents(state.limits))
     DOCUMENTS.inc(len(linked))
     MENTIONS.inc(sum(mentions for _, mentions in linked))
     records = b",".join(record for record, _ in linked)
@@ -192,7 +184,7 @@ async def link(body: LinkRequest, request: Request) -> Response:
 
 @limited.post("/corrections", responses={403: {"model": Problem}, 415: {"model": Problem}})
 async def corrections(body: CorrectionRequest, request: Request) -> CorrectionResponse:
-    """Store corrections in the KB: all of them, or none. The next request gets the corrected links."""
+    """Store corrections in the KB, all or none. The next request gets the corrected links."""
     if not request.app.state.allow_fix:
         raise HTTPException(403, CORRECTIONS_OFF)
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
@@ -237,12 +229,12 @@ def search(
 @router.get("/health")
 async def health(request: Request) -> Health:
     """Return what the server serves. Any response means that it is up."""
-    linking = request.app.state.queue.linking
+    linking = request.app.state.thread.linking
     return Health(
         status="ok",
         pipeline="{lang}_{name} {version}".format(**linking.nlp.meta),
         entities=len(_kb(request)),
-        finds_mentions=linking.nlp.pipe_names != [linking.component],
+        finds_mentions=len(linking.nlp.pipe_names) > 1,
         stores_corrections=request.app.state.allow_fix,
     )
 
@@ -265,7 +257,7 @@ async def page() -> FileResponse:
 
 
 def _kb(request: Request) -> KnowledgeBase:
-    return request.app.state.queue.linking.linker.kb
+    return request.app.state.thread.linking.linker.kb
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:

@@ -15,10 +15,10 @@ class Limits(NamedTuple):
     body: int = 1_048_576  # bytes
     documents: int = 64
     characters: int = 20_000  # of a document's text
+    seconds: float = 30.0  # from the first bytes of a request to its response
+    per_client: int = 16  # requests of one client in flight
     mentions: int = 500  # given in a document
-    seconds: float = 30.0  # for the body to arrive, and again for the response
     in_flight: int = 128  # requests of all clients
-    per_client: int = 16  # requests of one client
 
 
 class InFlight:

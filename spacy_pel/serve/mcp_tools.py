@@ -11,25 +11,18 @@ from pydantic import BaseModel, Field
 from ..batch.link_docs import Linking
 from ..corpora.doc_conversion import linked_document, make_doc
 from ..corpora.document import Document
-from ..curation import check_ids as checking
-from ..curation.check_ids import Meaning, Source, Verdict, kb_of
+from ..curation import ground as grounding
+from ..curation.ground import Meaning, Source, kb_of
 from ..kb import KnowledgeBase
 from ..kb.store import KB_FILE
 from .messages import EntityRecord
 
-_MAX_NAMES = 1000  # names or pairs per call
+_MAX_NAMES = 1000  # per call
 _MAX_CHARACTERS = 100_000  # of a text
 _INSTRUCTIONS = (
     "Ids of a knowledge base of {:,} entities. Never write an id from memory: take it from link, ground "
-    "or search, and check all pairs of names and ids that you or others have written."
+    "or search, and ground all names that you or others have written with an id."
 )
-
-
-class NamedId(BaseModel):
-    """A name and the id written beside it."""
-
-    name: str = Field(description="The name as written", examples=["multiple sclerosis"])
-    id: str = Field(description="The id beside it", examples=["D009103"])
 
 
 class FoundMention(BaseModel):
@@ -83,20 +76,7 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
         below 0.9, consider the others too.
         """
         with one_call:
-            return checking.ground(source, names, n)
-
-    @server.tool()
-    def check(
-        pairs: Annotated[list[NamedId], Field(max_length=_MAX_NAMES, description="What to check")],
-    ) -> list[Verdict]:
-        """Check whether ids exist and mean the names beside them: a verdict for each pair.
-
-        "correct"; "unknown id": the id does not exist; "retired": another id replaced it; "other name":
-        the id exists and means something else, given as "means". "proposed" is the id that fits the name,
-        empty if no entity is similar, and "probability" is its probability.
-        """
-        with one_call:
-            return list(checking.check(source, ((pair.name, pair.id) for pair in pairs)))
+            return grounding.ground(source, names, n)
 
     if linking is None:
         return server
@@ -124,21 +104,18 @@ def tools_of(source: Source, linking: Linking | None = None) -> MCPServer:
     return server
 
 
-def serve_tools(
-    folder: str, component: str = "proxy_linker", kb: Path | None = None, gpu_id: int = -1
-) -> None:
+def serve_tools(folder: str, kb: Path | None = None, gpu_id: int = -1) -> None:
     """Serve the tools on stdin and stdout until stdin ends, or until Ctrl-C or SIGTERM.
 
     Args:
         folder: A KB, or the folder or name of a pipeline.
-        component: The name of the linker in the pipeline.
         kb: A KB that replaces the linker's.
         gpu_id: The GPU, or -1 for the CPU.
     """
     if (Path(folder) / KB_FILE).is_file():
         server = tools_of(KnowledgeBase.open(folder))
     else:
-        linking = Linking(folder, component, kb, gpu_id=gpu_id)
+        linking = Linking(folder, kb, gpu_id=gpu_id)
         server = tools_of(linking.linker, linking)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(

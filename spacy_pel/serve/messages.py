@@ -52,18 +52,19 @@ class LinkRequest(BaseModel):
         """Return the documents; PelError if they exceed a limit, or a mention is not in its text."""
         _check_number(len(self.documents), limits.documents, "documents")
         documents = []
-        for number, given in enumerate(self.documents):
+        for number, document in enumerate(self.documents):
             try:
-                _check_number(len(given.text), limits.characters, "characters of text")
-                _check_number(len(given.mentions or ()), limits.mentions, "mentions")
+                _check_number(len(document.text), limits.characters, "characters of text")
+                _check_number(len(document.mentions or ()), limits.mentions, "mentions")
                 mentions = None
-                if given.mentions is not None:
+                if document.mentions is not None:
                     mentions = tuple(
-                        mention_at(given.text, m.start, m.end, m.label) for m in given.mentions
+                        mention_at(document.text, m.start, m.end, m.label)
+                        for m in document.mentions
                     )
             except PelError as error:
                 raise error.at(f"document {number}") from None
-            documents.append(Document(given.text, given.id, mentions))
+            documents.append(Document(document.text, document.id, mentions))
         return documents
 
 
@@ -95,21 +96,29 @@ class CorrectionRequest(BaseModel):
         """Return the corrections; PelError if they exceed a limit or one is not valid."""
         _check_number(len(self.corrections), limits.mentions, "corrections")
         corrections = []
-        for number, given in enumerate(self.corrections):
-            text, start, end = given.text, given.start, given.end
+        for number, correction in enumerate(self.corrections):
+            text, start, end = correction.text, correction.start, correction.end
             try:
                 _check_number(len(text), limits.characters, "characters of text")
                 mention_at(text, start, end)
-                if given.scope == "label" and not given.label:
+                if correction.scope == "label" and not correction.label:
                     raise PelError("no label is given", 'give one, or the scope "always"')
                 if any("\ud800" <= character <= "\udfff" for character in text):
                     raise PelError("the text has a lone surrogate", "write the whole character")
-                if given.id != NIL and given.id not in kb:
+                if correction.id != NIL and correction.id not in kb:
                     raise PelError("the knowledge base has no such id", "search for the entity")
             except PelError as error:
                 raise error.at(f"correction {number}") from None
             corrections.append(
-                Correction(text[start:end], given.id, given.scope, given.label, text, start, end)
+                Correction(
+                    text[start:end],
+                    correction.id,
+                    correction.scope,
+                    correction.label,
+                    text,
+                    start,
+                    end,
+                )
             )
         return corrections
 

@@ -67,7 +67,6 @@ def run_app(
     process. The processes map the same files of the KB and share the socket. uvicorn restarts a process
     that dies.
     """
-    _prepare(listener, limits)
     # After a clean shutdown, uvicorn raises the signal again.
     with suppress(KeyboardInterrupt, SystemExit):
         if workers == 1:
@@ -100,16 +99,3 @@ def _config(app: Any, limits: Limits, **more: Any) -> uvicorn.Config:
         timeout_graceful_shutdown=int(limits.seconds) + 1,
         **more,
     )
-
-
-def _prepare(listener: socket.socket, limits: Limits) -> None:
-    """Allow the maximum number of connections, and drop those whose client is gone or does not read."""
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections inherit it
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-        milliseconds = int(1000 * limits.seconds)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-    with suppress(ImportError, ValueError, OSError):  # Windows has no RLIMIT_NOFILE
-        import resource
-
-        _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))

@@ -6,13 +6,12 @@ finds definitions whose long form comes first (Schwartz and Hearst 2003). Strict
 find those whose short form comes first.
 
 In this package an abbreviation is a short form that a text defines. An acronym is a name in capitals,
-whether or not a text defines it.
+whether or not a text defines it. Acronyms of a KB are also read in lower case (``with_capitals``).
 """
 
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -36,6 +35,53 @@ _WORD = re.compile(r"[^\s/-]+")
 _WORD_OF_LETTERS = re.compile(r"(?<!\w)[^\W\d_]{4,}(?!\w)")
 _NO_LETTER_BEFORE, _NO_LETTER_AFTER = re.compile(r"(?<!\w)"), re.compile(r"(?!\w)")
 
+# An acronym in lower case, as in hastily typed notes: "pmh htn, copd".
+_ACRONYM = re.compile(r"(?<![\w'.-])[a-z]{3,5}(?![\w'-])")
+# Two letters may be a unit or a symbol, and a word with one capital may be a gene. They are read as acronyms
+# only if the text has no capitals inside sentences.
+_SHORT_ACRONYM = re.compile(r"(?<![\w'.-])[A-Za-z][a-z]{1,4}(?![\w'-])")
+_CAPITAL_INSIDE = re.compile(r"[^\s.!?][^\S\n]*[A-Z]")
+# Acronyms that are also words or units. In lower case they are the word.
+_WORDS = frozenset(
+    """
+    aa ad ads ages aid aids aim aims air al ale all alp alps am amp amps an and ant ape apo ara arc
+    arcs are arg arm arms art as ash asp at ate axe bac bad bag ban bat bcl be bed bfl bid bit boa
+    bop box bp bud bus but by cab cam camp camps can cap caps car cas case cast cat cats cc cdk cdks
+    cen cfu cgi che chip chop chr cis cl cm co cob com con cop cot cow cpm cry cup cur cut cys dab
+    dam damp dash data den dent des df di did die dig dim dip dl do doc doe dog dom dome dot dox dry
+    due dye ear eat eg egg ego elf em emb emit end era est et etc eve ex eye face fact fad fade fan
+    far fast fat fed fee few fib fig fin fish fit fl flap flip flu fog for form fur gal gap gaps gas
+    gel gem get gift gin gla glu go god gold got gum gun gut had ham has hat hats he hem hen her hg
+    hid him hip his hit hot how hr hrs hsa hub hug hum hut ice id ids ie if ii iii ill im imp in ink
+    inv iol ion irp is iso it its iv jam jar jaw jet job joy kg kid kin kit la lab lac lag lap last
+    law lay leg let lid lids lie lip lit lod log lot low lox luc mab mac mad mag man map mar mars
+    mass mast mat may me men met mg mid min mins mix ml mlt mm mo mob mod mom mop mph mr mrs mth
+    mths mud mug mut my nap neo neor net new ng nil nm no nod none nor not now nut ob oct odd of off
+    oil old on one opt or ore orfs our out own ox oz pace pad pal pan pap par pars part past pat pay
+    pea pen pep per pest pet pg ph pi pie pig pin pit po pop post pot prn pro psr pt pts pub pump
+    pus put pyr qd qid rag ran rank rap rare ras rash rat raw ray rds red rem rep res rest rho rib
+    rid rig rim rip rob rod role root rope rot row rub rug run sac sad said sap sat saw say scan sea
+    sec secs see sem set she side sim sip sir sis sit site six size skin sl snap snare so sob some
+    son spa spec spot spy sq star stem step steps stop stops str sub such sum sun tab tag tan tap
+    tar task tat tax tea team tee ten tens test tet than that the then they this tic tid tie tin tip
+    tips to toe ton too top tow trail tram trap tri trip try ts tub tube two un up ups us use van
+    vas vast vat ve vet via vs war was wasp wave way we wet who why win wise wit wk wks won yes yet
+    yo you yr yrs zip
+    """.split()
+)
+
+
+def with_capitals(text: str, acronyms: Collection[str]) -> str:
+    """Return the text with the acronyms, a collection in lower case, in capitals."""
+    if not acronyms:
+        return text
+
+    def read(match: re.Match[str]) -> str:
+        word = match[0].lower()
+        return word.upper() if word in acronyms and word not in _WORDS else match[0]
+
+    return (_ACRONYM if _CAPITAL_INSIDE.search(text) else _SHORT_ACRONYM).sub(read, text)
+
 
 def defined_abbreviations(text: str) -> dict[str, str]:
     """Return the long form of each abbreviation that a text defines, the first of several."""
@@ -44,7 +90,12 @@ def defined_abbreviations(text: str) -> dict[str, str]:
         # Tokens joined by blanks have padded parentheses.
         text = _PADDING.sub("", _without_surrogates(text))
         for piece in _pieces(text):
-            for short, long in _definitions(piece):
+            # The time may grow with the third power of the length of a sentence.
+            pairs = extract_abbreviation_definition_pairs(
+                piece, first_definition=True, ignore_errors=True
+            )
+            long_first = [(piece.find(p.definition), p.abbreviation, p.definition) for p in pairs]
+            for _, short, long in sorted([*long_first, *short_forms_first(piece)]):
                 first.setdefault(short, long)
     # A piece of text that two parentheses happen to enclose is no definition.
     return {
@@ -83,18 +134,23 @@ def places_of(text: str, abbreviations: Collection[str]) -> list[Offsets]:
 
 
 class WithLongForms:
-    """A text in which the long form stands wherever the text has an abbreviation that it defines.
+    """A text with the long form in place of each abbreviation that it defines.
 
-    Plurals count, too: "stem cells (SCs)" also defines "SC", and "SC" also "SCs". An abbreviation for
-    which, and its long form, ``stays`` is true stays as it is.
+    A definition also defines the other number: "stem cells (SCs)" defines "SC", and "SC" defines "SCs".
+
+    Args:
+        original: The text.
+        defined: The long form of each abbreviation that it defines.
+        stays: Tells from an abbreviation and its long form whether the abbreviation stays.
 
     Attributes:
         text: The new text.
         kept: The abbreviations that stay.
     """
 
-    def __init__(self, given: str, stays: Callable[[str, str], bool]) -> None:
-        defined = defined_abbreviations(given)
+    def __init__(
+        self, original: str, defined: Mapping[str, str], stays: Callable[[str, str], bool]
+    ) -> None:
         self.kept = {short for short, long in defined.items() if stays(short, long)}
         defined = {short: long for short, long in defined.items() if short not in self.kept}
         of_one = {f"{short}s": long for short, long in defined.items()}
@@ -104,23 +160,23 @@ class WithLongForms:
             if short.endswith("s") and short[:-1].isupper()
         }
         long_forms = {**of_one, **of_many, **defined}
-        places = places_of(given, long_forms)
-        longs = [long_forms[given[start:end]] for start, end in places]
-        self.text, moved = _replaced(given, places, longs)
-        self._given = np.array(places, np.int64).reshape(-1, 2)
+        places = places_of(original, long_forms)
+        longs = [long_forms[original[start:end]] for start, end in places]
+        self.text, moved = _replaced(original, places, longs)
+        self._original = np.array(places, np.int64).reshape(-1, 2)
         new = [(moved(start, 0), moved(end, 1)) for start, end in places]
         self._new = np.array(new, np.int64).reshape(-1, 2)
 
     def given(
         self, starts: np.ndarray, ends: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Convert spans of the new text to spans of the given one.
+        """Convert spans of the new text to spans of the original text.
 
         Returns:
-            Their starts and ends, int64 [n]; whether they have whole abbreviations alone, and whether they
-            have any: bool [n].
+            Their starts and ends, int64 [n]; whether they cut no abbreviation, and whether they contain
+            one: bool [n].
         """
-        shifts = np.append(0, self._given[:, 1] - self._new[:, 1])
+        shifts = np.append(0, self._original[:, 1] - self._new[:, 1])
         before, within = (self._new[:, 1].searchsorted(x, side="right") for x in (starts, ends))
         next_start = np.append(self._new[:, 0], len(self.text))
         is_whole = (next_start[before] >= starts) & (next_start[within] >= ends)
@@ -128,7 +184,7 @@ class WithLongForms:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yield the text in pieces of bounded length, cut where no definition is expected."""
+    """Yield pieces of at most _MAX_PIECE characters, cut where no definition is expected."""
     start = 0
     while len(text) - start > _MAX_PIECE:
         end = start + _MAX_PIECE
@@ -137,19 +193,6 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start:end]
         start = end
     yield text[start:]
-
-
-# Training asks for a document again in every epoch, and for each of its parts. Where mentions are
-# shuffled, the cache has to hold the documents that are shuffled together: 4,000 abstracts.
-@lru_cache(maxsize=8_000)
-def _definitions(piece: str) -> list[tuple[str, str]]:
-    """Return pairs of an abbreviation and its long form, in the order of the text.
-
-    The time may grow with the third power of the length of a sentence.
-    """
-    pairs = extract_abbreviation_definition_pairs(piece, first_definition=True, ignore_errors=True)
-    long_first = [(piece.find(p.definition), p.abbreviation, p.definition) for p in pairs]
-    return [(short, long) for _, short, long in sorted([*long_first, *short_forms_first(piece)])]
 
 
 def short_forms_first(text: str) -> Iterator[tuple[int, str, str]]:
@@ -241,9 +284,9 @@ def at_long_forms(
     long_forms: Mapping[str, str],
     document: DocumentContext | None = None,
 ) -> list[MentionInContext]:
-    """Return the mentions of a document, abbreviations at the first occurrence of their long forms.
+    """Return the mentions of a document, each abbreviation at the first occurrence of its long form.
 
-    The text stays as it is. For the arguments see ``expanded``.
+    The text does not change. The arguments are those of ``expanded``.
     """
     phrases = [long_forms.get(text[start:end], "") for start, end in mentions]
     first: dict[str, Offsets] = {}
@@ -255,7 +298,7 @@ def at_long_forms(
 
 
 def _finder(phrases: Iterable[str]) -> Callable[[str], list[tuple[str, int, int]]]:
-    """Return a function that finds all phrases in a text, ordered by their ends, in one pass."""
+    """Return a function that finds phrases in a text: phrase, start and end, ordered by end."""
     phrases = list(phrases)
     automaton = AhoCorasick(phrases)
 

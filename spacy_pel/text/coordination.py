@@ -1,4 +1,4 @@
-"""Coordinated mentions: "breast and ovarian cancer" is breast cancer and ovarian cancer.
+"""Coordinated mentions: "breast and ovarian cancer" means breast cancer and ovarian cancer.
 
 The shared words end the last mention ("ovarian cancer"), or begin the first ("hypopigmentation of skin
 or hair"). The names of a knowledge base decide which words are shared.
@@ -20,7 +20,7 @@ _MAX_MENTIONS = 8  # in one coordination
 
 
 class Part(NamedTuple):
-    """A mention, and its words together with those that it shares with others."""
+    """A mention, and its words together with the words that it shares with other mentions."""
 
     start: int
     end: int
@@ -28,12 +28,12 @@ class Part(NamedTuple):
 
 
 def coordinated(text: str, start: int, end: int, is_name: Callable[[str], bool]) -> list[Part]:
-    """Return the mentions that share words with a mention, from left to right; none if it shares none.
+    """Return the mentions that share words with a mention, from left to right.
 
-    The mention from ``start`` to ``end``, in characters, is one of them or contains several. Each of
-    them is a name together with the shared words (``is_name``). Without these words it is no name,
-    except for the mention that contains them. If all parts of a mention are names by themselves, they
-    share no words and are returned as they are.
+    The mention from ``start`` to ``end``, in characters, is one of them or contains several. Each is a name
+    together with the shared words (``is_name``), and no name without them, except for the mention that
+    contains the shared words. If all parts of a mention are names by themselves, they share no words and are
+    returned unchanged.
     """
     edges = [edge for link in _LINKS.finditer(text, start, end) for edge in link.span()]
     edges = [start, *edges, end]
@@ -58,7 +58,7 @@ def _sharing(
     words = [word.span() for word in _WORD.finditer(text, *whole)]
 
     def completed(place: Place, shared: str) -> Part | None:
-        """Return the most words of a phrase that form a name with the shared words."""
+        """Return the largest part of a phrase that forms a name with the shared words."""
         spans = [word.span() for word in _WORD.finditer(text, *place)]
         for n in range(len(spans)):
             first, last = (spans[n][0], place[1]) if at_end else (place[0], spans[-1 - n][1])
@@ -76,7 +76,7 @@ def _sharing(
             continue
         outer, n_joined, is_joined = [], 0, at_end and bool(others)
         reached = parts[-1][:2] if parts else whole
-        # Beyond the mention: a list that only has commas is no coordination.
+        # Outside the mention, a list with only commas is no coordination.
         for _ in range(_MAX_MENTIONS):
             if not (match := _beside(text, reached, at_end)):
                 break
@@ -85,7 +85,7 @@ def _sharing(
                 outer.append(part)
                 n_joined = len(outer) if is_joined else n_joined
             elif not at_end or " " in match["words"] or is_name(match["words"]):
-                break  # else the KB lacks one of a list: "branchial, otic and renal anomalies"
+                break  # otherwise, the KB lacks an item of a list: "branchial, otic and renal anomalies"
             reached = part[:2] if part else match.span("words")
         parts += outer[:n_joined]
         if parts:
@@ -94,7 +94,7 @@ def _sharing(
 
 
 def _beside(text: str, place: Place, before: bool) -> re.Match[str] | None:
-    """Match one or two "words" that "and" or a comma, the "link", joins to a place."""
+    """Match one or two words that "and" or a comma joins to a place."""
     start, end = place
     if not before:
         return _BEHIND.match(text, end, end + _CONTEXT)

@@ -1,4 +1,4 @@
-"""The inputs of mention encoders: three kinds, each with a ``MentionReader``.
+"""The three kinds of inputs of mention encoders, each with a ``MentionReader``.
 
 - The mention marked in its context (PEL, appendix A), alone or before an entity (appendix B):
 
@@ -16,7 +16,9 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from string import punctuation
 from typing import Any, NamedTuple, Protocol
+from unicodedata import category
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -31,7 +33,7 @@ OVERLAP = 0.25
 
 @dataclass(eq=False)
 class DocumentContext:
-    """The data that the mentions of a document share, besides the text. Compared by identity.
+    """The data, besides the text, that the mentions of a document share. It is compared by identity.
 
     The arrays are None unless another component has encoded the document.
     """
@@ -50,9 +52,11 @@ class MentionInContext(NamedTuple):
     text: str  # of the document; its mentions may have long forms in place of abbreviations
     start: int  # the first character of the mention
     end: int  # the character after its last
-    document: DocumentContext | None = None  # None: mentions of the same text are of one document
-    is_masked: bool = False  # in training: [MASK] is read in place of the mention
-    # All words of a mention that shares some with others (``coordination``); "" if it shares none.
+    document: DocumentContext | None = (
+        None  # None: mentions of the same text belong to one document
+    )
+    is_masked: bool = False  # in training: read [MASK] in place of the mention
+    # All words of a mention that shares words with others (``coordination``), otherwise "".
     read_as: str = ""
 
     @property
@@ -65,7 +69,9 @@ class GoldMention(NamedTuple):
     """A mention and its gold entities."""
 
     context: MentionInContext
-    golds: tuple[int, ...]  # the numbers of its gold entities in the KB, one or more, each correct
+    golds: tuple[
+        int, ...
+    ]  # the numbers of its gold entities in the KB, at least one; any of them is correct
     # The original text of its document: the context may have long forms in place of abbreviations.
     # It identifies the document.
     written_in: str = ""
@@ -77,10 +83,10 @@ class GoldMention(NamedTuple):
 
 
 class MentionReader(Protocol):
-    """Turns mentions into the inputs of a mention encoder."""
+    """Converts mentions to the inputs of a mention encoder."""
 
-    # Whether a document is encoded once for all its mentions. Then each mention may change the vectors
-    # of the others. Otherwise each mention has an input of its own.
+    # Whether a document is encoded once for all its mentions, so that a mention may change the vectors of
+    # the others. Otherwise, each mention has its own input.
     reads_documents: bool
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> Any:
@@ -105,19 +111,19 @@ class MarkedTextReader:
     def tokens(self, mentions: Sequence[MentionInContext]) -> list[TokenIds]:
         """Return the token ids of each mention: ``[CLS] left [Ms] mention [Me] right [SEP]``.
 
-        Only a mention with more tokens than the encoder has positions is cut. The two sides of the
-        context get half of the remaining ``length`` each. What one side does not use goes to the other.
+        Only a mention with more tokens than the encoder has positions is cut. Each side of the context gets
+        half of the remaining ``length``, and the tokens that the other side does not use.
 
-        A text is tokenised once for all its mentions, split at their edges. It is tokenised again for
-        a mention that splits a word, because the other mentions need that word whole.
+        A text is tokenised once for all its mentions, split at their edges. It is tokenised again for a
+        mention that splits a word, because the other mentions need the whole word.
         """
         keys: list[Hashable] = []
         texts: dict[Hashable, tuple[str, set[int]]] = {}
         for mention in mentions:
-            text, ends = mention.text, (mention.start, mention.end)
-            splits_a_word = any(text[i - 1 : i + 1].isalnum() for i in ends if 0 < i < len(text))
+            text, edges = mention.text, (mention.start, mention.end)
+            splits_a_word = any(not _separates_words(text[edge - 1 : edge + 1]) for edge in edges)
             keys.append(mention if splits_a_word else text)
-            texts.setdefault(keys[-1], (text, set()))[1].update(ends)
+            texts.setdefault(keys[-1], (text, set()))[1].update(edges)
         tokenized = self._pieces.tokenize_split(texts)
         return [self._marked(tokenized[key], mention) for key, mention in zip(keys, mentions)]
 
@@ -137,8 +143,16 @@ class MarkedTextReader:
         return TokenIds(np.concatenate(parts).astype(np.int32), left + 2, left + 2 + len(focus))
 
 
+def _separates_words(characters: str) -> bool:
+    """Tell whether BERT's tokenizer splits words between two characters, or at the edge of a text."""
+    return len(characters) < 2 or any(
+        character.isspace() or character in punctuation or category(character).startswith("P")
+        for character in characters
+    )
+
+
 class PairReader:
-    """Turns pairs of a mention and an entity into the inputs of the cross-encoder.
+    """Converts pairs of a mention and an entity to the inputs of the cross-encoder.
 
     The mention's side, with its [CLS] and [SEP], takes at most half of the tokens and is the same for
     all entities. The entity's side takes the rest and is cut at its end.
@@ -151,7 +165,7 @@ class PairReader:
         self.entities = EntityReader(tokenizer, self.length, self.length).tokens
 
     def pair(self, mention: TokenIds, entity: TokenIds) -> TokenIds:
-        """The two sides as one input, whose start and end are those of the entity's side."""
+        """Return both sides as one input. Its start and end are those of the entity's side."""
         start = len(mention.ids)
         ids = np.concatenate([mention.ids, entity.ids[1 : 1 + self.length - start]])
         ids[-1] = entity.ids[-1]  # [SEP], also where the entity's side is cut
@@ -159,7 +173,7 @@ class PairReader:
 
 
 class WindowReader:
-    """Reads mentions in windows of at most ``length`` tokens, special tokens included."""
+    """Reads mentions in windows of at most ``length`` tokens, including special tokens."""
 
     reads_documents = True
 
@@ -168,14 +182,14 @@ class WindowReader:
         self._pieces = WordPieces(tokenizer)
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> EncoderInputs:
-        """Cut documents into as few overlapping windows as possible, all of one length.
+        """Cut documents into as few overlapping windows of the same length as possible.
 
-        A mention is read in the window where it is farthest from the edges. If no window contains it
-        whole, it gets a window with the mention in the middle. If it is longer than a window, its
-        beginning is read. Windows in which no mention is read are left out.
+        A mention is read in the window where it is farthest from the edges. If no window contains the whole
+        mention, it gets a window with the mention in the middle. If it is longer than a window, its beginning
+        is read. Windows without a mention to read are left out.
 
-        A text is tokenised once, split at the edges of its mentions. A mention without a token is
-        read from its whole window.
+        A text is tokenised once, split at the edges of its mentions. A mention without a token is read
+        from its whole window.
         """
         # A document may have two texts, which are read separately.
         members: dict[tuple[DocumentContext | None, str], list[int]] = {}
@@ -194,7 +208,7 @@ class WindowReader:
 
     def _windows(self, ids: np.ndarray, spans: np.ndarray, mentions: np.ndarray) -> list[Window]:
         """Return the windows of a document. ids: int32 [t]; spans: int64 [m, 2]; mentions: int64 [m]."""
-        # "focus" marks all mentions, also those that are read in other windows.
+        # "focus" marks all mentions, including those that are read in other windows.
         opened, closed = (np.bincount(edges, minlength=len(ids) + 1) for edges in spans.T)
         marked = (opened - closed).cumsum()[: len(ids)] > 0
         room = self.length - 2
@@ -255,8 +269,8 @@ class SharedStatesReader:
 
     reads_documents = True
 
-    def __init__(self, encoder: object = None):
-        """Ignore the entity encoder, from which the other readers take their tokenizer."""
+    def __init__(self, tokenizer: Tokenizer | None = None, position_limit: int = 0):
+        """Ignore the tokenizer of the entity encoder: the states are those of other tokens."""
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> list[DocumentSpans]:
         """Return the mentions of each document with all tokens that they touch, or the nearest one.

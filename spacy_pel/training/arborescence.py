@@ -69,7 +69,7 @@ class Arborescence:
     def __call__(
         self, numbers: Sequence[int], pool: NegativePool, rng: np.random.Generator
     ) -> MentionEdges:
-        """Return the edges to the mentions of a batch, whose pool has an index of mentions."""
+        """Return the edges to the mentions of a batch. The pool must have an index of mentions."""
         assert pool.mentions is not None
         pool.refresh_every(self.refresh)
         sources = self._sources(numbers, pool, pool.mentions, rng)
@@ -114,7 +114,7 @@ class Arborescence:
     def _members(
         self, number: int, entity: int, mentions: GoldMentionIndex, rng: np.random.Generator
     ) -> np.ndarray:
-        """Return the mentions of the arborescence of an entity's cluster, ascending."""
+        """Return the mentions of the arborescence of an entity's cluster, in ascending order."""
         cluster, vectors = mentions.clusters[entity], mentions.vectors
         others = cluster[cluster != number]
         if self.among == "all" or not len(others):

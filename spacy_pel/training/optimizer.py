@@ -1,7 +1,7 @@
 """AdamW for the torch modules inside thinc models."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import torch
 from thinc.api import Optimizer
@@ -10,7 +10,6 @@ from torch import nn
 
 from ..errors import PelError
 from ..models.architectures.towers import AnyModel
-from ..models.packed_weights import under
 
 
 class AdamW(Optimizer):
@@ -48,7 +47,6 @@ class AdamW(Optimizer):
             grad_clip=grad_clip,
             use_averages=False,
         )
-        self.last_norm = 0.0  # of the gradients of the last update, before clipping
         self._of_weights: dict[tuple[int, ...], torch.optim.AdamW] = {}
 
     def update(self, model: AnyModel) -> None:
@@ -57,58 +55,42 @@ class AdamW(Optimizer):
         Raises:
             PelError: A gradient is not finite. The weights have not changed.
         """
-        parameters = [weight for _, weight in torch_parameters(model) if weight.grad is not None]
-        if not parameters:
+        shims = (shim for node in model.walk() for shim in node.shims)
+        modules = [shim._model for shim in shims if isinstance(shim._model, nn.Module)]
+        weights = [w for module in modules for w in module.parameters() if w.requires_grad]
+        with_gradients = [weight for weight in weights if weight.grad is not None]
+        if not with_gradients:
             return
-        norm = float(nn.utils.clip_grad_norm_(parameters, self.grad_clip or math.inf))
+        norm = float(nn.utils.clip_grad_norm_(with_gradients, self.grad_clip or math.inf))
         if not math.isfinite(norm):
             raise PelError(f"the norm of the gradients is {norm}", "lower the learning rate")
-        self.last_norm = norm
-        inner = self._inner(model)
-        for group in inner.param_groups:
+        key = tuple(map(id, weights))  # weights that are replaced get a new optimizer
+        if key not in self._of_weights:
+            self._of_weights[key] = self._optimizer(modules, weights)
+        optimizer = self._of_weights[key]
+        for group in optimizer.param_groups:
             group["lr"] = self.learn_rate
-        inner.step()
-        inner.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
 
-    def state_dict(self, model: AnyModel) -> dict[str, torch.Tensor]:
-        """Return the optimizer's state of the torch weights by name; {} before the first update."""
-        state = self._inner(model).state
-        return {
-            f"{name}.{key}": tensor
-            for name, weight in torch_parameters(model)
-            for key, tensor in state.get(weight, {}).items()
-        }
-
-    def load_state_dict(self, model: AnyModel, state: dict[str, torch.Tensor]) -> None:
-        """Restore the output of ``state_dict`` for the current weights of a model."""
-        inner = self._inner(model)
-        for name, weight in torch_parameters(model):
-            for key, tensor in under(f"{name}.", state).items():
-                device = "cpu" if key == "step" else weight.device
-                inner.state[weight][key] = tensor.to(device)
-
-    def _inner(self, model: AnyModel) -> torch.optim.AdamW:
-        """Return torch's optimizer of a model; a new one if its weights were replaced."""
+    def _optimizer(
+        self, modules: Sequence[nn.Module], weights: Sequence[nn.Parameter]
+    ) -> torch.optim.AdamW:
+        """Return torch's optimizer of the weights of modules."""
         undecayed = {
             id(weight)
-            for module in torch_modules(model)
+            for module in modules
             for layer in module.modules()
             for name, weight in layer.named_parameters(recurse=False)
             if isinstance(layer, nn.LayerNorm) or name.endswith("bias")
         }
-        weights = [weight for _, weight in torch_parameters(model)]
         decay = [weight for weight in weights if id(weight) not in undecayed]
         others = [weight for weight in weights if id(weight) in undecayed]
-        key = tuple(map(id, [*decay, *others]))
-        if key not in self._of_weights:
-            groups = [
-                {"params": decay, "weight_decay": self.L2},
-                {"params": others, "weight_decay": 0.0},
-            ]
-            self._of_weights[key] = torch.optim.AdamW(
-                groups, lr=self.learn_rate, betas=(self.b1, self.b2), eps=self.eps
-            )
-        return self._of_weights[key]
+        groups = [
+            {"params": decay, "weight_decay": self.L2},
+            {"params": others, "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(groups, lr=self.learn_rate, betas=(self.b1, self.b2), eps=self.eps)
 
 
 def apply_gradients(model: AnyModel, optimizer: Optimizer) -> None:
@@ -117,19 +99,3 @@ def apply_gradients(model: AnyModel, optimizer: Optimizer) -> None:
         optimizer.update(model)
     else:
         model.finish_update(optimizer)
-
-
-def torch_modules(model: AnyModel) -> Iterator[nn.Module]:
-    """Yield the torch modules inside a thinc model."""
-    for node in model.walk():
-        for shim in node.shims:
-            if isinstance(shim._model, nn.Module):
-                yield shim._model
-
-
-def torch_parameters(model: AnyModel) -> Iterator[tuple[str, nn.Parameter]]:
-    """Yield the trainable weights of the torch modules with unique names."""
-    for number, module in enumerate(torch_modules(model)):
-        for name, weight in module.named_parameters():
-            if weight.requires_grad:
-                yield f"{number}.{name}", weight

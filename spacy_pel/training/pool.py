@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.vectors.index import Candidates, VectorIndex
-from ..linking.retriever import Retriever
+from ..models.architectures import Retriever, entity_vectors
 from ..text.entity_texts import CHUNK, SINGLE_ROWS, EntityText, encode_rows, proxy_texts
 from ..text.mention_inputs import GoldMention
 
@@ -62,7 +62,7 @@ class EncodedIndex:
         return self.vectors[slice(*np.searchsorted(self._owners, [number, number + 1]))]
 
     def refresh(self, updates: int, known: EncodedIndex | StoredRows | None = None) -> None:
-        """Encode the rows if they are at least ``updates`` old. Copy those that ``known`` has."""
+        """Encode rows that are ``updates`` updates old or older; copy those of a fresh index ``known``."""
         if self.is_encoded and self.age < updates:
             return
         # Free the memory for the new rows.
@@ -117,7 +117,10 @@ def entity_index(
     kb: KnowledgeBase, retriever: Retriever, index_unit: str, numbers: np.ndarray
 ) -> EncodedIndex:
     """Return an index of the rows of some entities, int64, ascending, encoded by a retriever."""
-    encode = partial(encode_rows, kb, index_unit=index_unit, encode=retriever.entity_vectors)
+
+    def encode(numbers: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return encode_rows(kb, numbers, index_unit, partial(entity_vectors, retriever))
+
     return EncodedIndex(numbers, encode, f"of the KB's {len(kb)} entities ({index_unit})")
 
 
@@ -138,7 +141,7 @@ class GoldMentionIndex(EncodedIndex):
             for start in range(0, len(numbers), CHUNK):
                 chunk = numbers[start : start + CHUNK]
                 contexts = [self.mentions[i].context for i in chunk]
-                yield retriever.mention_vectors(contexts), chunk
+                yield retriever.predict(contexts), chunk
 
         super().__init__(np.arange(len(first)), encode, "training mentions")
         self._numbers = {key: number for number, key in enumerate(first)}
@@ -170,7 +173,7 @@ class GoldMentionIndex(EncodedIndex):
 
 
 def _key(mention: GoldMention) -> tuple[str, str, tuple[int, ...]]:
-    """Return the key under which repetitions of a mention are one."""
+    """Return a key that repetitions of a mention share."""
     return mention.written_in, mention.surface.lower(), mention.golds
 
 
@@ -186,7 +189,7 @@ def _best(scores: np.ndarray, n: int) -> list[int]:
 
 
 class StoredRows:
-    """The stored rows of a KB, for training with frozen entities; replaces an ``EncodedIndex``."""
+    """The stored rows of a KB. They replace an ``EncodedIndex`` in training with frozen entities."""
 
     def __init__(self, kb: KnowledgeBase):
         self.kb = kb
@@ -271,19 +274,11 @@ class NegativePool:
         for index in self._trained:
             index.refresh(steps)
 
-    def bring_up_to_date(self) -> bool:
-        """Encode the mined rows again if the weights have changed; return whether they were encoded."""
-        was_encoded = any(index.is_encoded for index in self._trained)
-        if was_encoded:
-            self.refresh_every(1)
-        return was_encoded
-
     def search(self, vectors: np.ndarray, k: int, only: SearchFilter | None = None) -> Candidates:
         """Return the k best searched entities under the current weights, optionally filtered."""
         assert self.searched is not None, "a pool without searched rows"
-        # A checkpoint after an evaluation does this too. So negatives are the same with and without
-        # checkpoints, and with one index or two.
-        self.bring_up_to_date()
+        if any(index.is_encoded for index in self._trained):  # with one index or two
+            self.refresh_every(1)
         self.searched.refresh(1, known=self.mined)
         numbers, allowed = self.searched.numbers, None
         if only is not None:
@@ -299,25 +294,23 @@ class NegativePool:
             counts = [len(self._record(entity).names) for entity in entities]
         return [Row(entity, int(rng.integers(count))) for entity, count in zip(entities, counts)]
 
-    def positive_rows(
-        self, surfaces: Sequence[str], entities: Sequence[int], rng: np.random.Generator
-    ) -> list[Row]:
-        """Return the row of each gold entity whose name is most similar to the mention.
+    def positive_rows(self, mentions: Sequence[GoldMention], rng: np.random.Generator) -> list[Row]:
+        """Return the row of each mention's first gold entity whose name is most similar to the mention.
 
         Some aliases are hidden, canonical names never.
         """
         if self.index_unit in SINGLE_ROWS:
-            return [Row(entity, 0) for entity in entities]
+            return [Row(mention.golds[0], 0) for mention in mentions]
         rows = []
-        for number, surface in zip(entities, surfaces):
-            names = self._record(number).names
+        for mention in mentions:
+            names = self._record(mention.golds[0]).names
             hidden = rng.random(len(names)) < self.name_dropout
             hidden[0] = False
             similarities = [
-                -1.0 if is_hidden else _trigram_jaccard(surface, name)
+                -1.0 if is_hidden else _trigram_jaccard(mention.surface, name)
                 for is_hidden, name in zip(hidden, names)
             ]
-            rows.append(Row(number, int(np.argmax(similarities))))
+            rows.append(Row(mention.golds[0], int(np.argmax(similarities))))
         return rows
 
     def texts(self, rows: Sequence[Row], rng: np.random.Generator) -> list[EntityText]:

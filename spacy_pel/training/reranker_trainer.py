@@ -1,36 +1,37 @@
 """Train the reranker on the candidates of a trained retriever (PEL, appendix B)."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..linking.reranker import Reranker
-from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
+from ..models.architectures import Retriever
 from ..models.losses import CrossEntropyLoss, Targets
 from ..text.mention_inputs import GoldMention
 from .mention_views import MaskAndReplace
-from .trainer import NO_LOSS, StepLoss, Trainer
+from .trainer import Trainer
 
 logger = logging.getLogger(__name__)
 
 # The number of mentions whose candidates are searched at a time.
 CHUNK = 1024
+# The number of tokens that go through the encoder together. Memory grows with it.
+BATCH_TOKENS = 8192
 
 
 class RerankerTrainer(Trainer):
-    """Trains the reranker. The retriever does not change.
+    """Trains the reranker on the candidates of a retriever, which does not change.
 
     The candidates of a mention are retrieved once and cached. If none is gold, the first gold entity replaces
     the last candidate. The loss is the cross-entropy over the candidates (PEL, Eq. 1): the first gold
     candidate is the positive, and other gold candidates are left out. Mentions that the reranker does not
     read (``Reranker.unsure``) are skipped.
 
-    The retriever also reads the views: it would find a mention that is a name of its entity by string
-    matching.
+    The retriever also reads the views, because string matching would find the entity of an unchanged mention.
 
     Args:
         reranker: The cross-encoder.
@@ -50,7 +51,7 @@ class RerankerTrainer(Trainer):
         rng: np.random.Generator,
         views: MaskAndReplace | None = None,
     ):
-        super().__init__(reranker.model, retriever, CrossEntropyLoss(), fgsm, views, rng)
+        super().__init__(reranker.model, retriever, fgsm, views, rng)
         self.reranker = reranker
         self.kb = kb
         self.candidates = candidates
@@ -90,7 +91,7 @@ class RerankerTrainer(Trainer):
             100 * n_unsure / len(mentions),
         )
 
-    def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
+    def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> float:
         mentions = self.one_of_each(mentions)
         if self.views is not None:
             contexts = self.views(mentions, self.kb, self.rng)
@@ -98,32 +99,56 @@ class RerankerTrainer(Trainer):
         retrieved, scores = self._retrieved(mentions)
         unsure = self.reranker.unsure(scores)
         if not unsure.any():
-            return NO_LOSS
+            return 0.0
         mentions = [mention for mention, is_unsure in zip(mentions, unsure) if is_unsure]
         numbers, retriever_scores, targets = with_gold(
             retrieved[unsure], scores[unsure], [mention.golds for mention in mentions]
         )
         pairs, cells = self.reranker.pairs([m.context for m in mentions], numbers, self.kb)
-        return self.loss_of_pairs(
-            self.model,
-            pairs,
-            # A missing candidate is no negative, so any pair may take its place.
-            np.where(cells < 0, cells[:, :1], cells),
-            targets,
-            lambda outputs, numbers: (outputs[:, 0], lambda d_scores: d_scores),
-            self.reranker.retriever_weight * retriever_scores,
-        )
+        # A missing candidate is no negative, so any pair may take its place.
+        cells = np.where(cells < 0, cells[:, :1], cells)
+        added = self.reranker.retriever_weight * retriever_scores
+        lengths = np.array([len(pair.ids) for pair in pairs])
+        total, score_loss = 0.0, CrossEntropyLoss()
+        for rows in _row_groups(lengths[cells].sum(axis=1).tolist()):
+            used, positions = np.unique(cells[rows], return_inverse=True)
+            positions, share = positions.reshape(cells[rows].shape), len(rows) / len(cells)
+            row_targets = Targets(targets.positive[rows], targets.negatives[rows])
+
+            def objective(outputs: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
+                row_scores = outputs[positions, 0] + added[rows]
+                d_scores, loss = score_loss.on_scores(row_scores, row_targets)
+                d_outputs = np.zeros((len(used), 1), dtype=np.float32)
+                np.add.at(d_outputs[:, 0], positions, weight * share * d_scores)
+                return share * loss, d_outputs
+
+            total += self.loss_over_inputs(self.model, [pairs[i] for i in used], objective)
+        return total
 
     def _retrieved(self, mentions: Sequence[GoldMention]) -> tuple[np.ndarray, np.ndarray]:
         """Return the candidates, int64 [n, k], -1 for none, and their scores, float32 [n, k]."""
         keys = [hash((m.text, *m[1:3], m.is_masked)) for m in (gold.context for gold in mentions)]
         unseen = {k: m.context for k, m in zip(keys, mentions) if k not in self._cache}
         if unseen:
-            vectors = self.retriever.mention_vectors(list(unseen.values()))
+            vectors = self.retriever.predict(list(unseen.values()))
             candidates = self.kb.search(vectors, self.candidates)
             self._cache.update(zip(unseen, zip(candidates.numbers, candidates.scores)))
         numbers, scores = zip(*(self._cache[key] for key in keys))
         return np.stack(numbers), np.stack(scores)
+
+
+def _row_groups(sizes: list[int]) -> Iterator[np.ndarray]:
+    """Group mentions, given their numbers of tokens, into at most BATCH_TOKENS tokens or one mention.
+
+    The loss of a mention needs no other mention, so memory need not grow with the batch.
+    """
+    group: list[int] = []
+    for row, size in enumerate(sizes):
+        if group and sum(sizes[i] for i in group) + size > BATCH_TOKENS:
+            yield np.array(group)
+            group = []
+        group.append(row)
+    yield np.array(group)
 
 
 def with_gold(

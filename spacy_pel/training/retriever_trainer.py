@@ -1,30 +1,27 @@
 """Train a retriever: mentions against proxies, and against other mentions."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..errors import PelError
-from ..linking.retriever import Retriever
 from ..models.adversarial import FGSM
+from ..models.architectures import Retriever
 from ..models.losses import MentionPairLoss, ScoreLoss, Targets
 from ..text.mention_inputs import GoldMention
-from ..text.token_inputs import TokenIds
 from .arborescence import Arborescence
 from .mention_views import MaskAndReplace
 from .negatives import Batch, Sampler
 from .pool import NegativePool, Row, StoredRows
-from .trainer import NO_LOSS, ScoresBackprop, StepLoss, Trainer
+from .trainer import Trainer
 
 
 class RetrieverTrainer(Trainer):
     """Trains the towers of a retriever.
 
     The loss of a step is  L(m, P) + lambda L(m, P_adv)  (PEL, Eq. 8). The mentions m are encoded once for
-    both terms. The proxies P are encoded once and, with FGSM, again with perturbed input embeddings. With
-    ``fgsm.per_pair`` this is done for each pair of a mention and a proxy. If the pool has stored rows, these
-    are the proxies, and only the mention tower is trained.
+    both terms. The proxies P are encoded once and, with FGSM, again with perturbed input embeddings. If the
+    pool has stored rows, these are the proxies, and only the mention tower is trained.
 
     ``negatives``, ``pair_loss``, ``coreference`` and ``views`` are settings of the linker. Without a ``loss``
     mentions are compared only with each other. Mentions that ``coreference`` adds are encoded together with
@@ -33,6 +30,8 @@ class RetrieverTrainer(Trainer):
     Raises:
         PelError: The settings contradict each other.
     """
+
+    pool: NegativePool
 
     def __init__(
         self,
@@ -47,75 +46,64 @@ class RetrieverTrainer(Trainer):
         pair_loss: MentionPairLoss | None = None,
         views: MaskAndReplace | None = None,
     ):
-        super().__init__(retriever.model, retriever, loss, fgsm, views, rng)
-        trains_one = pair_loss is not None and len(retriever.model.layers) == 1
+        super().__init__(retriever, retriever, fgsm, views, rng, pool)
+        trains_one = pair_loss is not None and len(retriever.layers) == 1
         if loss is None and (coreference or not trains_one):
             raise PelError(
                 "without a loss over proxies, neither the entity encoder nor gold clusters are trained",
                 'give a "loss"; or a "pair_loss", with "shared" of the model set to true and '
                 '"coreference" to null',
             )
-        if coreference and retriever.reads_documents:
+        if coreference and retriever.attrs["mention_reader"].reads_documents:
             raise PelError(
                 "this retriever reads all mentions of a document together: it cannot train them against "
                 "mentions of other documents",
                 'set "coreference" to null, or train a spacy-pel.BiEncoder.v1',
             )
-        if coreference and fgsm and fgsm.per_pair:
-            raise PelError(
-                "FGSM cannot perturb pairs of two mentions",
-                'set "per_pair" of the regularizer to false, or "coreference" to null',
-            )
-        self.pool = pool
+        self.loss = loss
         self.negatives = negatives
         self.coreference = coreference
         self.pair_loss = pair_loss
 
-    def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> StepLoss:
-        batch = mentions if self.retriever.reads_documents else self.one_of_each(mentions)
-        read, edges = batch, None
+    def backpropagated_loss(self, mentions: Sequence[GoldMention]) -> float:
+        batch, edges = mentions, None
+        if not self.retriever.attrs["mention_reader"].reads_documents:
+            batch = self.one_of_each(mentions)
+        encoded = batch
         if self.coreference is not None:
             known = self.pool.mentions
             assert known is not None, "coreference without an index of mentions"
             edges = self.coreference(known.numbers_of(batch), self.pool, self.rng)
-            read = [*batch, *(known.mentions[number] for number in edges.others)]
-        vectors, backprop_mentions = self.encode_mentions(read)
-        loss, d_vectors = NO_LOSS, np.zeros_like(vectors)
+            encoded = [*batch, *(known.mentions[number] for number in edges.others)]
+        contexts = [mention.context for mention in encoded]
+        if self.views is not None:
+            contexts = self.views(encoded, self.pool.kb, self.rng)
+        vectors, backprop = self.retriever.begin_update(contexts)
+        loss, d_vectors = 0.0, np.zeros_like(vectors)
         if self.loss is not None:
             rows, targets = self.choose_rows(batch, vectors[: len(batch)])
             if edges is not None:
                 rows, targets = edges.combine(rows, targets)
             loss, d_vectors = self.proxy_loss(vectors, rows, targets)
         if self.pair_loss is not None:
-            d_pairs, of_pairs = self.pair_loss(vectors, [mention.golds for mention in read])
-            loss = loss._replace(clean=loss.clean + of_pairs)
+            d_pairs, of_pairs = self.pair_loss(vectors, [mention.golds for mention in encoded])
+            loss += of_pairs
             d_vectors = d_vectors + d_pairs
-        backprop_mentions(d_vectors)
+        backprop(d_vectors)
         return loss
-
-    def encode_mentions(
-        self, mentions: Sequence[GoldMention]
-    ) -> tuple[np.ndarray, Callable[[np.ndarray], object]]:
-        """Return the vectors of mentions, or of their views, float32 [n, d], and the backward pass."""
-        read = [mention.context for mention in mentions]
-        if self.views is not None:
-            read = self.views(mentions, self.pool.kb, self.rng)
-        return self.retriever.mention_tower.begin_update(self.retriever.mention_inputs(read))
 
     def choose_rows(
         self, mentions: Sequence[GoldMention], vectors: np.ndarray
     ) -> tuple[list[Row], Targets]:
         """Return the rows of the KB to train against, and the targets of the mentions."""
-        entities = [mention.golds[0] for mention in mentions]
-        surfaces = [mention.surface for mention in mentions]
-        positives = self.pool.positive_rows(surfaces, entities, self.rng)
+        positives = self.pool.positive_rows(mentions, self.rng)
         batch = Batch(positives, [frozenset(mention.golds) for mention in mentions], vectors)
         return self.negatives(batch, self.pool, self.rng)
 
     def proxy_loss(
         self, vectors: np.ndarray, rows: list[Row], targets: Targets
-    ) -> tuple[StepLoss, np.ndarray]:
-        """Return the losses over proxies and their gradient by the mentions.
+    ) -> tuple[float, np.ndarray]:
+        """Return the loss over proxies (Eq. 8) and its gradient by the mentions.
 
         The gradients of the entity tower are accumulated.
         """
@@ -123,63 +111,14 @@ class RetrieverTrainer(Trainer):
         proxy_loss = self.loss
         if isinstance(self.pool.mined, StoredRows):
             (d_mentions, _), loss = proxy_loss((vectors, self.pool.mined.of(rows)), targets)
-            return StepLoss(loss, 0.0), d_mentions
-        tokens = self.retriever.entity_tokens(self.pool.texts(rows, self.rng))
-        if self.fgsm is not None and self.fgsm.per_pair:
-            return self._pairs_loss(tokens, vectors, targets)
+            return loss, d_mentions
         d_mentions = np.zeros_like(vectors)
 
         def objective(proxies: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
-            (d_own, d_proxies), loss = proxy_loss((vectors, proxies), targets)
-            np.add(d_mentions, weight * d_own, out=d_mentions)
+            (d_vectors, d_proxies), loss = proxy_loss((vectors, proxies), targets)
+            np.add(d_mentions, weight * d_vectors, out=d_mentions)
             return loss, weight * d_proxies
 
-        return self.both_passes(self.retriever.entity_tower, tokens, objective), d_mentions
-
-    def _pairs_loss(
-        self, tokens: Sequence[TokenIds], vectors: np.ndarray, targets: Targets
-    ) -> tuple[StepLoss, np.ndarray]:
-        """Compute ``proxy_loss`` with a separate input for each pair of a mention and a proxy.
-
-        The score of a pair occurs only in the loss of its mention. So the sign of the gradient by the
-        pair's input is that of Eq. 6 for a negative and of Eq. 7 for a positive. The weights get the
-        gradients of Eq. 8.
-        """
-        is_pair = targets.negatives.copy()
-        is_pair[np.arange(len(is_pair)), targets.positive] = True
-        owners, columns = np.nonzero(is_pair)
-        cells = np.full(is_pair.shape, -1)
-        cells[owners, columns] = np.arange(len(owners))
-        d_mentions = np.zeros_like(vectors)
-
-        def scores(proxies: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, ScoresBackprop]:
-            mentions = vectors[owners[numbers]]
-
-            def backprop(d_scores: np.ndarray) -> np.ndarray:
-                d_own = np.zeros_like(vectors)
-                np.add.at(d_own, owners[numbers], d_scores * proxies)
-                np.add(d_mentions, d_own, out=d_mentions)
-                d_proxies: np.ndarray = d_scores * mentions
-                return d_proxies
-
-            return (mentions * proxies).sum(axis=1), backprop
-
-        tower, pairs = self.retriever.entity_tower, [tokens[column] for column in columns.tolist()]
-        added = np.zeros(cells.shape, dtype=np.float32)
-        return self.loss_of_pairs(tower, pairs, cells, targets, scores, added), d_mentions
-
-    def note_update(self) -> None:
-        super().note_update()
-        self.pool.note_update()
-
-    def state(self) -> dict[str, Any]:
-        """Return the state. The index is encoded first, so that it can be restored exactly."""
-        of_loss = self.loss.state() if self.loss else {}
-        return {**super().state(), "has_index": self.pool.bring_up_to_date(), "loss": of_loss}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        if self.loss:
-            self.loss.restore(state["loss"])
-        if state["has_index"]:
-            self.pool.refresh_every(1)
-        super().restore(state)
+        tokens = self.retriever.attrs["entity_reader"].tokens(self.pool.texts(rows, self.rng))
+        tower = self.retriever.get_ref("entity")
+        return self.loss_over_inputs(tower, tokens, objective), d_mentions

@@ -1,5 +1,3 @@
-"""Finished blocks: which stand there, which are made again, and what becomes of them."""
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Proposals of entities that the KB lacks, from files; accepted ones are linked to."""
-
 import json
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase, build_kb
 
 from ..cli.conftest import write_entities
-from ..conftest import ENTITIES, records
+from ..conftest import ENTITIES, records, write_text
 from .conftest import make_joint
 
 
@@ -37,9 +35,7 @@ def linked(tmp_path: Path) -> Path:
         line("a2 The new virus is here.", new_virus="NIL"),
         line("a3 Some kidney.", kidney="NIL"),
     ]
-    path = tmp_path / "linked.jsonl"
-    path.write_text("\n".join(lines))
-    return path
+    return write_text(tmp_path / "linked.jsonl", "\n".join(lines))
 
 
 @pytest.fixture

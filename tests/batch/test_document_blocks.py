@@ -1,5 +1,3 @@
-"""Which documents a block holds, and what it is called."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""The vectors of a KB are the retriever's, row by row; a run that breaks off is gone on with."""
-
 import shutil
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from spacy_pel.batch.embed import KBEncoder, embed_kb
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
 from spacy_pel.kb.change import change_entities, remove_entities
+from spacy_pel.models.architectures import entity_vectors
 from spacy_pel.text import entity_texts
 
 from ..conftest import ENTITIES
@@ -27,7 +26,7 @@ def assert_rows_of(kb: KnowledgeBase, entities: list[Entity], linker) -> None:
     ids = [entity.concept_id for entity in entities for _ in entity.names]
     assert [id for id, _ in kb.labels(numbers[places])] == ids
     texts = [text for entity in entities for text in entity_texts.proxy_texts(entity, "name")]
-    np.testing.assert_allclose(vectors, linker.retriever.entity_vectors(texts), atol=1e-5)
+    np.testing.assert_allclose(vectors, entity_vectors(linker.retriever, texts), atol=1e-5)
 
 
 def test_the_next_run_goes_on_where_it_broke_off(

@@ -1,5 +1,3 @@
-"""Mentions of a corpus are linked together, also after an interruption."""
-
 from pathlib import Path
 
 import numpy as np

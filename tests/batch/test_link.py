@@ -1,5 +1,3 @@
-"""Files are linked to a file, a stream or a folder of blocks: each document once, whatever happened."""
-
 import io
 import json
 import pickle

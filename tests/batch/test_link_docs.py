@@ -1,5 +1,3 @@
-"""Docs run as a stream: few are read together, long ones in parts, so memory does not grow."""
-
 from pathlib import Path
 
 import pytest
@@ -97,14 +95,16 @@ def test_kinds_of_documents_come_back_in_their_order(tiny_nlp: Language, small: 
     assert [(m["start"], m["end"]) for m in records[2]["mentions"]] == [m[:2] for m in given]
 
 
-def test_the_linker_that_is_named_has_the_last_word(tiny_folder: Path) -> None:
-    with pytest.raises(PelError, match='no linker "proxy_linker" among its components .none.'):
+def test_a_pipeline_has_one_linker(tiny_folder: Path) -> None:
+    with pytest.raises(PelError, match="no linker among its components .none."):
         next(link_documents(spacy.blank("en"), []))
     nlp = spacy.load(tiny_folder)
     nlp.add_pipe("proxy_linker", name="second", config={"path": str(tiny_folder), "candidates": 1})
-    for name, n in (("proxy_linker", 7), ("second", 1)):
-        (record,) = link_documents(nlp, [nlp.make_doc(TEXT)], component=name)
-        assert len(record["mentions"][0]["candidates"]) == n
+    with pytest.raises(PelError, match="several linkers .proxy_linker, second.; disable all"):
+        next(link_documents(nlp, [nlp.make_doc(TEXT)]))
+    nlp.disable_pipe("proxy_linker")
+    (record,) = link_documents(nlp, [nlp.make_doc(TEXT)])
+    assert len(record["mentions"][0]["candidates"]) == 1
 
 
 def test_a_memory_zone_changes_no_answer_and_keeps_no_string(tiny_nlp: Language) -> None:

@@ -1,5 +1,3 @@
-"""Mentions mined from files: which, and the same rows with any processes and interruptions."""
-
 import json
 import re
 from pathlib import Path
@@ -17,6 +15,7 @@ from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
 
+from ..conftest import write_text
 from .conftest import Told
 
 NAMES = ["aspirin", "kidney", "headache", "head pain", "right atrium", "MS"]
@@ -33,9 +32,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(module, "DOCUMENTS_PER_BLOCK", 3)
     choices = Random(0)
     lines = [f"Case {n}: " + " and ".join(choices.choices(NAMES, k=3)) for n in range(40)]
-    path = tmp_path / "notes.txt"
-    path.write_text("\n".join(lines), encoding="utf8")
-    return path
+    return write_text(tmp_path / "notes.txt", "\n".join(lines))
 
 
 def rows_in(path: Path) -> list[tuple]:
@@ -57,6 +54,9 @@ def test_a_sample_of_all_mentions(search: MentionSearch, notes: Path) -> None:
     entities = list(dict.fromkeys(entity for entity, *_ in rows))
     first_four = ([row for row in rows if row[0] == entity][:4] for entity in entities)
     assert rows_in(few) == sum(first_four, [])
+    other, names = notes.with_name("other.parquet"), [name for *_, name, _ in rows]
+    preferred = mine_mentions(search._replace(aliases=False), [str(notes)], other)
+    assert preferred.found == len(names) - names.count("head pain") < len(names)
 
 
 def test_mentions_are_a_corpus_made_by_any_number_of_processes(search, notes) -> None:
@@ -92,9 +92,9 @@ def test_what_is_refused(search: MentionSearch, notes: Path) -> None:
 @pytest.mark.parametrize("at_once", [1, 10, 10**6])
 def test_a_window_stays_in_its_document(search, tmp_path, monkeypatch, at_once) -> None:
     monkeypatch.setattr(module, "_BATCH_CHARACTERS", at_once)
-    path = tmp_path / "a.txt"
-    path.write_text("One two.\nThe first headache, 12 of 20.\nAspirin\n")
-    rows, _ = search._replace(window=4).mined(0, list(open_documents(str(path))))
+    path = write_text(tmp_path / "a.txt", "One two.\nThe first headache, 12 of 20.\nAspirin\n")
+    monkeypatch.setattr(module, "WINDOW", 4)
+    rows, _ = search.mined(0, list(open_documents(str(path))))
     first, second = map(json.loads, rows)
     expected = {"text": "The first headache, 12", "name": "headache", "offset": 10}
     expected |= {"id": "line 2", "entity": "C06"}
@@ -104,8 +104,7 @@ def test_a_window_stays_in_its_document(search, tmp_path, monkeypatch, at_once) 
 
 
 def test_a_bad_document_ends_the_run_or_is_left_out(search: MentionSearch, tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "kidney"}\n{"tex": 1}\n{"text": "Kidney"}')
+    path = write_text(tmp_path / "a.jsonl", '{"text": "kidney"}\n{"tex": 1}\n{"text": "Kidney"}')
     records = list(open_documents(str(path)))
     with pytest.raises(PelError, match="document 8: .*, or leave it out with --on-error skip"):
         search.mined(7, records)

@@ -1,5 +1,3 @@
-"""A KB with vectors moves to a new release of its source: only new names are encoded."""
-
 import json
 from pathlib import Path
 

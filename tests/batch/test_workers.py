@@ -1,5 +1,3 @@
-"""Processes that do the work of a job: in order, and with an orderly end."""
-
 import multiprocessing
 import os
 import time

@@ -1,5 +1,3 @@
-"""Calibration of a linker: what is fitted, and what a failure leaves."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""What is fitted for joint linking, and that it is saved and dropped with the calibration."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""A ranking that is fitted to names of the KB itself."""
-
 from pathlib import Path
 
 import numpy as np

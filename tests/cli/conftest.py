@@ -13,6 +13,8 @@ from spacy_pel.cli import pel
 from spacy_pel.kb import Entity
 from spacy_pel.pipeline.proxy_linker import ProxyLinker
 
+from ..conftest import write_text
+
 TEXT = "Aspirin relieves headache. The patient has MS."
 GIVEN = {"text": "An MS-like illness", "id": "d", "mentions": [{"start": 3, "end": 5}]}
 
@@ -50,10 +52,7 @@ def pipeline(tiny_folder: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
     """A file of three documents, for ``pel link``."""
-    path = tmp_path / "in" / "docs.txt"
-    path.parent.mkdir()
-    path.write_text(f"{TEXT}\n\nNothing here.\nMS or RA?\n", encoding="utf8")
-    return path
+    return write_text(tmp_path / "in" / "docs.txt", f"{TEXT}\n\nNothing here.\nMS or RA?\n")
 
 
 @pytest.fixture

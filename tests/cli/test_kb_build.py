@@ -1,5 +1,3 @@
-"""kb build, fetch and embed: what they make, and what a failure leaves behind."""
-
 import json
 from pathlib import Path
 
@@ -7,9 +5,9 @@ import pytest
 
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.readers import ReadOptions, Source, UmlsRecipe
-from spacy_pel.kb.readers.fetch_ontology import ONTOLOGIES
+from spacy_pel.models.architectures import entity_fingerprint
 
-from ..conftest import ENTITIES, contents
+from ..conftest import ENTITIES, write_text
 from .conftest import write_entities
 
 OBO = "data-version: 2016\n\n[Term]\nid: D:1\nname: RA\nxref: UMLS:C0000003\n"
@@ -57,8 +55,7 @@ def test_build_merges_sources(run, tmp_path: Path) -> None:
 
 
 def test_build_knows_ids_of_before(run, source: Path, tmp_path: Path) -> None:
-    table = tmp_path / "retired.tsv"
-    table.write_text("old\tnew\tname\nOLD1\tC01\tMS\nOLD2\tC01\n")
+    table = write_text(tmp_path / "retired.tsv", "old\tnew\tname\nOLD1\tC01\tMS\nOLD2\tC01\n")
     run("kb", "build", source, tmp_path / "kb", "--retired", table)
     kb = KnowledgeBase.open(tmp_path / "kb")
     assert kb["OLD1"].retired_ids == kb["C01"].retired_ids == ("OLD1", "OLD2")
@@ -99,23 +96,10 @@ def test_build_says_what_is_wrong(run, source, tmp_path: Path, options, message:
     assert "there is no SOURCE before it" in run("kb", "build", source, code=1)
 
 
-def test_fetch(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    published = tmp_path / "mondo.obo"
-    published.write_text("data-version: 2026\n\n[Term]\nid: MONDO:1\nname: gout\n")
-    monkeypatch.setitem(ONTOLOGIES, "mondo", ("diseases", published.as_uri()))
-    output = run("kb", "fetch", "mondo", "--to", tmp_path / "mine")
-    assert "mondo.obo: 1 entities of 2026" in output
-    assert f"kb build {tmp_path / 'mine' / 'mondo.obo'} KB" in output
-    assert contents(tmp_path / "mine") == {"mondo.obo": published.read_bytes()}
-    output = run("kb", "fetch", "--help")
-    others = {name: what for name, (what, _) in ONTOLOGIES.items() if name != "mondo"}
-    assert all(f"{name} {what}" in output for name, what in others.items())
-
-
 def test_embed(run, bare_kb: KnowledgeBase, tiny_folder: Path, tiny_nlp, monkeypatch) -> None:
     output = run("kb", "embed", bare_kb.path, tiny_folder)
     encoder = tiny_nlp.get_pipe("proxy_linker").retriever
-    KnowledgeBase.open(bare_kb.path).check_fingerprint(encoder.entity_fingerprint())
+    KnowledgeBase.open(bare_kb.path).check_fingerprint(entity_fingerprint(encoder))
     assert "7 entities, 17 vectors of 32 dimensions, one for each name" in output
     info, facts = json.loads(run("kb", "info", bare_kb.path, "--json")), ("rows", "dim", "recall")
     assert [info[fact] for fact in facts] == [17, 32, None]

@@ -1,5 +1,3 @@
-"""kb change add, update, merge and remove; kb learn and forget."""
-
 from pathlib import Path
 
 import pytest
@@ -18,9 +16,8 @@ def jsonl(tmp_path: Path):
     return lambda *entities: write_entities(tmp_path / "source.jsonl", entities)
 
 
-def test_without_vectors(run, bare_kb: KnowledgeBase, jsonl, tmp_path: Path) -> None:
-    folder, ids = bare_kb.path, tmp_path / "ids.txt"
-    ids.write_text("C01\n\n C02 \n")
+def test_without_vectors(run, bare_kb: KnowledgeBase, jsonl) -> None:
+    folder = bare_kb.path
     kidney = ENTITIES[6]._replace(aliases=("ren",))
     merged = [Entity("C07", "Niere"), Entity("C10", "ear")]
     for kind, source, said in (
@@ -29,8 +26,7 @@ def test_without_vectors(run, bare_kb: KnowledgeBase, jsonl, tmp_path: Path) -> 
         ("merge", merged, "1 added, 1 updated; 10 entities"),
     ):
         assert said in run("kb", "change", kind, folder, jsonl(*source))
-    assert "3 removed; 7 entities" in run("kb", "change", "remove", folder, "C03", "--file", ids)
-    assert "no ids to remove" in run("kb", "change", "remove", folder, code=1)
+    assert "3 removed; 7 entities" in run("kb", "change", "remove", folder, "C01", "C02", "C03")
     assert "'C99' is not in" in run("kb", "change", "remove", folder, "C99", code=1)
     assert "Verified" in run("kb", "verify", folder)
     kb = KnowledgeBase.open(folder)

@@ -1,16 +1,11 @@
-"""kb info, diff, verify and export: what a KB holds."""
-
 import json
 from pathlib import Path
-
-import duckdb
-import numpy as np
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.store import KB_FILE
 
-from ..conftest import ENTITIES, records
+from ..conftest import ENTITIES
 from ..kb.living import edit_settings
 
 
@@ -59,16 +54,6 @@ def test_a_stranger_s_kb_does_not_control_the_terminal(run, bare_kb: KnowledgeBa
     assert "\x9b" not in run("kb", "info", bare_kb.path, "--json")
 
 
-def test_diff(run, bare_kb: KnowledgeBase, tiny_kb: Path, tmp_path: Path) -> None:
-    kidney = ENTITIES[6]._replace(aliases=("ren",), definition="A text.")
-    assert "have the same entities" in run("kb", "diff", bare_kb.path, tiny_kb)
-    new = build_kb([*ENTITIES[1:6], kidney, Entity("C08", "gout")], tmp_path / "new").path
-    output = run("kb", "diff", tiny_kb, new, "--output", tmp_path / "changes.jsonl")
-    assert [change["id"] for change in records(tmp_path / "changes.jsonl")] == ["C01", "C07", "C08"]
-    assert "added 1 C08 removed 1 C01 changed 1 C07 aliases 1 definition 1" in output
-    assert f"kb embed {new} PIPELINE --reuse {tiny_kb}" in output
-
-
 def test_verify_names_each_fault(run, bare_kb: KnowledgeBase) -> None:
     records = bare_kb.path / KB_FILE
     content = bytearray(records.read_bytes())
@@ -77,16 +62,3 @@ def test_verify_names_each_fault(run, bare_kb: KnowledgeBase) -> None:
     output = run("kb", "verify", bare_kb.path, code=1)
     assert "does not match its checksum; copy the folder again" in output
     assert output.count("Error:") == 1
-
-
-def test_export(run, tiny_kb: Path, tiny_folder: Path, tmp_path: Path) -> None:
-    output = run("kb", "export", tiny_kb, tmp_path / "tables")
-    assert "7 entities, 4 types, 17 rows" in output
-    read = duckdb.connect().execute
-    query = f"SELECT concept_id, aliases, definition FROM '{tmp_path}/tables/entities.parquet'"
-    assert read(query).fetchall() == [(e[0], list(e[2]), e[4]) for e in ENTITIES]
-    rows = read(f"SELECT concept_id, vector FROM '{tmp_path}/tables/rows.parquet'").fetchall()
-    with KnowledgeBase.open(tiny_kb) as kb:
-        vectors, _ = kb.rows(kb.numbers())
-    np.testing.assert_allclose([vector for _, vector in rows], vectors, rtol=1e-6)
-    assert "exists" in run("kb", "export", tiny_kb, tmp_path / "tables", code=1)

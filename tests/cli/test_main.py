@@ -1,5 +1,3 @@
-"""The commands hang on spaCy's own command line."""
-
 import subprocess
 import sys
 from importlib.metadata import entry_points

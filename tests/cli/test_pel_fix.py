@@ -1,11 +1,9 @@
-"""pel fix and pel copy, and what kb commands make of a pipeline."""
-
 import json
 from pathlib import Path
 
 from spacy_pel.kb import Entity, build_kb
 
-from ..conftest import records
+from ..conftest import records, write_text
 
 TEXT = "The RA hurts, says the doctor."
 
@@ -70,8 +68,7 @@ def test_own_entities_and_synonyms_in_a_pipeline(run, tiny_folder: Path, tmp_pat
     for wrong, said in (("C99=x", "'C99' is not in"), ("C07=", "lacks an id or a name")):
         assert said in run("kb", "change", "add", pipeline, "--synonym", wrong, code=1)
     assert "either SOURCE or --synonym" in run("kb", "change", "add", pipeline, code=1)
-    table = tmp_path / "coded.csv"
-    table.write_text("Code,Title\nX9,gout\n")
+    table = write_text(tmp_path / "coded.csv", "Code,Title\nX9,gout\n")
     named = ("--column", "concept_id=Code", "--column", "canonical_name=Title")
     assert "1 added" in run("kb", "change", "add", pipeline, table, *named)
 

@@ -1,5 +1,3 @@
-"""link, discover and mentions: what is read, and what is written."""
-
 import csv
 import json
 import os
@@ -167,9 +165,6 @@ def test_mentions_of_several_texts(run, tiny_kb: Path, tmp_path: Path) -> None:
     assert "4 mentions of 3 entities, a sample of 4 in 3 documents" in said
 
 
-# Part by part, in several processes: the same output, also where it was broken off
-
-
 def test_it_goes_on_where_it_was_broken_off(run, tiny_folder, twelve, out, monkeypatch) -> None:
     whole = out.with_name("whole.jsonl")
     arguments = ("link", tiny_folder, twelve, "--batch-size", 1, "-o")
@@ -178,7 +173,7 @@ def test_it_goes_on_where_it_was_broken_off(run, tiny_folder, twelve, out, monke
         breaking_after(5, KeyboardInterrupt(), patch)
         out.write_text("old")
         said = run(*arguments, out, code=130)
-        assert "interrupted; the documents that were linked are kept beside the output; ru" in said
+        assert "interrupted; the documents that were linked are kept next to the output; ru" in said
         assert out.read_text() == "old"
     linked = breaking_after(-1, KeyboardInterrupt(), monkeypatch)
     output = run(*arguments, out)

@@ -1,5 +1,3 @@
-"""What commands print: no control characters; bars in a terminal, and lines in a log."""
-
 import logging
 
 import pytest

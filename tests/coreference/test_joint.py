@@ -1,5 +1,3 @@
-"""The nearest mentions, against all inner products."""
-
 import numpy as np
 import pytest
 

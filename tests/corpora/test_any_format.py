@@ -1,5 +1,3 @@
-"""Every format with entity ids is a corpus; what is linked can be trained on."""
-
 import gzip
 import json
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Batches by mentions: all of them, in order or shuffled; and with several of each entity."""
-
 import random
 from collections import Counter
 

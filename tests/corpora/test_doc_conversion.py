@@ -1,5 +1,3 @@
-"""Documents and their mentions; as tokens, in linear time, also where there are no blanks."""
-
 import random
 import re
 from unittest import mock

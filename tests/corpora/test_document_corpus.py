@@ -1,5 +1,3 @@
-"""Corpora as Examples: every mention comes back at its characters, and nothing goes in silence."""
-
 import logging
 
 import pytest
@@ -13,6 +11,8 @@ from spacy_pel.corpora.document_corpus import make_document_corpus, open_corpus
 from spacy_pel.corpora.formats.pubtator import pubtator_text
 from spacy_pel.errors import PelError
 from spacy_pel.spans import gold_ids, mention_spans
+
+from ..conftest import write_text
 
 NLP = spacy.blank("en")
 CHARACTERS = st.one_of(
@@ -28,9 +28,7 @@ OVERLAPPING = "1|t|anti-TNFalpha therapy\n1|a|can't\n" + "".join(
 
 @pytest.fixture
 def path(tmp_path):
-    path = tmp_path / "overlapping.pubtator"
-    path.write_text(OVERLAPPING, encoding="utf-8")
-    return path
+    return write_text(tmp_path / "overlapping.pubtator", OVERLAPPING)
 
 
 @st.composite
@@ -124,7 +122,7 @@ def test_several_files_are_one_corpus_and_limit_is_per_file(tmp_path):
 
 
 def test_bad_settings_and_a_tokenizer_that_changes_the_text_are_refused(path):
-    with pytest.raises(PelError, match="without a file; name one"):
+    with pytest.raises(PelError, match="has no file; name one"):
         make_document_corpus([])
     with pytest.raises(PelError, match="limit of a corpus is -1; set it to 0"):
         make_document_corpus(path, limit=-1)

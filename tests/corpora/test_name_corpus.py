@@ -1,5 +1,3 @@
-"""The names of a KB as examples: each alias once, in an order of the seed's own."""
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What a person decides about a name counts at once, where it should, until it is undone."""
-
 import json
 from pathlib import Path
 
@@ -125,8 +123,8 @@ def test_refused_and_nothing_stored(own_nlp: Language) -> None:
         (Correction("RA", "C03", "text"), "no text is given"),
         (Correction("RA", "C03", "label"), "no label is given"),
         (Correction("RA", "C03", "everywhere"), "unknown scope 'everywhere'"),
-        (Correction("MS", "C01", text=NOTE), "not in the text"),
-        (Correction(" ", "C01"), "without a name"),
+        (Correction("MS", "C01", text=NOTE), "not at its offsets"),
+        (Correction(" ", "C01"), "has no name"),
     ):
         with pytest.raises(PelError, match=said):
             fix(linker, [Correction("RA", "C03"), wrong])

@@ -1,5 +1,3 @@
-"""Annotated mentions that become rows of a KB, and how much they count."""
-
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +18,7 @@ from spacy_pel.kb.change import learn_mentions
 from spacy_pel.kb.knowledge_base import verify
 from spacy_pel.kb.mentions import MentionPassage, PassageMention
 
+from ..conftest import write_text
 from ..kb.living import MentionRows, living_kb, name_vector
 
 CORPUS = """\
@@ -40,10 +39,7 @@ CORPUS = """\
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    path = tmp_path / "train" / "gold.pubtator"
-    path.parent.mkdir()
-    path.write_text(CORPUS, "utf8")
-    return path
+    return write_text(tmp_path / "train" / "gold.pubtator", CORPUS)
 
 
 def texts(folder: Path) -> list[tuple[str, str, str]]:

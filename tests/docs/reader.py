@@ -29,7 +29,7 @@ DEMO = [
     *SHORT, "--corpora.dev.limit", "8", f"{ENCODER}.layers", "1", f"{ENCODER}.width", "32"
 ]  # fmt: skip
 SHORTENED = {
-    "demo": DEMO,
+    "demo/configs/demo.cfg": DEMO,
     "configs/demo.cfg": DEMO,
     "configs/demo_rerank.cfg": SHORT,
     "configs/mentions.cfg": SHORT,

@@ -31,7 +31,7 @@ ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 LANGUAGES = {"bash", "python", "ini", "json", "text", "xml"}
 # An installation, data, an encoder, hardware, or a package that is not a dependency.
 NEEDS = {"install", "umls", "mondo", "releases", "medmentions", "zeshel", "encoder", "gpu"}
-NEEDS |= {"package", "scispacy", "en_core_sci_sm", "assets", "snomed", "network", "pandas", "ray"}
+NEEDS |= {"package", "scispacy", "en_core_sci_sm", "assets", "snomed", "network", "ray"}
 # The trained package comes with a clone, and not with a source distribution.
 WHEELS = sorted((ROOT / "releases").glob("*.whl"))
 

@@ -1,5 +1,3 @@
-"""Evaluation: candidates, files, limits, and any layout of corpora."""
-
 from pathlib import Path
 
 import pytest
@@ -8,13 +6,12 @@ from spacy.language import Language
 from spacy_pel.evaluation.evaluate import evaluate
 
 from ..calibration.corpora import CORPUS
+from ..conftest import write_text
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    path = tmp_path / "dev.pubtator"
-    path.write_text(CORPUS, encoding="utf8")
-    return path
+    return write_text(tmp_path / "dev.pubtator", CORPUS)
 
 
 def test_there_are_64_candidates_whatever_the_linker_keeps(

@@ -1,14 +1,12 @@
 """Files and folders that appear whole, also where the process is killed at one of its steps."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from spacy_pel.io import whole_files
-from spacy_pel.io.whole_files import whole_file, whole_folder
+from spacy_pel.io.whole_files import whole_folder
 
 from ..conftest import run_python
 
@@ -27,7 +25,7 @@ def dying(function, step, calls):
         return function(*arguments, **keywords)
     return call
 
-folder, has_exchange = Path(sys.argv[1]), sys.argv[2] == "True"
+folder = Path(sys.argv[1])
 for step in count():
     out = folder / f"step{step}" / "out"
     with whole_files.whole_folder(out) as old:
@@ -35,10 +33,6 @@ for step in count():
         (old / "only_old").mkdir()
     if not os.fork():
         calls = count()
-        if has_exchange:
-            whole_files._exchanged = dying(whole_files._exchanged, step, calls)
-        else:
-            whole_files._exchanged = lambda first, second: False
         for owner, name in ((Path, "rename"), (os, "fsync"), (os, "unlink"), (os, "rmdir")):
             setattr(owner, name, dying(getattr(owner, name), step, calls))
         with whole_files.whole_folder(out) as new:
@@ -58,20 +52,13 @@ def state(out: Path) -> str:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
-@pytest.mark.parametrize("has_exchange", [True, False])
-def test_killed_at_each_step(tmp_path: Path, has_exchange: bool) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    first.mkdir(), second.mkdir()
-    if has_exchange and not whole_files._exchanged(first, second):
-        pytest.skip("the system cannot exchange two names")
-    run_python(KILLER, tmp_path, has_exchange, cwd=Path(__file__).parents[2])
+def test_killed_at_each_step(tmp_path: Path) -> None:
+    run_python(KILLER, tmp_path, cwd=Path(__file__).parents[2])
     steps = sorted(tmp_path.glob("step*"), key=lambda path: int(path.name.removeprefix("step")))
     outs = [folder / "out" for folder in steps]
-    missing = [out for out in outs if not out.exists()]
-    assert len(missing) == (0 if has_exchange else 1)
-    for out in missing:
-        (aside,) = out.parent.glob(".out.*.old")
-        aside.rename(out)
+    (missing,) = (out for out in outs if not out.exists())
+    (aside,) = missing.parent.glob(".out.*.old")
+    aside.rename(missing)
     states = [state(out) for out in outs]
     assert len(states) > 5 and states == sorted(states, reverse=True)  # the old ones, the new ones
     assert set(states) == {"old", "new"}
@@ -92,56 +79,3 @@ def test_all_is_on_the_disk_before_it_is_in_its_place(
         (folder / "sub" / "file").touch()
         (folder / "link").symlink_to("nothing")
     assert synced == ["file", "sub", folder.name, tmp_path.name]
-
-
-# Writes an unfinished file and an unfinished folder, says so, and waits for the end of its input.
-WRITER = """
-import sys
-from pathlib import Path
-from spacy_pel.io.whole_files import whole_file, whole_folder
-
-with whole_folder(Path("out")) as folder, whole_file(Path("file")) as file:
-    (folder / "half").mkdir()
-    file.write("half")
-    print("begun", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_what_a_killed_process_left_is_removed_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("fcntl")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    command = [sys.executable, "-c", WRITER]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    (tmp_path / ".out.other.tmp").mkdir()  # not ours
-    with subprocess.Popen(command, cwd=tmp_path, **pipes) as process:
-        assert process.stdout.readline() == "begun\n"
-        replaced(tmp_path)
-        assert len(list(tmp_path.iterdir())) == 5  # the process is still at work
-        process.kill()
-    replaced(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.other.tmp", "file", "out"]
-
-
-def replaced(folder: Path) -> None:
-    with whole_folder(folder / "out"), whole_file(folder / "file") as file:
-        file.write("whole")
-
-
-def test_another_writer_leaves_a_file_that_is_about_to_be_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, replace = tmp_path / "out", Path.replace
-
-    def after_another_writer(new: Path, path: Path) -> None:
-        monkeypatch.setattr(Path, "replace", replace)
-        with whole_file(path) as file:
-            file.write("other")
-        replace(new, path)
-
-    monkeypatch.setattr(Path, "replace", after_another_writer)
-    with whole_file(out) as file:
-        file.write("mine")
-    assert out.read_text() == "mine" and list(tmp_path.iterdir()) == [out]

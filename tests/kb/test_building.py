@@ -9,6 +9,7 @@ from spacy_pel.kb import Entity, build_kb
 from spacy_pel.kb.change import change_entities
 from spacy_pel.kb.describe import kb_info
 from spacy_pel.kb.knowledge_base import verify
+from spacy_pel.kb.store import JOURNAL
 
 from ..conftest import contents, run_python
 from .living import ENTITIES, names_of
@@ -67,6 +68,7 @@ def test_bad_entities_leave_no_folder(tmp_path: Path) -> None:
 
 def test_building_again_replaces_records_and_drops_vectors(folder: Path) -> None:
     (folder / "README").write_text("mine")
+    (folder / JOURNAL).touch()  # of a writer that was killed before it wrote
     kb = build_kb(NEW, folder)
     assert list(kb) == NEW and not kb.has_vectors
     assert {path.name for path in folder.iterdir()} == {*names_of(kb), "README"}
@@ -79,6 +81,8 @@ def test_folders_that_hold_something_else(tmp_path: Path) -> None:
     with pytest.raises(PelError, match=r"thesis\.tex: is a file"):
         build_kb(ENTITIES, tmp_path / "thesis.tex")
     assert list(contents(tmp_path)) == ["thesis.tex"]
+    (tmp_path / "left" / ".partial-vectors").mkdir(parents=True)  # by an embedding
+    assert list(build_kb(NEW, tmp_path / "left")) == NEW
 
 
 LIMITED = """

@@ -1,14 +1,11 @@
-"""Damaged and hostile KBs: ``verify`` finds the damage; in use an error names the file and ``kb verify``.
+"""Damaged KBs: ``verify`` finds the damage; in use an error names the file and ``kb verify``.
 
 Files of vectors are compared with their checksums when they are first read, unless they are large. The
 fixture ``large`` makes all files large, for what is checked in those as well.
 """
 
 import random
-import sqlite3
-import struct
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +15,12 @@ from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, build_kb
 from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.describe import copy_kb
-from spacy_pel.kb.faults import COPY_OR_BUILD
-from spacy_pel.kb.knowledge_base import verify
-from spacy_pel.kb.store import JOURNAL, KB_FILE
+from spacy_pel.kb.knowledge_base import COPY_OR_BUILD, verify
+from spacy_pel.kb.store import KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
 from spacy_pel.kb.vectors import stored as stored_vectors
 
-from .living import CHANGES, NameRows, edit_settings, embed, execute, learn, name_vector
+from .living import NameRows, edit_settings, embed, execute, learn, name_vector
 
 N = 150
 TYPES = [SemanticType("Disease", "T1", "A1"), SemanticType("Finding", "T2", "A1.1")]
@@ -161,69 +157,12 @@ def test_a_whole_kb(changed: Path) -> None:
     assert sum(read) == sum(path.stat().st_size for path in files) and len(files) == 2
 
 
-def test_any_flipped_byte_is_found(changed: Path, tmp_path: Path) -> None:
-    """Of a KB that was assembled; and any letter of a record of one that was changed."""
-    copy = tmp_path / "copy"
+def test_any_flipped_bit_of_an_assembled_kb_is_found(changed: Path, tmp_path: Path) -> None:
     with KnowledgeBase.open(changed) as kb:
-        copy_kb(kb, copy)
+        copy_kb(kb, copy := tmp_path / "copy")
     for path in flips(copy, 12):
         assert any(problem.problem.startswith(str(path)) for problem in verify(copy))
     assert verify(copy) == []
-    content = (changed / KB_FILE).read_bytes()
-    for word in (b"Alias 5", b"Text.", b"A12", b"Podagra"):
-        at = content.index(word)
-        flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
-        (changed / KB_FILE).write_bytes(flipped)
-        assert verify(changed), word
-
-
-def contents(folder: Path) -> dict[str, list[tuple]]:
-    """All that SQLite gives of a database: its tables, those of the full-text index as well."""
-    tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name != 'word'"
-    with closing(sqlite3.connect(folder / KB_FILE)) as database:
-        names = [name for (name,) in database.execute(tables)]
-        return {name: database.execute(f"SELECT * FROM {name}").fetchall() for name in names}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_any_flipped_bit_is_found_after_a_change(changed: Path, change: str) -> None:
-    """What is not found changes nothing that SQLite reads."""
-    CHANGES[change](changed)
-    with KnowledgeBase.open(changed) as kb:
-        kb.name_finder()
-    assert verify(changed) == []
-    (changed / CHECKSUMS).unlink(missing_ok=True)  # of "embed": rows are compared all the same
-    whole = contents(changed)
-    for path in flips(changed, 4):
-        if not verify(changed):
-            assert path.name == KB_FILE and contents(changed) == whole
-    assert verify(changed) == []
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "INSERT INTO name VALUES (1, 2)",
-        "DELETE FROM name WHERE number = 3",
-        "UPDATE alternative SET number = 5 WHERE id = 'A9'",
-        "UPDATE typed SET numbers = x'01000000' WHERE type = 'Disease'",
-        "INSERT INTO sourced VALUES ('people', 0, x'01000000')",
-        "INSERT INTO word (rowid, names) VALUES (9, 'gout')",
-        "UPDATE semantic_type SET name = 'Disorder' WHERE code = 'T1'",
-        "UPDATE passage SET text = replace(text, 'the', 'one')",
-        "UPDATE mention SET concept_id = 'C5'",
-        "UPDATE mention SET vector = zeroblob(length(vector))",
-        "UPDATE row SET vector = zeroblob(length(vector))",
-        "UPDATE removed SET change = 1",
-        "UPDATE vectors SET scales = zeroblob(length(scales))",
-        "UPDATE setting SET value = replace(value, '0.5', '0.6') WHERE name = 'kb'",
-        "UPDATE sqlite_sequence SET seq = seq + 1000",
-    ],
-)
-def test_crafted_rows_are_found(changed: Path, sql: str) -> None:
-    assert verify(changed) == []
-    execute(changed, sql)
-    assert verify(changed)
 
 
 @pytest.mark.parametrize("size", [0, stored_vectors.CHECKED_BYTES])
@@ -251,13 +190,11 @@ def test_a_damaged_table_of_names_is_made_anew(changed: Path, size: int, monkeyp
 
 def test_missing_and_short_files(changed: Path) -> None:
     vectors = next(changed.glob("vectors-*"))
-    content = vectors.read_bytes()
-    vectors.write_bytes(content[:-1])
+    vectors.write_bytes(vectors.read_bytes()[:-1])
     [short] = verify(changed)
     vectors.unlink()
     [missing] = verify(changed)
-    assert short.problem == f"{vectors}: {len(content) - 1} bytes, not {len(content)}"
-    assert missing.problem == f"{vectors}: missing"
+    assert "bytes, not" in short.problem and missing.problem == f"{vectors}: missing"
 
 
 def test_a_change_after_the_checksums_is_no_damage(changed: Path) -> None:
@@ -284,60 +221,12 @@ def test_what_contradicts_the_tables(changed: Path, sql: str, fault: str) -> Non
     assert fault in "".join(map(str, verify(changed)))
 
 
-# A database that a stranger made runs nothing, hangs nothing, and deletes nothing.
-
-ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-HOSTILE = {
-    "view": "ALTER TABLE entity RENAME TO other;"
-    f"CREATE VIEW entity AS {ENDLESS} SELECT i AS number, * FROM other, n;",
-    "view of fts5's name": f"CREATE VIEW word_more AS {ENDLESS} SELECT * FROM n;",
-    "trigger": "CREATE TRIGGER t AFTER INSERT ON entity BEGIN DELETE FROM name; END;",
-    "column": "ALTER TABLE entity ADD COLUMN length GENERATED ALWAYS AS (length(concept_id));",
-    "missing": "DROP TABLE typed;",
-}
-
-
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_another_schema_is_refused(folder: Path, kind: str) -> None:
-    with closing(sqlite3.connect(folder / KB_FILE)) as database:
-        database.executescript(HOSTILE[kind])
-    for open_it in USES:
-        with pytest.raises(PelError, match="its tables are not those of a KB"):
-            open_it(folder)
-    assert verify(folder)
-
-
-def test_a_journal_that_names_other_files_is_not_played(folder: Path, tmp_path: Path) -> None:
-    """SQLite would delete the file that it names, as if it were the journal of several databases."""
-    victim = tmp_path / "thesis.tex"
-    victim.write_text("years of work")
-    name = str(victim).encode()
-    magic, page = bytes.fromhex("d9d505f920a163d7"), 4096
-    header = magic + struct.pack(">I4sIII", 0, b"seed", 1, 512, page)
-    end = struct.pack(">I", (1 << 30) // page + 1) + name + struct.pack(">II", len(name), sum(name))
-    (folder / JOURNAL).write_bytes(header.ljust(512, b"\0") + end + magic)
-    for open_it in USES:
-        with pytest.raises(PelError, match="journal: is not of a KB"):
-            open_it(folder)
-    assert victim.read_text() == "years of work"
-
-
-FILE = {"name": "x", "sha256": "0" * 64, "bytes": 1}
-
-
 @pytest.mark.parametrize(
     "changes, fault",
     [
         ({"schema_version": 99}, "version 99, this release reads 3; build it again"),
         ({"kind": "web app"}, "is not the database"),
-        ({"change": -1}, "is not the database"),
-        ({"counts": {"entities": "4"}}, "unreadable settings"),
-        ({"next_number": 10**12}, "unreadable settings"),
-        ({"vectors": {"file": {**FILE, "name": "../secret"}}}, "unreadable settings"),
-        (
-            {"vectors": {"found_by": {"kind": "SQ8", "probes": 0, "file": FILE}}},
-            "unreadable settings",
-        ),
+        ({"vectors": {"file": {"name": "../secret"}}}, "unreadable settings"),
     ],
 )
 def test_settings_that_no_writer_writes(folder: Path, changes: dict, fault: str) -> None:

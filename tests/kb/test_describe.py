@@ -1,55 +1,15 @@
-"""The difference of two KBs, beside one by dictionaries; the vocabularies of a KB; what scispaCy's KB has."""
-
 import sqlite3
-import tempfile
-from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SemanticType, build_kb
-from spacy_pel.kb.describe import compare_kbs, copy_kb
+from spacy_pel.kb.describe import copy_kb
 from spacy_pel.kb.store import KB_FILE
 
-from ..conftest import records
 from .living import ENTITIES, assert_holds, embed, living_kb
-
-RECORDS = st.builds(
-    lambda id, name, aliases, definition: Entity(id, name, aliases, definition=definition),
-    st.sampled_from([f"C{number}" for number in range(15)] + ["é", "\U0001f9ec", "z"]),
-    st.sampled_from("ab"),
-    st.sampled_from([(), ("b", "c"), ("c", "b")]),
-    st.sampled_from([None, "d"]),
-)
-CONTENTS = st.lists(RECORDS, min_size=1, max_size=15, unique_by=lambda entity: entity.concept_id)
-
-
-def by_dictionaries(old: list[Entity], new: list[Entity]) -> Iterator[dict]:
-    before, after = ({e.concept_id: e._asdict() for e in each} for each in (old, new))
-    for id in sorted(before.keys() | after.keys()):
-        one, other = before.get(id), after.get(id)
-        kind = "added" if one is None else "removed" if other is None else "changed"
-        fields = [name for name in one if one[name] != other[name]] if one and other else []
-        if one != other:
-            yield {"id": id, "kind": kind, "fields": fields}
-
-
-@settings(max_examples=10, deadline=None, phases=set(Phase) - {Phase.shrink})
-@given(CONTENTS, CONTENTS)
-def test_difference(old: list[Entity], new: list[Entity]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        first, second, output = (Path(folder) / name for name in ("old", "new", "changes"))
-        build_kb(old, first), build_kb(new, second)
-        kinds = compare_kbs(first, second, output).kinds
-        changes = records(output)
-        assert changes == list(by_dictionaries(old, new))
-        assert kinds == Counter(change["kind"] for change in changes)
-        assert not compare_kbs(first, first).kinds
 
 
 def test_the_vocabularies_of_any_identifier_are_known_and_no_others(tmp_path: Path) -> None:

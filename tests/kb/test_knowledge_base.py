@@ -1,4 +1,3 @@
-import os
 import pickle
 import shutil
 import subprocess
@@ -78,16 +77,6 @@ def test_moved_pickled_closed(folder: Path, tmp_path: Path, monkeypatch) -> None
         assert copy["C2"] == kb["C2"]
     assert kb["C2"] == copy["C2"]  # opens again
     assert kb.search(queries, 2).numbers.tolist() == before
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs locks that others respect")
-def test_a_view_ends_with_its_reader(folder: Path) -> None:
-    """Without ``close``, as when an error is on its way."""
-    [vectors] = folder.glob("vectors-*")
-    reader = KnowledgeBase.open(folder)
-    del reader
-    build_kb([Entity("X1", "New")], folder)
-    assert not vectors.exists()
 
 
 def test_files_swept_while_it_opens(folder: Path, monkeypatch) -> None:

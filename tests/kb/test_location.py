@@ -1,5 +1,3 @@
-"""Where a KB is: in a folder, in a pipeline's, or in an installed package."""
-
 import json
 import shutil
 import sys

@@ -1,5 +1,3 @@
-"""Mentions that a KB learns: found, also with filters, kept through every change, and forgotten."""
-
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Names of a KB, found in text: against a naive search."""
-
 import re
 from pathlib import Path
 

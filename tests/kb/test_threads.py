@@ -1,5 +1,3 @@
-"""Threads that read a KB while others change, refresh and close it."""
-
 import random
 import threading
 import time

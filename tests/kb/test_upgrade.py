@@ -1,5 +1,3 @@
-"""A KB and a newer release of its source."""
-
 from pathlib import Path
 
 import pytest

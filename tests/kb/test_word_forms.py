@@ -1,5 +1,3 @@
-"""Forms of the words of names: against a naive search, and examples of each kind of form."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The words around the senses of abbreviations."""
-
 import json
 from math import log
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""``link`` against plain Python: candidates, their order, probabilities and NIL."""
-
 import math
 from functools import partial
 
@@ -31,7 +29,7 @@ class Encoder:
     def __init__(self, vectors: np.ndarray | None = None) -> None:
         self.vectors = vectors
 
-    def mention_vectors(self, mentions) -> np.ndarray:
+    def predict(self, mentions) -> np.ndarray:
         return np.eye(len(mentions), dtype=np.float32) if self.vectors is None else self.vectors
 
 

@@ -1,5 +1,3 @@
-"""The ranking: its features against plain Python, and what a ranker learns from them."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Words that mentions and names share, against plain Python."""
-
 from math import log
 from pathlib import Path
 
@@ -37,8 +35,8 @@ def test_words_of_candidates_against_plain_python(kb, surfaces: list[str], data)
     row = st.lists(st.integers(-1, 3), min_size=3, max_size=3)
     numbers = np.array([data.draw(row) for _ in surfaces], np.int64).reshape(len(surfaces), 3)
     distinct = np.unique(numbers[numbers >= 0])
-    entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
-    found = word_similarity(kb, surfaces, numbers, entities)
+    names = {number: NAMES[number] for number in distinct.tolist()}
+    found = word_similarity(kb, surfaces, numbers, names)
     for place, number in np.ndenumerate(numbers):
         own, expected = weights_of(surfaces[place[0]]), [0.0, 0.0, 0.0, 0.0]
         mine, shared = sum(own.values()), set()
@@ -51,6 +49,6 @@ def test_words_of_candidates_against_plain_python(kb, surfaces: list[str], data)
         expected[3] = sum(own[w] for w in shared) / (mine or 1)
         assert [values[place] for values in found] == pytest.approx(expected, abs=1e-6)
     for line, surface in enumerate(surfaces):  # the same bits alone
-        own = {n: e for n, e in entities.items() if n in numbers[line]}
+        own = {n: names[n] for n in names if n in numbers[line]}
         alone = word_similarity(kb, [surface], numbers[[line]], own)
         assert np.array_equal(np.array(alone)[:, 0], np.array(found)[:, line])

@@ -1,5 +1,3 @@
-"""Platt scaling against other sigmoids; the calibration error against a naive count; features' weights."""
-
 import math
 
 import numpy as np
@@ -59,9 +57,6 @@ def test_the_error_equals_a_count_of_one_bin_after_the_other(rows) -> None:
         members = [(p, right) for p, right in rows if n <= p * 15 < upper]
         total += abs(sum(p - right for p, right in members)) / len(rows)
     assert expected_calibration_error(*zip(*rows)) == pytest.approx(total, abs=1e-9)
-
-
-# The weights of features, against a fine grid of weights and against numbers made up
 
 
 def drawn(n: int, slope: float, weight: float, seed: int = 0, k: int = 8):

@@ -1,5 +1,3 @@
-"""Linking metrics against a count by hand; the NIL class against a search of all thresholds."""
-
 import json
 import math
 

@@ -12,9 +12,9 @@ from spacy_pel.errors import PelError
 from spacy_pel.models.bert import (
     Bert,
     architecture,
+    as_bert,
     build_transformer,
     last_hidden_states,
-    own_bert,
 )
 from spacy_pel.models.encoders import TextEncoder
 from spacy_pel.models.packed_weights import pack
@@ -63,10 +63,8 @@ def test_an_activation_that_is_not_known_is_refused() -> None:
         ({"position_embedding_type": "relative_key"}, '"relative_key"; choose one with "absol'),
     ):
         with pytest.raises(PelError, match=message):
-            own_bert(build_transformer(**SIZES, **change))
+            as_bert(build_transformer(**SIZES, **change))
 
-
-# The last layer
 
 ACTIVATIONS = [(1, "gelu"), (3, "gelu_new"), (1, "gelu_pytorch_tanh"), (1, "relu"), (1, "silu")]
 BERTS = [both(num_hidden_layers=layers, hidden_act=name) for layers, name in ACTIVATIONS]

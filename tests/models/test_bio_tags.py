@@ -1,5 +1,3 @@
-"""The most probable BIO tags of documents, beside a search through all sequences."""
-
 from itertools import product
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The vectors of texts, against BERT computed one input at a time."""
-
 import numpy as np
 import pytest
 import torch

@@ -1,5 +1,3 @@
-"""Encoders come back from their file as they were, and leave the file as it is."""
-
 import random
 from pathlib import Path
 

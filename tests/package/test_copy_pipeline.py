@@ -1,5 +1,3 @@
-"""A copy of a pipeline holds its KB and can be changed; the original stays."""
-
 import shutil
 from pathlib import Path
 

@@ -1,5 +1,4 @@
-"""What the doctor finds, of healthy and of broken installations, pipelines and KBs."""
-
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -45,15 +44,19 @@ def test_a_pipeline_that_finds_no_mention_or_is_none(tiny_nlp: Language, tmp_pat
     tiny_nlp.to_disk(tmp_path / "pipeline")
     (mentions,) = of("mentions", diagnose(str(tmp_path / "pipeline")))
     assert mentions.state == NOTE and "kb_matcher" in mentions.remedy
+    meta = tmp_path / "pipeline" / "meta.json"
+    meta.write_text(json.dumps({**json.loads(meta.read_text()), "spacy_version": ">=99"}))
+    told = [finding.found for finding in of("pipeline", diagnose(str(tmp_path / "pipeline")))]
+    assert any(found.startswith("saved for spaCy >=99, but ") for found in told)
     spacy.blank("en").to_disk(tmp_path / "blank")
-    for name, found in (("blank", 'no linker "proxy_linker"'), ("none", "cannot be loaded")):
+    for name, found in (("blank", "no linker"), ("none", "cannot be loaded")):
         (broken,) = of("pipeline", diagnose(str(tmp_path / name)))
         assert broken.state == BROKEN and found in broken.found and broken.remedy
 
 
 def test_kbs_that_want_something(bare_kb: KnowledgeBase) -> None:
     (bare_kb.path / ".partial-x").mkdir()
-    none, interrupted = of("vectors", checks.kb_findings(bare_kb.path))
+    none, interrupted = of("vectors", diagnose(kb=bare_kb.path))
     assert none.state == BROKEN and "was interrupted" in interrupted.found
     with closing(sqlite3.connect(bare_kb.path / "kb.sqlite")) as database, database:
         newer = "replace(value, '\"schema_version\": ', '\"schema_version\": 9')"

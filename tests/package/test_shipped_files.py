@@ -1,5 +1,3 @@
-"""Files that come with the package are found in a clone, and by name in a wheel."""
-
 import os
 import re
 import subprocess
@@ -10,30 +8,16 @@ from pathlib import Path
 import pytest
 
 from spacy_pel.errors import PelError
-from spacy_pel.package.shipped_files import config_file, shipped_folder, write_demo
+from spacy_pel.package.shipped_files import write_demo
 
 from ..conftest import run_python
 
 ROOT = Path(__file__).parents[2]
 # In a process of its own, of an unpacked wheel.
 INSTALLED = """
-from spacy_pel.package.shipped_files import config_file, shipped_folder
-print(shipped_folder(), config_file("mesh_document"), sep="\\n")
+from spacy_pel.package.shipped_files import shipped_folder
+print(shipped_folder())
 """
-
-
-def test_a_config_has_a_path_or_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    configs = shipped_folder() / "configs"
-    for given in ("mesh_document", "configs/mesh_document.cfg"):
-        assert config_file(given) == configs / "mesh_document.cfg"
-    own = Path("configs/demo.cfg")
-    own.parent.mkdir()
-    own.write_text("")  # a file comes before a name
-    assert config_file("configs/demo.cfg") == own and config_file("demo") == configs / "demo.cfg"
-    for given in ("demos", "elsewhere/demo.cfg", "/configs/demo.cfg", ""):
-        with pytest.raises(PelError, match="no such config; give .* one of align, arborescence, "):
-            config_file(given)
 
 
 def test_the_demo_is_copied(tmp_path: Path) -> None:
@@ -53,7 +37,7 @@ def test_a_wheel_has_them_and_links_to_the_repository(tmp_path: Path) -> None:
     zipfile.ZipFile(packed).extractall(wheel)
     told = run_python(INSTALLED, env={"PYTHONPATH": str(wheel), "PATH": ""}, cwd=tmp_path)
     folder = wheel / "spacy_pel" / "project"
-    assert told.split() == [str(folder), str(folder / "configs" / "mesh_document.cfg")]
+    assert told.split() == [str(folder)] and (folder / "configs/mesh_document.cfg").is_file()
     assert (folder / "assets/demo/corpus/train.pubtator").is_file()
     (metadata,) = wheel.glob("*.dist-info/METADATA")
     links = re.findall(r"\]\(([^)]*)\)", metadata.read_text(encoding="utf8"))

@@ -1,5 +1,3 @@
-"""A pipeline made from an ontology, without a training."""
-
 from pathlib import Path
 
 import pytest
@@ -7,8 +5,11 @@ import spacy
 
 from spacy_pel.batch.document_blocks import NoBar
 from spacy_pel.errors import PelError
+from spacy_pel.models.architectures import fingerprint
 from spacy_pel.package import start as task
 from spacy_pel.package.start import start
+
+from ..conftest import write_text
 
 TERM = '\n[Term]\nid: {}\nname: {}\nsynonym: "{}" EXACT []\n'
 OBO = TERM.format("T:1", "multiple sclerosis", "MS") + TERM.format("T:2", "headache", "cephalgia")
@@ -16,9 +17,7 @@ OBO = TERM.format("T:1", "multiple sclerosis", "MS") + TERM.format("T:2", "heada
 
 @pytest.fixture
 def obo(tmp_path: Path) -> Path:
-    path = tmp_path / "tiny.obo"
-    path.write_text(OBO)
-    return path
+    return write_text(tmp_path / "tiny.obo", OBO)
 
 
 def links(pipeline: Path) -> list[tuple[str, str]]:
@@ -43,7 +42,7 @@ def test_a_trained_pipeline_gives_its_encoders_and_what_was_fitted(
     calibrated.to_disk(tmp_path / "calibrated")
     start([obo], tmp_path / "out", encoder=str(tmp_path / "calibrated"))
     linker = spacy.load(tmp_path / "out").get_pipe("proxy_linker")
-    assert linker.retriever.fingerprint() == old.retriever.fingerprint()
+    assert fingerprint(linker.retriever) == fingerprint(old.retriever)
     assert linker.nil_threshold == 0.5  # two entities are not enough to fit to
     some = "".join(TERM.format(f"T:{n}", f"pain of kind {n}", f"ache {n}") for n in range(3, 120))
     obo.write_text(OBO + some)

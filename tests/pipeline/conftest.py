@@ -12,6 +12,7 @@ from thinc.api import Adam, fix_random_seed
 
 from spacy_pel.batch.embed import embed_kb
 from spacy_pel.kb import Entity, build_kb
+from spacy_pel.models.architectures import entity_vectors
 from spacy_pel.text.entity_texts import proxy_texts
 from spacy_pel.text.mention_inputs import MentionInContext
 
@@ -92,10 +93,10 @@ def brute_force(linker, text: str, mention: str) -> dict[str, float]:
     """Score of every entity of the KB: its best name's, by numpy alone."""
     start = text.index(mention)
     context = MentionInContext(text, start, start + len(mention))
-    vector = linker.retriever.mention_vectors([context])[0]
+    vector = linker.retriever.predict([context])[0]
     scores = {}
     for entity in linker.kb:
-        rows = linker.retriever.entity_vectors(proxy_texts(entity, "name"))
+        rows = entity_vectors(linker.retriever, proxy_texts(entity, "name"))
         scores[entity.concept_id] = float((rows @ vector).max())
     return scores
 

@@ -1,5 +1,3 @@
-"""What linking writes: the attributes of spans, types, codes, and ``kb_ents`` as scispaCy shapes it."""
-
 import warnings
 from dataclasses import fields
 from pathlib import Path
@@ -74,13 +72,13 @@ def test_why_says_what_the_ranking_compares(tmp_path: Path) -> None:
     assert [each["why"] for each in columns] == [
         [
             "exact name; score 0.90",
-            "name 50% alike; score 0.50; meant by 1 other mention here",
+            "name 50% similar; score 0.50; meant by 1 other mention here",
             None,
         ],
         [
             "exact name, shared by 3 entities; score 0.50; defined so in 12 of 30 texts; meant by 2 "
             "other mentions here",
-            "name 0% alike; score 0.00; defined so in 0 of 30 texts",
+            "name 0% similar; score 0.00; defined so in 0 of 30 texts",
         ],
     ]
 

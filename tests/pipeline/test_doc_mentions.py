@@ -1,5 +1,3 @@
-"""Mentions of docs as they are read, with scispaCy's detector and without."""
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -7,6 +5,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
+from spacy_pel.pipeline import doc_mentions
 from spacy_pel.pipeline.doc_mentions import long_forms, mentions_in_context
 from spacy_pel.text.mention_inputs import DocumentContext
 
@@ -56,3 +55,11 @@ def test_what_scispacys_detector_has_found_goes_first(doc: Doc) -> None:
     serializable = {"short_text": "MS", "short_start": 9, "short_end": 10, "long_text": "one"}
     doc._.abbreviations = [serializable, {**serializable, "long_text": "two"}]
     assert long_forms(doc, doc.text) == {"MS": "one"}
+
+
+def test_abbreviations_are_detected_once_for_a_doc_and_its_copies(doc: Doc, monkeypatch) -> None:
+    expected = long_forms(doc, doc.text)
+    monkeypatch.setattr(doc_mentions, "defined_abbreviations", lambda text: {"text": text})
+    for same in (doc, doc.copy(), Doc(doc.vocab).from_bytes(doc.to_bytes())):
+        assert long_forms(same, doc.text) == expected
+    assert long_forms(doc, "another (text)") == {"text": "another (text)"}

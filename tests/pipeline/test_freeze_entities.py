@@ -9,6 +9,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
+from spacy_pel.models.architectures import entity_fingerprint
 
 from ..conftest import contents
 from ..training.problem import same, weights
@@ -39,7 +40,7 @@ def config_of(teacher: Trained, model: dict[str, Any] = SENTENCES, **changes: An
 def towers(nlp: Language) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """The weights of the mention tower and of the entity tower."""
     retriever = nlp.get_pipe("proxy_linker").retriever
-    return weights(retriever.mention_tower), weights(retriever.entity_tower)
+    return weights(retriever.get_ref("mention")), weights(retriever.get_ref("entity"))
 
 
 def n_right(nlp: Language, texts=TRAIN) -> int:
@@ -62,7 +63,7 @@ def test_the_mention_tower_learns_and_the_kb_stays_as_it_is(
     )
     linker = nlp.get_pipe("proxy_linker")
     assert linker.searched(linker.kb) is linker.kb  # in a training session, too
-    assert linker.retriever.entity_fingerprint() == linker.kb.fingerprint
+    assert entity_fingerprint(linker.retriever) == linker.kb.fingerprint
     texts = [*TRAIN[:8], *TRAIN[9:]]  # all whose mentions are in the KB
     assert n_right(nlp, texts) == sum(len(ids) for _, ids in texts)
     nlp.to_disk(tmp_path)

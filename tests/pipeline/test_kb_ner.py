@@ -1,5 +1,3 @@
-"""``kb_ner``, trained on a few sentences."""
-
 from pathlib import Path
 from typing import Any
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import spacy
 from thinc.api import Model
+from tokenizers import Tokenizer
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import build_kb
@@ -20,7 +21,6 @@ from spacy_pel.models.architectures import (
     encoder_of,
     make_retriever,
 )
-from spacy_pel.models.encoders import BertEncoder
 from spacy_pel.text.entity_texts import EntityReader, EntityText
 from spacy_pel.text.mention_inputs import MentionInContext
 from spacy_pel.text.token_inputs import EncoderInputs, text_inputs
@@ -50,8 +50,8 @@ class BareReader:
 
     reads_documents = False
 
-    def __init__(self, encoder: BertEncoder):
-        self._reader = EntityReader(encoder.tokenizer, 16, encoder.position_limit)
+    def __init__(self, tokenizer: Tokenizer, position_limit: int):
+        self._reader = EntityReader(tokenizer, 16, position_limit)
 
     def inputs(self, mentions: Sequence[MentionInContext]) -> EncoderInputs:
         return text_inputs(self._reader.tokens([EntityText(m.surface) for m in mentions]))
@@ -97,7 +97,7 @@ def test_a_reader_of_bare_names_links_and_is_loaded_by_its_name(bare: Trained) -
     assert len({a for a, (name, _) in zip(found, mentions) if name == "MS"}) == 1
     assert linked(spacy.load(bare.path)) == linked(bare.nlp)
     taken = TrainedEncoder(str(bare.path))([])  # others start from its encoders
-    own = encoder_of(bare.nlp.get_pipe("proxy_linker").retriever.entity_tower)
+    own = encoder_of(bare.nlp.get_pipe("proxy_linker").retriever.get_ref("entity"))
     assert taken.tokenizer.to_str() == own.tokenizer.to_str()
 
 

@@ -1,5 +1,3 @@
-"""A linker with a reranker: trained on a retriever that stands still, used, saved and loaded."""
-
 import shutil
 from pathlib import Path
 from typing import Any

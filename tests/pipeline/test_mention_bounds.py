@@ -1,5 +1,3 @@
-"""The corrections of the bounds of recognised mentions."""
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-"""NIL and probabilities, as the component decides and writes them, and the labels they hold for."""
-
 import logging
 
 import numpy as np

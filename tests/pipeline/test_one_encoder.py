@@ -10,6 +10,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_pel.errors import PelError
+from spacy_pel.models.architectures import entity_vectors
 from spacy_pel.pipeline.doc_mentions import mentions_in_context, read_documents
 from spacy_pel.pipeline.pipelines import read_by_upstream
 from spacy_pel.pipeline.runtime import Runtime
@@ -78,18 +79,18 @@ def test_the_words_alone_can_be_added(nlp: Language, monkeypatch) -> None:
     [doc] = read_by_upstream(nlp, "proxy_linker", mentions_of(nlp, TRAIN[:1]))
     linker = nlp.get_pipe("proxy_linker")
     mentions = mentions_in_context(doc, doc.ents, read_documents(linker.model, [doc])[0][0], True)
-    in_text = linker.retriever.mention_vectors(mentions)
-    alone = linker.retriever.entity_vectors([EntityText(ent.text) for ent in doc.ents])
-    own = replace(linker.retriever.architecture, surface=True)
-    monkeypatch.setattr(linker.retriever, "architecture", own)
-    both = linker.retriever.mention_vectors(mentions)
+    in_text = linker.retriever.predict(mentions)
+    alone = entity_vectors(linker.retriever, [EntityText(ent.text) for ent in doc.ents])
+    attrs = linker.retriever.attrs
+    monkeypatch.setitem(attrs, "architecture", replace(attrs["architecture"], surface=True))
+    both = linker.retriever.predict(mentions)
     expected = [(a + b) / np.linalg.norm(a + b) for a, b in zip(in_text, alone)]
     np.testing.assert_allclose(both, expected, atol=1e-6)
     linker.runtime = Runtime("onnx")
     with linker.runtime.use(linker.towers):
-        np.testing.assert_allclose(linker.retriever.mention_vectors(mentions), both, atol=1e-3)
-        monkeypatch.setattr(linker.retriever, "entity_tokens", lambda own: [*own])  # of new texts
-        again = linker.retriever.mention_vectors([mentions[-1], *mentions])
+        np.testing.assert_allclose(linker.retriever.predict(mentions), both, atol=1e-3)
+        monkeypatch.setattr(attrs["entity_reader"], "tokens", lambda own: [*own])  # of new texts
+        again = linker.retriever.predict([mentions[-1], *mentions])
         np.testing.assert_allclose(again[1:], both, atol=1e-3)
     linker.runtime = Runtime("torch")
 

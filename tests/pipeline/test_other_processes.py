@@ -1,5 +1,3 @@
-"""Linkers in another process, and in the workers that it forks after torch and FAISS were used."""
-
 import json
 import os
 import shutil

@@ -1,15 +1,12 @@
-"""A pipeline that cannot be loaded is told in one line."""
-
 import json
 import shutil
 from pathlib import Path
 
 import pytest
-from catalogue import RegistryError
-from spacy.util import registry
+import spacy
 
 from spacy_pel.errors import PelError
-from spacy_pel.pipeline.pipelines import load_pipeline, unknown_names_explained
+from spacy_pel.pipeline.pipelines import load_pipeline
 
 from ..conftest import run_python
 
@@ -24,11 +21,7 @@ def refusal(path: Path) -> str:
 @pytest.mark.parametrize(
     "old, new, message",
     [
-        (
-            "spacy-pel.BiEncoder.v1",
-            "spacy-pel.Nope.v1",
-            'find "spacy-pel.Nope.v1"; check its spelling',
-        ),
+        ("spacy-pel.BiEncoder.v1", "spacy-pel.Nope.v1", "find function 'spacy-pel.Nope.v1'"),
         ('factory = "proxy_linker"', 'factory = "proxy_linke"', "Can't find factory for"),
         ("candidates = 8", 'candidates = "many"', "proxy_linker -> candidates"),
         ('similarity = "cosine"', 'similarity = "cos"', 'unknown similarity "cos"; choose'),
@@ -53,9 +46,14 @@ def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
     assert "Can't find model" in refusal(tmp_path / "none")
 
 
-def test_names_of_others_are_left_to_spacy() -> None:
-    with pytest.raises(RegistryError, match="E893"), unknown_names_explained("here"):
-        registry.get("losses", "theirs.v1")
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[1]", b"{}", b"[" * 100_000])
+def test_a_damaged_reference_to_the_kb_is_named(tmp_path: Path, content: bytes) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_matcher")
+    nlp.to_disk(tmp_path)
+    (tmp_path / "kb_matcher" / "kb.json").write_bytes(content)
+    with pytest.raises(PelError, match=r"kb_matcher/kb\.json: is damaged"):
+        spacy.load(tmp_path)
 
 
 LOAD = """

@@ -1,5 +1,3 @@
-"""The component in use: its config, what it needs, and what it writes on a Doc."""
-
 from pathlib import Path
 
 import pytest
@@ -56,7 +54,9 @@ def test_a_setting_of_the_config_is_an_attribute_and_is_saved(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "config", [{"candidates": "many"}, {"candidate": 3}, {"index_unit": "word"}]
+    "config",
+    [{"candidates": "many"}, {"candidate": 3}, {"index_unit": "word"}]
+    + [{"candidates": n} for n in (-1, 0, 1_000_000_000)],
 )
 def test_a_wrong_type_or_an_unknown_key_or_choice_is_refused(config) -> None:
     with pytest.raises((ConfigValidationError, PelError)):
@@ -195,9 +195,6 @@ def test_ids_that_are_there_are_kept_without_overwrite(
         spans = doc.spans[spans_key] if spans_key else doc.ents
         assert [span.kb_id_ for span in spans] == [first, "D11"]
         assert [span._.kb_id for span in spans] == [first, "D11"]
-
-
-# Span groups
 
 
 @pytest.fixture

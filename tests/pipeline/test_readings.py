@@ -1,5 +1,3 @@
-"""Settings that change what is read, searched and preferred: acronyms, labels, names."""
-
 import pytest
 import spacy
 from spacy.language import Language
@@ -33,7 +31,7 @@ def last_mention(nlp: Language):
 def test_an_acronym_is_linked_as_its_long_form(nlp: Language) -> None:
     linker = nlp.get_pipe("proxy_linker")
     spelt = DEFINED[:44] + "Multiple sclerosis" + DEFINED[46:]
-    vectors = linker.retriever.mention_vectors(
+    vectors = linker.retriever.predict(
         [MentionInContext(spelt, 44, 62), MentionInContext(DEFINED, 44, 46)]
     )
     for linker.search.resolve_abbreviations, vector in zip((True, False), vectors):
@@ -57,7 +55,7 @@ def test_training_reads_acronyms_as_linking_does(trained: Trained, resolve: bool
     reference = last_mention(nlp)
     reference.ents = [reference.char_span(44, 46, label="TERM", kb_id="C01")]
     seen = []
-    linker.trainer.step = lambda mentions: seen.extend(mentions) or (0.0, 0.0)
+    linker.trainer.step = lambda mentions: seen.extend(mentions) or 0.0
     linker.update([Example(last_mention(nlp), reference)])
     assert [mention.surface for mention in seen] == [read]
 

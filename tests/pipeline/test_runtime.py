@@ -1,5 +1,3 @@
-"""A linker whose encoders are computed by ONNX Runtime when it links, and by torch otherwise."""
-
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_pel.errors import PelError
+from spacy_pel.models.architectures import entity_vectors
 from spacy_pel.models.onnx_states import OnnxStates
 from spacy_pel.pipeline.runtime import Runtime, _fastest_on_cpu
 from spacy_pel.text.entity_texts import EntityText
@@ -58,7 +57,7 @@ def test_candidates_are_those_of_torch_and_entities_are_encoded_by_it(
     assert again == ids if runtime == "onnx" else not np.array_equal(near, scores)
     passes.clear()
     retrievers = [n.get_pipe("proxy_linker").retriever for n in (nlp, trained.nlp)]
-    vectors, of_torch = (each.entity_vectors([EntityText("liver pain")]) for each in retrievers)
+    vectors, of_torch = (entity_vectors(each, [EntityText("liver pain")]) for each in retrievers)
     assert np.array_equal(vectors, of_torch) and not passes
 
 

@@ -1,5 +1,3 @@
-"""Scores of linked docs, against numbers counted by hand."""
-
 from collections.abc import Sequence
 from typing import Any
 

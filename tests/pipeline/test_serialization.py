@@ -1,5 +1,3 @@
-"""A linker saved and loaded, moved, opened by its path and sourced is the same."""
-
 import json
 import shutil
 from collections.abc import Callable
@@ -49,9 +47,6 @@ def opened(path: str | Path, **config) -> Language:
     settings = {"path": str(path), "candidates": 5, "sure_probability": None}
     nlp.add_pipe("proxy_linker", config={**settings, **config})
     return nlp
-
-
-# The ways to keep a linker
 
 
 def of_bytes_under_other_settings(one: Trained, folder: Path) -> Language:

@@ -1,5 +1,3 @@
-"""Threads that use one pipeline, from their first call on."""
-
 import sys
 import threading
 from collections.abc import Callable, Iterator

@@ -1,5 +1,3 @@
-"""Training of the component: initialize, update, sessions, and spaCy's own loop and command."""
-
 from pathlib import Path
 
 import numpy as np
@@ -179,10 +177,8 @@ def test_without_examples_the_encoder_is_made_and_nothing_is_trained(tiny_kb: Pa
     nlp = spacy.blank("xx")
     linker = nlp.add_pipe("proxy_linker", config={**CONFIG, "kb": str(tiny_kb)})
     nlp.initialize()
-    assert linker.trainer is None and linker.retriever.width == 32
+    assert linker.trainer is None and linker.retriever.get_dim("nO") == 32
 
-
-# Gold clusters
 
 EDGES = {
     **CONFIG,

@@ -1,5 +1,3 @@
-"""Current names: a name of the list has one meaning, and MeSH's heading stands beside its id."""
-
 from pathlib import Path
 
 import check_names

@@ -1,5 +1,3 @@
-"""The codes of other vocabularies that the records of MeSH get."""
-
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,10 @@ DISEASES = [
     ("D6", "Sarcoma", ("Giant sarcoma",)),
     ("D7", "Headaches", ("Headache",)),
     ("D8", "Giant Sarcoma", ()),
+    ("D9", "Anemia", ("Low Blood",)),
+    ("D10", "Fever", ()),
+    ("D11", "Pyrexia", ()),
+    ("D12", "Blue Skin", ("Azure Skin", "Sky Skin")),
 ]
 
 
@@ -38,6 +40,14 @@ MONDO = (
     + term("MONDO:7", "stroke", "Orphanet:7 UMLS:C0000007")
     + term("MONDO:8", "stroke of the eye", "UMLS:C0000007", "is_a: MONDO:7")
     + term("MONDO:9", "rare fever", "Orphanet:7", 'synonym: "headache" BROAD []')
+    + term("MONDO:10", "anemia", "MESH:D9 UMLS:C0000010")
+    + term("MONDO:11", "low blood", "MESH:D9 UMLS:C0000011")
+    + term("MONDO:12", "fever", "MESH:D11 UMLS:C0000012")
+    + term("MONDO:13", "tumor", "MESH:D6 MESH:D8 UMLS:C0000013")
+    + term(
+        *("MONDO:14", "cold skin", "UMLS:C0000014"),
+        *('synonym: "azure skin" EXACT []', 'synonym: "sky skin" EXACT []'),
+    )
 )
 DOID = term("DOID:1", "gout", "MESH:D1 UMLS_CUI:C9999999 SNOMEDCT_US_2023_03_01:99 ICD10CM:M10")
 CHEBI = term("CHEBI:1", "paracetamol", "CAS:103-90-2")
@@ -52,8 +62,12 @@ ICD = """<ICD10CM.tabular><chapter><section><diag><name>R51</name><desc>Headache
 
 def codes_of(folder: Path, **files: str) -> dict[str, tuple[str, ...]]:
     diseases = [Entity(*record, types=("Diseases",)) for record in DISEASES]
-    drug = Entity("C1", "Acetaminophen", ("Paracetamol",), ("Chemicals and Drugs",))
-    write_entities(folder / "in.jsonl.gz", [*diseases, drug._replace(xrefs=("EFO:1", "PUBCHEM:2"))])
+    drugs = [
+        Entity("C1", "Acetaminophen", ("Paracetamol",), xrefs=("EFO:1", "PUBCHEM:2")),
+        Entity("C2", "Type 2 Diabetes"),
+    ]
+    drugs = [drug._replace(types=("Chemicals and Drugs",)) for drug in drugs]
+    write_entities(folder / "in.jsonl.gz", [*diseases, *drugs])
     paths = [write_text(folder / name.replace("_", "."), text) for name, text in files.items()]
     main(folder / "in.jsonl.gz", folder / "out.jsonl.gz", paths)
     return {e.concept_id: e.xrefs for e in open_source(folder / "out.jsonl.gz").entities}
@@ -71,8 +85,13 @@ def test_records_get_the_codes_of_the_terms_that_mean_the_same(tmp_path: Path) -
         "D5": ("ICD10CM:I63.9", "MONDO:7", "UMLS:C0000007"),
         "D6": (),
         "D7": ("ICD10CM:R51",),  # the category, not its unspecified kind
-        "D8": (),  # two records have the name
+        "D8": (),  # two records have the name, or one term refers to both
+        "D9": ("MONDO:10", "UMLS:C0000010"),  # of two terms, the one with the preferred name
+        "D10": (),  # the term of its name refers to another record
+        "D11": ("MONDO:12", "UMLS:C0000012"),
+        "D12": (),  # it shares two names, but not the preferred name of the term
         "C1": ("PUBCHEM:2", "CHEBI:1", "CAS:103-90-2"),
+        "C2": (),  # no disease
     }
 
 

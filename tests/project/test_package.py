@@ -1,5 +1,3 @@
-"""A pipeline as a package: installed, it is all there, and loads and links without a network."""
-
 import json
 import subprocess
 import sys

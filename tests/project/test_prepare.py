@@ -1,5 +1,3 @@
-"""The project's data are made of archives as their authors publish them; MeSH alone."""
-
 import gzip
 import json
 import shutil

@@ -1,5 +1,3 @@
-"""The scripts of the workflow "release": a small encoder, and a pipeline of two trained ones."""
-
 from pathlib import Path
 
 import distil
@@ -22,8 +20,7 @@ from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.corpora.formats.pubtator import pubtator_text
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.vectors.writing import write_vectors
-from spacy_pel.linking.retriever import Retriever
-from spacy_pel.models.architectures import encoder_of
+from spacy_pel.models.architectures import encoder_of, entity_vectors
 from spacy_pel.text.entity_texts import proxy_texts
 from spacy_pel.text.mention_inputs import DocumentContext, MentionInContext
 
@@ -253,9 +250,9 @@ def test_a_small_encoder_learns_from_the_large_one(bert: Path, tmp_path: Path, m
         distil.main(str(bert), *places, rate=8e-3, names=n_names)
         model = spacy.load(out).get_pipe("proxy_linker").model
         words.append(encoder_of(model.layers[0]).transformer.get_input_embeddings().weight)
-        retriever = Retriever(model)
-        of_names, of_rows = retriever.mention_vectors(alone), retriever.entity_vectors(rows)
-        found = np.concatenate([of_names, retriever.mention_vectors(in_text), of_rows])
+        retriever = model
+        of_names, of_rows = retriever.predict(alone), entity_vectors(retriever, rows)
+        found = np.concatenate([of_names, retriever.predict(in_text), of_rows])
         cosine = (found * np.concatenate([goals, goals[: len(rows)]])).sum(axis=1)
         ends = (len(names), len(goals))
         cosines.append([part.mean() for part in np.split(cosine, ends)])

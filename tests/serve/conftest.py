@@ -1,6 +1,5 @@
 """A server over the tiny pipeline."""
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,17 +24,17 @@ LIMITS = Limits(body=50_000, documents=4, characters=300, mentions=5, seconds=20
 @pytest.fixture
 def make_app(tiny_folder: Path) -> Iterator[Callable[..., FastAPI]]:
     """Makes an application over a pipeline, ``tiny_nlp`` anew if none is given."""
-    queues = []
+    threads = []
 
     def make(limits: Limits = LIMITS, nlp: Language | None = None, **settings: bool) -> FastAPI:
         linking = Linking(nlp or spacy.load(tiny_folder))
         app = create_app(linking, limits, "https://example.org/{id}", **settings)
-        queues.append(app.state.queue)
+        threads.append(app.state.thread)
         return app
 
     yield make
-    for queue in queues:
-        queue.close()
+    for thread in threads:
+        thread.close()
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +46,6 @@ def client(tiny_folder: Path) -> Iterator[TestClient]:
     app = create_app(Linking(spacy.load(tiny_folder)), LIMITS, "https://example.org/{id}")
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
-
-
-@pytest.fixture
-def own_nlp(tiny_folder: Path, tiny_kb: Path, tmp_path: Path) -> Language:
-    """The tiny pipeline with a KB that a test may change."""
-    shutil.copytree(tiny_kb, tmp_path / "kb")
-    nlp = spacy.load(tiny_folder)
-    nlp.get_pipe("proxy_linker").set_kb(tmp_path / "kb")
-    return nlp
 
 
 @pytest.fixture

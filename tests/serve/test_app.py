@@ -1,8 +1,7 @@
-"""Look-ups, the description of the API, metrics, and what a browser is told."""
-
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from spacy.language import Language
@@ -117,3 +116,19 @@ def test_a_browser_asks_no_other_host_and_runs_the_page_s_scripts_alone(client: 
         assert not re.search("innerHTML|outerHTML|insertAdjacentHTML|eval|document.write",
                              script.read_text("utf8"))  # fmt: skip
     assert not re.search(r"<script(?![^>]*src=)|style=|\son\w+=", answer.text)
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of "#rrggbb", as WCAG 2.2 defines it."""
+    values = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+def test_words_stand_out_from_every_colour() -> None:
+    for scheme in (PAGE / "page.css").read_text("utf8").split("prefers-color-scheme: dark"):
+        colours = {k: luminance(c) for k, c in re.findall(r"--([\w-]+): (#\w{6})", scheme)}
+        for ground in (*(f"hue-{n}" for n in range(6)), "nil"):
+            for word in ("ink", "nil-line" if ground == "nil" else "quiet"):
+                dark, light = sorted((colours[ground], colours[word]))
+                assert (light + 0.05) / (dark + 0.05) > 4.5, (ground, word)

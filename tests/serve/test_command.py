@@ -1,5 +1,3 @@
-"""``pel serve`` as a process: how it starts, and how it ends."""
-
 import http.client
 import json
 import re

@@ -1,5 +1,3 @@
-"""The page of an entity at its source, by its id."""
-
 import pytest
 
 from spacy_pel.serve.entity_pages import entity_page

@@ -1,5 +1,3 @@
-"""POST /link: what is answered is what the pipeline says, and what is wrong is said in words."""
-
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +5,7 @@ import pytest
 from fastapi.testclient import TestClient
 from spacy.language import Language
 
-from spacy_pel.serve.linking_queue import LinkingQueue
+from spacy_pel.serve.linking_thread import LinkingThread
 
 TEXT = "Aspirin relieves headache. The patient has MS."
 
@@ -124,7 +122,7 @@ def test_a_bug_says_nothing_of_the_inside(make_app: Callable, monkeypatch) -> No
         raise RuntimeError("/home/someone/secret.py")
 
     client = TestClient(make_app(), raise_server_exceptions=False)
-    monkeypatch.setattr(LinkingQueue, "_link", fail)
+    monkeypatch.setattr(LinkingThread, "_link", fail)
     answer = client.post("/link", json={"documents": [DOCUMENT]})
     assert problem(answer, 500) == "internal error; the server's log says more"
     assert client.get("/health").status_code == 200

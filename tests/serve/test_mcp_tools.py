@@ -1,5 +1,3 @@
-"""The tools as a program sees them over the Model Context Protocol."""
-
 import asyncio
 import sys
 from pathlib import Path
@@ -21,29 +19,25 @@ TEXT = "🧠 He takes aspirin and has MS."
 async def answers(folder: Path) -> list[Any]:
     """What a server in another process says."""
     command = ["-m", "spacy", "pel", "serve", str(folder), "--mcp"]
-    pairs = [{"name": "aspirin", "id": "C06"}, {"name": "MS", "id": "C01"}]
     async with Client(StdioServerParameters(command=sys.executable, args=command)) as client:
         return [
             await client.list_tools(),
-            await client.call_tool("check", {"pairs": pairs}),
             await client.call_tool("ground", {"names": ["aspirin", "MS"], "n": 1}),
             await client.call_tool("search", {"words": "MS"}),
             await client.call_tool("link", {"text": TEXT}),
             await client.call_tool("ground", {"names": ["MS"], "n": 0}),
-            await client.call_tool("check", {"pairs": [{"id": "C01"}]}),
+            await client.call_tool("ground", {"names": "MS"}),
             await client.call_tool("link", {}),
             await client.call_tool("search", {"words": ""}),
         ]
 
 
-def test_a_program_checks_and_grounds(tiny_folder: Path) -> None:
-    listed, checked, grounded, found, linked, *wrong = asyncio.run(answers(tiny_folder))
-    assert {tool.name for tool in listed.tools} == {"check", "ground", "link", "search"}
+def test_a_program_grounds_and_links(tiny_folder: Path) -> None:
+    listed, grounded, found, linked, *wrong = asyncio.run(answers(tiny_folder))
+    assert {tool.name for tool in listed.tools} == {"ground", "link", "search"}
     for tool in listed.tools:
         arguments = tool.input_schema["properties"].values()
         assert tool.description and all(argument["description"] for argument in arguments)
-    verdicts = [(v["verdict"], v["proposed"]) for v in checked.structured_content["result"]]
-    assert verdicts == [("other name", "C05"), ("correct", "C01")]
     meanings = [[m["id"] for m in own] for own in grounded.structured_content["result"]]
     assert meanings == [["C05"], ["C01"]]
     assert {entity["id"] for entity in found.structured_content["result"]} == {"C01", "C02"}

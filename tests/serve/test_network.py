@@ -1,5 +1,3 @@
-"""Over a network: slow clients, and what the server writes to its log."""
-
 import http.client
 import json
 import socket
@@ -67,7 +65,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(serve, make_app, sent: byte
     url = urlsplit(serve(make_app(LIMITS._replace(seconds=0.3))))
     with connected((url.hostname, url.port)) as client:
         reason = json.loads(answer(client, HEADERS.replace(b"/ ", b"/link ", 1) + sent))
-        assert reason == {"detail": "the request did not arrive within 0.3 seconds"}
+        assert reason == {"detail": "no answer within 0.3 seconds"}
         assert is_closed(client)
 
 
@@ -78,29 +76,6 @@ def test_a_request_that_comes_in_pieces_is_answered(place: tuple) -> None:
             time.sleep(0.1)
         assert answer(client, b"67890") == b"here"
         assert answer(client, REQUEST.replace(b"/ ", b"/large ", 1)) == LARGE
-
-
-@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux alone")
-def test_an_answer_that_is_not_read_is_dropped(place: tuple) -> None:
-    with connected(place) as client:
-        client.sendall(REQUEST.replace(b"/ ", b"/large ", 1))
-        time.sleep(1.5)
-        read = 0
-        with pytest.raises(OSError):
-            while piece := client.recv(1_000_000):
-                read += len(piece)
-            raise ConnectionError
-        assert read < len(LARGE)
-
-
-def test_connections_that_do_nothing_keep_nobody_out(place: tuple) -> None:
-    idle = [connected(place) for _ in range(1500)]  # a process has 1,024 files by default
-    for client in idle[::2]:
-        client.sendall(b"GET / HT")
-    with connected(place) as other:
-        assert answer(other) == b"here"
-    for client in idle:
-        client.close()
 
 
 def test_errors_alone_are_written_and_nothing_that_controls_a_terminal(serve, capfd) -> None:

@@ -218,16 +218,6 @@ def test_errors_in_plain_words(make_app, serve, visit) -> None:
     playwright.expect(page.locator("#error")).to_have_text(said)
 
 
-def test_the_example_can_be_linked_and_pasting_replaces_it(make_app, serve, visit) -> None:
-    page = visit(serve(make_app(LIMITS._replace(characters=1000))))
-    page.get_by_role("button", name="Link", exact=True).click()
-    settle(page)
-    assert "multiple sclerosis" in shown(page)
-    page.locator("#input").click()
-    page.keyboard.insert_text("RA")
-    assert page.input_value("#input") == "RA"
-
-
 def choose(page, mention: str, place: int) -> str:
     """Chooses a candidate of a mention; returns its id."""
     page.locator("#text .mention", has_text=mention).click()
@@ -321,35 +311,3 @@ def test_probabilities_types_reasons_and_long_lists(make_app, serve, visit, monk
     assert not page.get_by_text("name 39").first.is_visible()
     more.click()
     assert page.get_by_text("name 39").first.is_visible()
-
-
-def contrast(one: list[float], other: list[float]) -> float:
-    """The contrast of two colours as WCAG 2.2 defines it."""
-
-    def luminance(colour: list[float]) -> float:
-        linear = [
-            c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
-            for c in (value / 255 for value in colour)
-        ]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    dark, light = sorted(map(luminance, (one, other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_stand_out_from_every_colour(make_app, serve, visit, scheme: str) -> None:
-    page = visit(serve(make_app()), color_scheme=scheme)
-    link(page, "MS")
-    for name in [*(f"hue-{n}" for n in range(6)), "nil"]:
-        page.evaluate(f"document.querySelector('.mention').className = 'mention {name}'")
-        colours = page.evaluate(
-            """() => {
-              const shown = document.querySelector('.mention');
-              const tag = getComputedStyle(shown, '::after').color;
-              const { color, backgroundColor } = getComputedStyle(shown);
-              return [color, tag, backgroundColor].map((c) => c.match(/[\\d.]+/g).map(Number));
-            }"""
-        )
-        word, tag, ground = (colour[:3] for colour in colours)
-        assert contrast(word, ground) > 4.5 and contrast(tag, ground) > 4.5, name

@@ -1,5 +1,3 @@
-"""Mentions that share words are found, and read with all their words."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -80,9 +80,15 @@ def test_many_mentions_of_a_document_equal_one_at_a_time(words, data) -> None:
         assert a.ids.tolist() == b.ids.tolist() and (a.start, a.end) == (b.start, b.end)
 
 
-# Entities
-
 MS = Entity("C1", "Multiple sclerosis", ("MS", "Sclerosis"), ("Disease", "Finding"), "Of nerves.")
+
+
+def test_a_mention_inside_a_word_leaves_the_word_whole_for_others() -> None:
+    text = "at 3°C a severe pain"
+    inside, other = MentionInContext(text, 4, 6), MentionInContext(text, 16, 20)
+    together, alone = reader().tokens([inside, other])[1], reader().tokens([other])[0]
+    assert as_pieces(together) == as_pieces(alone)
+    assert as_pieces(alone).count("[UNK]") == 1  # "3°C"
 
 
 def test_the_rows_of_an_entity() -> None:
@@ -118,8 +124,6 @@ def test_any_entities_equal_the_naive_inputs(parts: list[tuple[str, str, str]], 
         assert as_pieces(tokens) == expected
         assert (tokens.start, tokens.end) == (1, min(1 + len(tokenised[0]), n - 1))
 
-
-# Pairs
 
 SIDES = st.text(max_size=60), st.sampled_from(["", "acute"]), st.text("ab ,hepatoxic", max_size=60)
 

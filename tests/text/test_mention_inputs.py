@@ -1,5 +1,3 @@
-"""The mentions of documents that were read, in their tokens: against token by token."""
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,5 +1,3 @@
-"""Documents cut into words and windows."""
-
 import numpy as np
 import pytest
 

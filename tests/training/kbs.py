@@ -10,8 +10,13 @@ from thinc.api import Model
 from torch import Tensor
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
-from spacy_pel.linking.retriever import Retriever
-from spacy_pel.models.architectures import encoder_of, towers_of
+from spacy_pel.models.architectures import (
+    Retriever,
+    encoder_of,
+    entity_fingerprint,
+    entity_vectors,
+    towers_of,
+)
 from spacy_pel.text.entity_texts import encode_rows, proxy_texts
 from spacy_pel.text.mention_inputs import GoldMention
 from spacy_pel.training.pool import Encode, NegativePool, Row, entity_index
@@ -44,12 +49,12 @@ def embedded_kb(
     """A KB of ENTITIES with the retriever's vectors, but for the ids that go without."""
     with build_kb(ENTITIES, folder) as kb:
         numbers = [n for n in kb.numbers().tolist() if kb.labels([n])[0][0] not in without]
-        rows = list(encode_rows(kb, numbers, index_unit, linker.entity_vectors))
+        rows = list(encode_rows(kb, numbers, index_unit, partial(entity_vectors, linker)))
     return write_vectors(
         folder,
         rows,
-        dim=linker.width,
-        fingerprint=linker.entity_fingerprint(),
+        dim=linker.get_dim("nO"),
+        fingerprint=entity_fingerprint(linker),
         index_unit=index_unit,
         dtype="float32",
     )
@@ -92,7 +97,7 @@ def ranking(
     best = []
     for number in map(int, numbers):
         texts = proxy_texts(ENTITIES[number], index_unit)
-        scores = [float(linker.entity_vectors([text])[0] @ vector) for text in texts]
+        scores = [float(entity_vectors(linker, [text])[0] @ vector) for text in texts]
         name = int(np.argmax(scores))
         best.append((scores[name], Row(number, name)))
     return sorted(best, reverse=True)

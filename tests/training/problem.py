@@ -1,7 +1,6 @@
 """A training so small that it takes a second: texts of a KB of 37 entities, and a config."""
 
 import copy
-import json
 import sys
 from io import StringIO
 from pathlib import Path
@@ -16,7 +15,6 @@ from spacy.util import load_config, load_model_from_config, set_dot_to_object
 from thinc.api import Config
 
 from spacy_pel.models.architectures import Tower, encoder_of
-from spacy_pel.training.loop import TrainingRun, start_training
 
 from ..conftest import pubtator
 from ..pipeline.conftest import TRAIN
@@ -70,15 +68,10 @@ def write_config(folder: Path, kb: Path, train=TRAIN, dev=TRAIN[3:8], **changes:
     return folder / "config.cfg"
 
 
-def training_run(config: Path, output: Path) -> TrainingRun:
-    """A run at its beginning, or at the checkpoint in the folder if there is one."""
-    return start_training(load_config(config, interpolate=False), output, resume=True)
-
-
-def train_by_spacy(config: Path, output: Path) -> Language:
-    """What ``spacy train`` does."""
-    output.mkdir()
-    nlp = init_nlp(load_config(config, interpolate=False))
+def train_by_spacy(config: Path, output: Path, **changes: Any) -> Language:
+    """What ``spacy train`` does; changes: settings by their full names."""
+    output.mkdir(parents=True)
+    nlp = init_nlp(load_config(config, overrides=changes, interpolate=False))
     return spacy_train(nlp, output, stdout=StringIO(), stderr=sys.stderr)[0]
 
 
@@ -90,13 +83,3 @@ def weights(tower: Tower) -> dict[str, np.ndarray]:
 
 def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
-
-
-def timeless(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lines of the log as JSON gives them, without times and memory."""
-    lines = json.loads(json.dumps(lines))
-    for line in lines:
-        for name in ("mentions_per_second", "seconds"):
-            line.pop(name, None)
-        line.get("scores", {}).pop("speed", None)
-    return lines

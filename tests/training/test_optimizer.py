@@ -23,20 +23,17 @@ def batches(n: int) -> list[Tensor]:
     return [torch.randn(6, 5, generator=generator) for _ in range(n)]
 
 
-def learn(model: Model, optimizer: AdamW, inputs: list[Tensor]) -> list[float]:
-    """Norms of the gradients; the loss is the sum of squares of the outputs."""
-    norms = []
+def learn(model: Model, optimizer: AdamW, inputs: list[Tensor]) -> None:
+    """Make a step for each input. The loss is the sum of squares of the outputs."""
     for x in inputs:
         outputs, backprop = model.begin_update(x.numpy())
         backprop(2 * outputs)
         apply_gradients(model, optimizer)
         optimizer.step_schedules()
-        norms.append(getattr(optimizer, "last_norm", None))
-    return norms
 
 
 def learn_by_torch(plain: nn.Module, inputs: list[Tensor], rates: list[float], clip: float):
-    """The same with torch alone."""
+    """The same with torch alone; return the norms of the gradients."""
     groups = [
         {"params": [w for n, w in plain.named_parameters() if (n in DECAYED) == (decay > 0)],
          "weight_decay": decay}
@@ -59,20 +56,13 @@ def same_weights(a: nn.Module, b: nn.Module) -> bool:
 
 
 @pytest.mark.parametrize("clip", [1.0, 100.0, 0.0])
-def test_it_is_torchs_bit_for_bit_also_from_a_saved_state(clip: float) -> None:
+def test_it_is_torchs_bit_for_bit(clip: float) -> None:
     ours, theirs, inputs = module(), module(), batches(6)
     settings = {"weight_decay": 0.1, "beta1": 0.8, "beta2": 0.99, "grad_clip": clip}
     model, optimizer = PyTorchWrapper_v2(ours), AdamW(iter(RATES), **settings)
-    assert optimizer.state_dict(model) == {}
-    norms = learn(model, optimizer, inputs[:2])
-
-    resumed, fresh = PyTorchWrapper_v2(module(seed=9)), AdamW(iter(RATES[2:]), **settings)
-    resumed.shims[0]._model.load_state_dict(ours.state_dict())
-    state = {name: tensor.clone() for name, tensor in optimizer.state_dict(model).items()}
-    fresh.load_state_dict(resumed, state)
-    norms += learn(resumed, fresh, inputs[2:])
-    assert norms == learn_by_torch(theirs, inputs, RATES, clip or float("inf"))
-    assert same_weights(resumed.shims[0]._model, theirs) and not same_weights(theirs, module())
+    learn(model, optimizer, inputs)
+    norms = learn_by_torch(theirs, inputs, RATES, clip or float("inf"))
+    assert same_weights(ours, theirs) and not same_weights(theirs, module())
     assert 1 < max(norms) < 100
 
 

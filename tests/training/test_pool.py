@@ -1,5 +1,3 @@
-"""Pools of rows: what is drawn, and what is found, against brute force."""
-
 from itertools import compress
 from pathlib import Path
 
@@ -9,9 +7,9 @@ import torch
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
-from spacy_pel.linking.retriever import Retriever
-from spacy_pel.models.architectures import encoder_of
+from spacy_pel.models.architectures import Retriever, encoder_of, entity_vectors
 from spacy_pel.text.entity_texts import SINGLE_ROWS, EntityText, proxy_texts
+from spacy_pel.text.mention_inputs import GoldMention, MentionInContext
 from spacy_pel.training.pool import NegativePool, Row, StoredRows
 
 from ..towers import MENTIONS, retriever, spread_weights
@@ -39,7 +37,7 @@ def test_hard_rows_are_the_highest_ranked_that_are_not_gold(
     else:
         pool = encoded_pool(kb, linker, index_unit)
     pool.refresh_every(1)
-    vectors = linker.mention_vectors(MENTIONS)
+    vectors = linker.predict(MENTIONS)
     for n in (1, 2, 5, 9):
         found = pool.mined.best_rows(vectors, GOLDS, n)
         for vector, gold, rows in zip(vectors, GOLDS, found, strict=True):
@@ -54,10 +52,10 @@ def test_stored_vectors_are_those_of_the_rows_texts(linker: Retriever, tmp_path:
     texts = [proxy_texts(ENTITIES[row.entity], "name")[row.name] for row in rows]
     vectors = stored.of(rows)
     assert vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors, linker.entity_vectors(texts), atol=1e-5)
+    np.testing.assert_allclose(vectors, entity_vectors(linker, texts), atol=1e-5)
     with pytest.raises(PelError, match="kb: C3 has no vectors; run: python -m spacy pel kb embed"):
         stored.of([Row(0, 2), Row(3, 1)])
-    hard = stored.best_rows(linker.mention_vectors(MENTIONS), [frozenset()] * 4, 6)
+    hard = stored.best_rows(linker.predict(MENTIONS), [frozenset()] * 4, 6)
     assert all({row.entity for row in rows} == {0, 1, 2, 4, 5} for rows in hard)
 
 
@@ -66,14 +64,14 @@ def test_what_is_mined_and_what_is_searched(kb, linker: Retriever, index_unit: s
     """Searches are brute force under the present weights, and what both hold is encoded once."""
     mined, searched = np.array([0, 3, 4]), np.array([0, 1, 4, 5])
     n_rows = np.array([len(proxy_texts(entity, index_unit)) for entity in ENTITIES])
-    vectors = linker.mention_vectors(MENTIONS)
+    vectors = linker.predict(MENTIONS)
     golds = [frozenset({number}) for number in range(4)]
     pool = encoded_pool(kb, linker, index_unit, searched=searched, mined=mined)
     pool.search(vectors, 4)  # nothing was mined yet, so nothing is encoded for it
     expected = n_rows[searched].sum()
     assert pool.encoded == expected
     for _ in range(2):
-        spread_weights(encoder_of(linker.entity_tower))
+        spread_weights(encoder_of(linker.get_ref("entity")))
         pool.note_update()
         pool.refresh_every(1)
         for rows, gold in zip(pool.mined.best_rows(vectors, golds, 6), golds, strict=True):
@@ -89,7 +87,7 @@ def test_what_is_mined_and_what_is_searched(kb, linker: Retriever, index_unit: s
 
 def test_rows_are_encoded_when_they_are_old_enough(kb: KnowledgeBase, linker: Retriever) -> None:
     pool = encoded_pool(kb, linker)
-    vectors = linker.mention_vectors(MENTIONS)
+    vectors = linker.predict(MENTIONS)
     history, found = [], []
     for _ in range(8):
         pool.refresh_every(3)
@@ -97,7 +95,7 @@ def test_rows_are_encoded_when_they_are_old_enough(kb: KnowledgeBase, linker: Re
         history.append(pool.encoded // sum(N_ROWS))
         found.append(pool.mined.best_rows(vectors, [frozenset()] * len(vectors), 3))
         torch.manual_seed(len(history))
-        spread_weights(encoder_of(linker.entity_tower))
+        spread_weights(encoder_of(linker.get_ref("entity")))
         pool.note_update()
     assert history == [1, 1, 1, 2, 2, 2, 3, 3]
     assert found[0] == found[1] == found[2] != found[3]
@@ -139,7 +137,11 @@ def test_a_batch_has_the_rows_that_are_drawn_one_by_one(kb, linker, index_unit: 
     for seed, n in enumerate((0, 1, 7, 40)):
         ours, naive = np.random.default_rng(seed), np.random.default_rng(seed)
         numbers = np.random.default_rng(n).integers(len(ENTITIES), size=n).tolist()
-        assert pool.positive_rows(surfaces[:n], numbers, ours) == [
+        golds = [
+            GoldMention(MentionInContext(surface, 0, len(surface)), (number,))
+            for surface, number in zip(surfaces, numbers)
+        ]
+        assert pool.positive_rows(golds, ours) == [
             naive_positive_row(index_unit, 0.4, surface, number, naive)
             for surface, number in zip(surfaces, numbers)
         ]

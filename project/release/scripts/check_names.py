@@ -35,7 +35,7 @@ class Name(NamedTuple):
 
 
 class Faults(NamedTuple):
-    """What is wrong with a list of names, and what somebody has to look at."""
+    """The errors of a list of names, and the names that need a review."""
 
     wrong: list[str]
     other_meanings: list[str]  # names of other entities of MeSH

@@ -18,11 +18,12 @@ from tqdm import tqdm
 from spacy_pel import KnowledgeBase
 from spacy_pel.corpora.document import Document
 from spacy_pel.corpora.document_corpus import open_corpus
-from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.architectures import (
     DocumentEncoder,
     PretrainedEncoder,
+    Retriever,
     encoder_of,
+    entity_vectors,
     set_dropout,
 )
 from spacy_pel.text.entity_texts import EntityText, proxy_texts
@@ -59,9 +60,8 @@ def main(
     """
     # The teacher gives the first numbers of the mean over all tokens of a name.
     chosen = {key: MODEL[key] for key in ("n_numbers", "entity_length", "mixed_precision")}
-    model = DocumentEncoder(PretrainedEncoder(large), entity_pooling="mean", **chosen)
-    model.initialize(X=[])
-    teacher = Retriever(model)
+    teacher = DocumentEncoder(PretrainedEncoder(large), entity_pooling="mean", **chosen)
+    teacher.initialize(X=[])
 
     nlp = spacy.blank("en")
     encoder = {"@misc": "spacy-pel.PretrainedEncoder.v1", "name": small}
@@ -69,8 +69,8 @@ def main(
     linker = nlp.add_pipe("proxy_linker", config=config)
     nlp.initialize()
     set_dropout(linker.model, 0.0)
-    student = Retriever(linker.model)
-    for tower in student.model.layers:  # names that are not read shall fit those that are
+    student = linker.model
+    for tower in student.layers:  # names that are not read shall fit those that are
         encoder_of(tower).transformer.get_input_embeddings().weight.requires_grad_(False)
 
     base = KnowledgeBase.open(kb)
@@ -82,7 +82,7 @@ def main(
     documents = [d for path in texts for d in open_corpus(path).documents() if d.mentions]
     for rows, mentions in zip(bar, in_documents(documents, rng)):
         distance = taught(student, teacher, rows, mentions)
-        apply_gradients(student.model, optimizer)
+        apply_gradients(student, optimizer)
         optimizer.step_schedules()
         bar.set_postfix(cosine=f"{1 - distance:.3f}", refresh=False)
     # Evaluations tell seen entities from unseen ones.
@@ -131,17 +131,17 @@ def taught(
     """
     alone = [MentionInContext(text.title, 0, len(text.title)) for text in texts]
     words = [mention.surface for mention in (*alone, *mentions)]
-    goals = teacher.entity_vectors([EntityText(name) for name in words])
-    rows = text_inputs(student.entity_tokens(texts))
+    goals = entity_vectors(teacher, [EntityText(name) for name in words])
+    rows = text_inputs(student.attrs["entity_reader"].tokens(texts))
     distances = []
-    for tower, inputs, wanted in (
-        (student.entity_tower, rows, goals[: len(texts)]),
-        (student.mention_tower, student.mention_inputs(alone), goals[: len(texts)]),
-        (student.mention_tower, student.mention_inputs(mentions), goals[len(texts) :]),
+    for model, inputs, goal in (
+        (student.get_ref("entity"), rows, goals[: len(texts)]),
+        (student, alone, goals[: len(texts)]),
+        (student, mentions, goals[len(texts) :]),
     ):
-        vectors, backprop = tower.begin_update(inputs)
-        difference = vectors - wanted
-        backprop(difference / len(wanted))
+        vectors, backprop = model.begin_update(inputs)
+        difference = vectors - goal
+        backprop(difference / len(goal))
         distances.append((difference**2).sum(axis=1).mean() / 2)
     return float(np.mean(distances))
 

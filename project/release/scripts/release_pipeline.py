@@ -12,6 +12,7 @@ from spacy.util import compile_infix_regex
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.readers.mesh import PARTS
 from spacy_pel.models.architectures import encoder_of, towers_of
+from spacy_pel.models.packed_weights import Packable
 
 # A mention may begin or end at any hyphen or bracket, so a token does.
 SPLITS = [r"[^\w\s]"]
@@ -42,13 +43,16 @@ def main(trained: Path, kb: Path, current_names: Path, output: Path) -> None:
         if name == "kb_ner":
             pipe.cfg["marked_names"] = names_of_classes(current_names, pipe.kb)
         for tower in towers_of(pipe.model):
-            encoder = encoder_of(tower)
-            weights = encoder.weights().items()
-            step = STEPS[name]
-            rounded = {key: (w / step).round().mul(step).half().float() for key, w in weights}
-            encoder.restore(encoder.description(), rounded)
+            round_weights(encoder_of(tower), STEPS[name])
     nlp.to_disk(output)
     print(f"{output}: {', '.join(nlp.pipe_names)}")
+
+
+def round_weights(encoder: Packable, step: float) -> None:
+    """Round the weights of an encoder to multiples of a step, as float16 numbers."""
+    weights = encoder.weights().items()
+    rounded = {name: (w / step).round().mul(step).half().float() for name, w in weights}
+    encoder.restore(encoder.description(), rounded)
 
 
 def names_of_classes(current_names: Path, kb: KnowledgeBase) -> list[str]:

@@ -1,4 +1,4 @@
-"""The interface of file formats, which read documents, or write them, or both."""
+"""The interface of file formats, which read or write documents, or both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 MAX_DOCUMENT_BYTES = 64 * 2**20  # between the ends of two documents
-MAX_MENTIONS = 100_000  # of a document: one every ten characters, at the length that spaCy reads
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Where a document begins in its file: the number of its line, or words such as "document 3".
 Place = int | str
@@ -23,7 +22,7 @@ NumberedDocs = Iterable[tuple[int, "Doc"]]  # linked docs with their numbers in 
 
 
 class LineError(PelError):
-    """An error in a line of a document, numbered from 0 for its first."""
+    """An error in a line of a document, whose first line is 0."""
 
     def __init__(self, line: int, problem: str, remedy: str) -> None:
         super().__init__(problem, remedy)
@@ -42,7 +41,7 @@ class BoundedFile:
         self._is_new = True
 
     def read(self, n: int = -1) -> bytes:
-        """Return the next bytes, or all."""
+        """Return the next ``size`` bytes, or all."""
         return self._counted(
             self.file.read(min(n, MAX_DOCUMENT_BYTES + 1) if n >= 0 else MAX_DOCUMENT_BYTES + 1)
         )
@@ -111,7 +110,8 @@ class Format(NamedTuple):
     ) -> Output | None:
         """Return the output for mentions with codes in these vocabularies and with these attributes.
 
-        PelError if two columns of a table would have the same name.
+        Raises:
+            PelError: Two columns of a table would have the same name.
         """
         if self.wider and (vocabularies or attributes):
             return self.wider(vocabularies, attributes)
@@ -122,7 +122,7 @@ class DocumentFile(NamedTuple):
     """A file of documents."""
 
     name: str  # for messages
-    url: str | None  # or its path; None: standard input
+    path: Path | None  # None: standard input
     size: int | None  # in bytes; None if it is not known
     format: Format
 
@@ -149,14 +149,14 @@ class TextOutput(NamedTuple):
 
 
 def filled_lines(file: BoundedFile) -> Iterator[tuple[int, bytes]]:
-    """Yield the numbers and the lines, without their ends, of a file. Blank lines are left out."""
+    """Yield the number and the text of each line that is not blank, without the line end."""
     for number, line in enumerate(file, start=1):
         if line.strip():
             yield number, line.rstrip(b"\r\n")
 
 
 def place_text(place: Place) -> str:
-    """Return a place in words: "line 3", "document 2"."""
+    """Describe a place: "line 3", "document 2"."""
     return f"line {place}" if isinstance(place, int) else place
 
 
@@ -166,7 +166,7 @@ def document_id(number: int, doc: Doc) -> str:
 
 
 def encoded(text: str) -> bytes:
-    """Encode a text in UTF-8. A lone surrogate, which is no character, becomes a question mark."""
+    """Encode a text in UTF-8, with question marks in place of lone surrogates, which are no characters."""
     return text.encode("utf8", errors="replace")
 
 
@@ -179,7 +179,7 @@ def decoded(data: bytes) -> str:
 
 
 def unchecked_text(data: bytes) -> str:
-    """Decode UTF-8 with surrogates in place of faulty bytes, for ``checked_text`` to refuse later."""
+    """Decode UTF-8, with surrogates in place of invalid bytes, which ``checked_text`` rejects later."""
     return data.decode("utf8", "surrogateescape")
 
 

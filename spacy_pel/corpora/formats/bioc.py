@@ -1,4 +1,4 @@
-"""BioC in XML and in JSON, and citations of PubMed in XML, read by way of BioC JSON.
+"""BioC in XML and in JSON, and citations of PubMed in XML, which are converted to BioC JSON.
 
 The package "bioc" does not check offsets, fails at the first faulty document, and has five dependencies.
 """
@@ -39,13 +39,13 @@ def _split(file: BoundedFile) -> Iterator[tuple[str, dict[str, Any]]]:
     elements = xml_elements(file, longest=MAX_DOCUMENT_BYTES)
     for element in elements:
         if element.tag in readers:
-            found: Iterable[dict[str, Any]] = [readers[element.tag](element)]
+            documents: Iterable[dict[str, Any]] = [readers[element.tag](element)]
         elif jats.tag_of(element) in jats.PARTS:  # the file is one article
-            found = [jats.article(chain([element], elements))]
+            documents = [jats.article(chain([element], elements))]
         else:
             articles = (child for child in element.iter() if jats.tag_of(child) == "article")
-            found = map(jats.article, articles)
-        for data in found:
+            documents = map(jats.article, articles)
+        for data in documents:
             number += 1
             yield f"document {number}", data
     if not number:
@@ -88,7 +88,7 @@ def document_of_bioc(data: dict[str, Any]) -> Document:
     """Return the document of an object in BioC JSON.
 
     Raises:
-        PelError: It is no document, or its offsets are wrong.
+        PelError: The object is no document, or its offsets are wrong.
     """
     try:
         passages, texts, end = [], [], 0
@@ -113,8 +113,8 @@ def document_of_bioc(data: dict[str, Any]) -> Document:
         whole = "".join(texts)
         mentions, faults = checked_mentions(partial(_mention, whole), annotations)
         id = str(data.get("id", "")).strip() or None
-        given = mentions if annotations else None
-        return Document(whole, id, given, tuple(passages), _infons(data), faults)
+        known = mentions if annotations else None
+        return Document(whole, id, known, tuple(passages), _infons(data), faults)
     except (AttributeError, KeyError, TypeError) as error:
         problem = f"not BioC ({type(error).__name__}: {error})"
         raise PelError(problem, "correct the document") from error

@@ -48,7 +48,7 @@ def _bundle_line(number: int, doc: Doc, spans_key: str | None) -> str:
 
 
 def _resource(document: str, mention: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the resource of a mention; None if it is neither a condition nor a medication."""
+    """Return the resource of a mention, or None if it is neither a condition nor a medication."""
     text = _text(mention["text"])
     kind = kind_of(mention["label"], mention["types"])
     if not text or not kind:
@@ -84,7 +84,7 @@ def kind_of(label: str, types: list[str]) -> str | None:
 
 
 def _codings(mention: dict[str, Any]) -> list[dict[str, str]]:
-    """Return the distinct codes of a mention: the id of its entity, and its cross-references."""
+    """Return the distinct codes of a mention: the id of its entity and its cross-references."""
     codings = []
     if mention["id"] not in ("", NIL):
         name = _text(mention["name"] or "")
@@ -98,7 +98,7 @@ def _codings(mention: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _text(text: str) -> str:
-    """Return the text without characters that strings of FHIR may not have."""
+    """Return the text without the characters that FHIR forbids in strings."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 

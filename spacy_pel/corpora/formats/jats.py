@@ -16,7 +16,7 @@ _LEFT_OUT = frozenset(
     mixed-citation object-id permissions preformat processing-meta product ref-list related-article
     related-object response sub-article tex-math trans-abstract""".split()
 )
-# Elements with paragraphs of their own. Inside a paragraph, they are moved behind it.
+# Elements that contain paragraphs. If they are inside a paragraph, they move behind it.
 _BLOCKS = frozenset(
     """array boxed-text def-list disp-formula disp-formula-group disp-quote fig fig-group fn fn-group
     glossary list media speech statement supplementary-material table-wrap table-wrap-foot
@@ -24,7 +24,7 @@ _BLOCKS = frozenset(
 )
 _TEXTS = frozenset("article-title def-item kwd p subtitle table title verse-line".split())
 _ENDS = {"term": ": "} | dict.fromkeys("break def list-item p title".split(), " ")
-# The type of the passages in an element, where it is not that of the element around it.
+# The type of the passages in an element, if it differs from that of the parent element.
 _TYPES = {
     "title-group": "title",
     "title": "heading",
@@ -35,7 +35,7 @@ _TYPES = {
 _SECTIONS = {"abstract": "Abstract", "ack": "Acknowledgements"} | dict.fromkeys(
     ("app", "glossary", "notes", "sec"), ""
 )  # and their names without a title
-_MAX_SECTION = 1_000  # characters: each passage has it
+_MAX_SECTION = 1_000  # characters; each passage has the section
 _BETWEEN = "\n\n"  # passages: no mention goes beyond a blank line
 _IDS = {"pmc": "pmc", "pmcid": "pmc", "pmid": "pmid", "doi": "doi"}  # kinds of ids, best first
 
@@ -46,14 +46,14 @@ def article(parts: Iterator[Element] | Element) -> dict[str, Any]:
     ``parts`` are the children of its element. Other articles inside it, such as reviews, are left out.
 
     Raises:
-        PelError: It has two parts of a kind.
+        PelError: The article has two parts of the same kind.
     """
     ids: dict[str, str] = {}
     passages: dict[str, list[tuple[str, str, str]]] = {}
     for part in parts:
         tag = tag_of(part)
         if tag in passages:
-            raise PelError(f"an article with two elements {tag!r}", "fetch it again")
+            raise PelError(f"the article has two elements {tag!r}", "fetch it again")
         if tag in PARTS:
             passages[tag] = list(_passages(part, "paragraph", ""))
             for id in (id for id in part.iter() if tag_of(id) == "article-id" and tag == "front"):
@@ -67,8 +67,8 @@ def article(parts: Iterator[Element] | Element) -> dict[str, Any]:
 def document_of_article(data: dict[str, Any]) -> Document:
     """Return the document of ``article``: its passages, with a blank line between them.
 
-    The infons of a passage are its "type" and, inside a section, the titles of the "section" and of those
-    around it.
+    The infons of a passage are its "type" and, inside a section, the "section": its title and those of
+    the sections that contain it.
     """
     places, start = [], 0
     for kind, section, text in data["passages"]:
@@ -81,12 +81,12 @@ def document_of_article(data: dict[str, Any]) -> Document:
 
 
 def tag_of(element: Element) -> str:
-    """Return the tag of an element without its namespace: some servers put JATS into one."""
+    """Return the tag of an element without its namespace, which some servers add to JATS."""
     return element.tag.rpartition("}")[2]
 
 
 def _passages(element: Element, kind: str, section: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the type, the section and the text of the passages of an element."""
+    """Yield the type, the section, and the text of each passage of an element."""
     tag = tag_of(element)
     if tag in _LEFT_OUT:
         return
@@ -108,7 +108,7 @@ def _passages(element: Element, kind: str, section: str) -> Iterator[tuple[str, 
 
 
 def _contents(element: Element) -> tuple[list[str], list[Element]]:
-    """Return the pieces of text of an element, and the blocks to move behind it."""
+    """Return the pieces of text of an element, and the blocks that move behind it."""
     texts, blocks = [element.text or ""], list[Element]()
     is_after_mark = False
     for child in element:
@@ -129,7 +129,7 @@ def _contents(element: Element) -> tuple[list[str], list[Element]]:
 
 
 def _is_mark(element: Element, is_after_mark: bool) -> bool:
-    """Return whether an element is the superscript mark of a citation or a note, or between two."""
+    """Return whether an element is the superscript mark of a citation or note, or between two marks."""
     tags = {tag_of(child) for child in element}
     if tag_of(element) == "xref":
         return "sup" in tags
@@ -139,7 +139,7 @@ def _is_mark(element: Element, is_after_mark: bool) -> bool:
 
 
 def _table(element: Element) -> str:
-    """Return a table, a row in each line, with bars between the cells."""
+    """Return a table as text, with one row per line and bars between cells."""
     rows = ([_cell(cell) for cell in row] for row in element.iter() if tag_of(row) == "tr")
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows if any(cells))
 

@@ -1,8 +1,8 @@
-"""Documents in JSON: one object a line, or files, whose keys determine what they are.
+"""Documents in JSON or in lines of JSON, whose format the keys show.
 
-An object is a document as this package writes it, a task of Prodigy or of Label Studio, or a document
-of BioC. A file has one object, or a list of them, or an object with a list under "documents": a
-response of ``pel serve``, or a BioC collection. ijson reads files as streams.
+An object is a document as this package writes it, a task of Prodigy or Label Studio, or a document of
+BioC. A file has one object, a list of objects, or an object with a list under "documents": a response
+of ``pel serve`` or a BioC collection. ijson reads files as streams.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PelError
-from ...io.lines import MAX_JSON_VALUES, json_object
+from ...io.lines import json_object
 from ...spans import ids_in
 from ..doc_conversion import linked_document
 from ..document import Document, Mention, checked_mentions, mention_at
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _REMEDY = "correct the document"
 _NOT_ACCEPTED = ("reject", "ignore")  # values of Prodigy's "answer"
-_MAX_DEPTH = 100  # levels of nesting
 # Bytes. ijson parses a string again for each buffer that it extends into, and holds the events of one.
 _BUFFER = 2**22
 
@@ -47,14 +46,14 @@ def document_of(record: dict[str, Any]) -> Document:
     if not isinstance(id, (str, int, type(None))):
         raise PelError("'id' is not a string or an integer", _REMEDY)
     key, id_key = ("mentions", "id") if "mentions" in record else ("spans", "kb_id")
-    given = record.get(key)
-    if given is None:
+    annotations = record.get(key)
+    if annotations is None:
         return Document(text, id)
-    if not isinstance(given, list):
+    if not isinstance(annotations, list):
         raise PelError(f"{key!r} is not a list", _REMEDY)
-    mentions, faults = checked_mentions(partial(_mention, text, id_key), given)
+    mentions, faults = checked_mentions(partial(_mention, text, id_key), annotations)
     chosen = record.get("accept")  # the options that were chosen in Prodigy, for the only span
-    if id_key == "kb_id" and len(given) == 1 and isinstance(chosen, list):
+    if id_key == "kb_id" and len(annotations) == 1 and isinstance(chosen, list):
         mentions = tuple(m if m.ids else m._replace(ids=tuple(map(str, chosen))) for m in mentions)
     return Document(text, id, mentions, faults=faults)
 
@@ -75,7 +74,7 @@ def _mention(text: str, id_key: str, mention: Any) -> Mention:
 
 
 def _lines(file: BoundedFile) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not blank, without tasks that were not accepted in Prodigy."""
+    """Yield the lines that are not blank, except tasks that were not accepted in Prodigy."""
     for number, line in filled_lines(file):
         if b'"answer"' in line:
             with suppress(ValueError):  # reported when the document is made
@@ -90,43 +89,17 @@ def _document_of_line(line: bytes) -> Document:
 
 
 def _records(file: BoundedFile) -> Iterator[tuple[str, Any]]:
-    """Yield the items of a file's list, or of its list under "documents"; otherwise its content."""
+    """Yield the items of a file's list or of its list under "documents", or else the file's content."""
     import ijson
 
-    depth, size, key = 0, 0, ""
     whole = ijson.ObjectBuilder()
-
-    def bounded_events() -> Iterator[tuple[str, Any]]:
-        nonlocal depth, size
-        for event, value in ijson.basic_parse(file, buf_size=_BUFFER, use_float=True):
-            depth += event.startswith("start_") - event.startswith("end_")
-            size += 1
-            if depth > _MAX_DEPTH:
-                raise PelError(f"JSON of more than {_MAX_DEPTH} levels", "correct it")
-            if size > MAX_JSON_VALUES:
-                raise PelError(f"a document of more than {MAX_JSON_VALUES:,} values", "split it")
-            yield event, value
-
-    def item_events(level: int) -> Iterator[tuple[str, str, Any]]:
-        """Yield the events within a list with the prefix "item", and those after it with none.
-
-        The prefixes of ijson contain all keys above a value, so that a small file can exhaust memory.
-        """
-        is_inside = True
-        for event, value in events:
-            is_inside = is_inside and depth >= level
-            yield "item" if is_inside else "", event, value
-
-    events = bounded_events()
+    events = ijson.parse(file, buf_size=_BUFFER, use_float=True)
     try:
-        for event, value in events:
-            if event == "map_key" and depth == 1:
-                key = value
-            if event == "start_array" and (depth == 1 or (depth, key) == (2, "documents")):
-                items = ijson.items(item_events(depth), "item")
+        for n_before, (prefix, event, value) in enumerate(events):
+            if event == "start_array" and (not n_before or prefix == "documents"):
+                items = ijson.items(events, f"{prefix}.item".lstrip("."))
                 for number, record in enumerate(items, start=1):
                     yield f"document {number}", record
-                    size = 0
                 return
             whole.event(event, value)
     except (ijson.JSONError, UnicodeDecodeError, OverflowError) as error:
@@ -170,10 +143,10 @@ _ID_VALUES = {"textarea": "text", "choices": "choices", "taxonomy": "taxonomy"}
 
 
 def _document_of_task(task: dict[str, Any]) -> Document:
-    """Return the document of a task. Without an annotation it has no mentions yet.
+    """Return the document of a task. Without an annotation, its mentions are None.
 
     The annotation is the last one that is marked as ground truth, or else the last one that was not
-    cancelled. Predictions of models are not read.
+    cancelled. Predictions of models are ignored.
     """
     try:
         data = task["data"]
@@ -222,7 +195,7 @@ def _region_mention(text: str, region_ids: tuple[dict[str, Any], tuple[str, ...]
 
 
 def _ids(result: dict[str, Any]) -> tuple[str, ...]:
-    """Return the ids in a result. Each line, choice, or last level of a taxonomy has one or more."""
+    """Return the ids in a result. Each line, choice, or last level of a taxonomy has one or several."""
     values = result["value"][_ID_VALUES[result["type"]]]
     values = [values] if isinstance(values, str) else values
     texts = [value[-1] if isinstance(value, list) else value for value in values]
@@ -230,7 +203,7 @@ def _ids(result: dict[str, Any]) -> tuple[str, ...]:
 
 
 class _TaskList(TextOutput):
-    """A list of tasks with predictions. Parts have one task a line."""
+    """A list of tasks with predictions. Parts have one task per line."""
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
         between = b"[\n"

@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 from ...errors import PelError
 from ..document import Document
-from . import bioc, brat, docbin, fhir, json_formats, omop, pubtator, tables
+from . import bioc, docbin, fhir, json_formats, omop, pubtator, tables
 from .base import (
     BoundedFile,
     Format,
@@ -17,7 +17,7 @@ from .base import (
 )
 
 
-# Documents and their formats are pickled for other processes, so that these are no lambdas.
+# No lambdas, because documents and their formats are pickled for other processes.
 def _line_document(line: bytes) -> Document:
     return Document(decoded(line))
 
@@ -32,7 +32,7 @@ def _whole_document(data: list[str]) -> Document:
     return Document(checked_text(text), id)
 
 
-# Each line is a document; or each file is one, as in a folder, with the name of the file as its id.
+# Each line is a document, or each file, as in a folder, with the name of the file as its id.
 _LINES = Format("text", (".txt",), Input(filled_lines, _line_document, has_ids=False))
 WHOLE_TEXT = Format("whole-text", (), Input(_whole, _whole_document, has_ids=False))
 
@@ -44,21 +44,20 @@ FORMATS = (
     pubtator.FORMAT,
     *bioc.FORMATS,
     docbin.FORMAT,
-    brat.FORMAT,
     omop.FORMAT,
     fhir.FORMAT,
 )
 
 
 def format_of(name: str) -> Format | None:
-    """Return the format with the longest suffix that fits a file name; None if none fits."""
+    """Return the format with the longest suffix that a file name has, or None."""
     pairs = [(suffix, format) for format in FORMATS for suffix in format.suffixes]
     fitting = [pair for pair in pairs if name.lower().endswith(pair[0])]
     return max(fitting, key=lambda pair: len(pair[0]))[1] if fitting else None
 
 
 def format_named(name: str) -> Format:
-    """Return the format with this name; PelError if there is none."""
+    """Return the format with this name, or raise a PelError."""
     by_name = {format.name: format for format in FORMATS}
     if name not in by_name:
         raise PelError(f'unknown format "{name}"', f"choose one of: {', '.join(by_name)}")

@@ -28,14 +28,14 @@ _MAX_TEXT, _MAX_MODIFIERS = 250, 2000  # characters of a text in the table
 
 
 def is_negated(mention: dict[str, Any]) -> bool | None:
-    """Return whether a mention is negated; None if it has no attribute of negation."""
+    """Return whether a mention is negated, or None if it has no attribute of negation."""
     attributes = mention.get("attributes", {})
     values = [bool(attributes[name]) for name in NEGATIONS if name in attributes]
     return any(values) if values else None
 
 
 def _text(number: int, doc: Doc, spans_key: str | None) -> str:
-    """Return a row for each mention, in one line and without its number."""
+    """Return a line for each mention, without the number of the row."""
     text = doc.text
     return "".join(
         csv_line(",", [*_row(document_id(number, doc), text, mention).values()][1:])
@@ -73,7 +73,7 @@ def _one_line(text: str) -> str:
 
 
 class _Rows(TextOutput):
-    """Rows with numbers, which are added when the parts are joined."""
+    """Rows whose numbers are added when the parts are joined."""
 
     def join(self, parts: Sequence[Path], path: Path) -> None:
         number = 0

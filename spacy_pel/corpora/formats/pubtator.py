@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 _TITLE = re.compile(rb"([^\t|]+)\|t\|")
 _PASSAGE = re.compile(r"([^\t|]+)\|([ta])\|(.*)")
 _RELATION_NAME = re.compile(r"[A-Za-z_]+")
-_MAX_LINES = 1_000_000  # of one document: mentions and relations
 _COLUMNS = "write PMID, start, end, text, type and id (-1 for none), separated by tabs"
 
 
 def _blocks(file: BoundedFile) -> Iterator[tuple[int, Any]]:
-    """Yield the lines of each document, which end at a blank line or the next title line."""
+    """Yield the lines of each document, which ends at a blank line or the next title line."""
     first, block = 0, bytearray()  # a list of lines takes ten times the memory
     for number, line in enumerate(file, start=1):
         title = _TITLE.match(line)
@@ -48,13 +47,11 @@ def _blocks(file: BoundedFile) -> Iterator[tuple[int, Any]]:
 
 
 def _document(block: bytes) -> Document:
-    """Return the document of these lines. The first line is a title or an abstract; one may be missing."""
+    """Return the document of these lines. The first line is a title or an abstract."""
     number, id = 0, ""
     texts: dict[str, str] = {}
     rows: list[tuple[int, list[str]]] = []
     try:
-        if block.count(b"\n") > _MAX_LINES:
-            raise PelError(f"a document of more than {_MAX_LINES:,} lines", "split it")
         for number, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
             text = decoded(line).rstrip("\r")
             passage, row = _PASSAGE.fullmatch(text), text.split("\t")
@@ -91,7 +88,7 @@ def _document(block: bytes) -> Document:
 
 
 def _mention(text: str, numbered: tuple[int, list[str]]) -> Mention:
-    """Return the mention of a numbered line; LineError if it is not one."""
+    """Return the mention of a numbered line, or raise a LineError."""
     number, row = numbered
     try:
         return _mention_of_row(text, row)
@@ -117,8 +114,8 @@ def _mention_of_row(text: str, row: list[str]) -> Mention:
 def pubtator_text(document: Document) -> str:
     """Return the document in PubTator format, with a blank line at its end.
 
-    The title is the first passage if one character separates it from a second one; otherwise it is the
-    whole text. Line ends within the text become blanks, so that offsets stay the same.
+    The title is the first passage if one character separates it from a second one, and otherwise the
+    whole text. Line ends in the text become spaces, so that offsets stay the same.
     """
     id, text, title = document.id, document.text, document.text
     match document.passages:

@@ -1,6 +1,6 @@
-"""Tables in CSV, TSV and Parquet: one document a row to read, one mention a row to write.
+"""Tables in CSV, TSV, and Parquet. Input has one document per row, and output one mention per row.
 
-DuckDB, which other modules need, reads and writes Parquet. pyarrow would be another 45 MB.
+DuckDB, which other modules need as well, reads and writes Parquet. pyarrow would add 45 MB.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import duckdb
     from spacy.tokens import Doc
 
-# The columns of a mention in CSV and TSV; and in Parquet, with their types.
+# The columns of a mention in CSV and TSV, and those of Parquet with their types.
 COLUMNS = (
     *("document", "start", "end", "text", "label"),
     *("id", "name", "score", "probability", "types"),
@@ -93,7 +93,7 @@ def _csv_text(
     doc: Doc,
     spans_key: str | None,
 ) -> str:
-    """Return a line for each mention. Several types, or codes in one vocabulary, are joined by bars."""
+    """Return a line for each mention. Bars join several types, or several codes of one vocabulary."""
     lines = []
     for mention in linked_mentions(doc, spans_key):
         codes = ("|".join(mention.get("xrefs", {}).get(name, ())) for name in vocabularies)
@@ -107,7 +107,7 @@ def _csv_text(
 def csv_line(delimiter: str, row: Iterable[Any]) -> str:
     """Return a row as a line that ends in a line feed."""
     file = io.StringIO(newline="")
-    # Python before 3.13 quotes a "\r" in a cell only if lines end in one; unquoted it ends a line.
+    # Before 3.13, Python quotes a "\r" in a cell only if lines end in one. Unquoted, it ends a line.
     csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
     return file.getvalue().removesuffix("\r\n") + "\n"
 
@@ -121,10 +121,10 @@ def _csv_output(
 
 
 def _distinct(columns: list[str]) -> list[str]:
-    """Return the columns; PelError if two have the same name."""
+    """Return the columns, or raise a PelError if two have the same name."""
     if repeated := sorted({name for name in columns if columns.count(name) > 1}):
         problem = f"two columns would be named {', '.join(repeated)}"
-        raise PelError(problem, "write JSONL, which has attributes in an object of their own")
+        raise PelError(problem, "write JSONL, which has a separate object for attributes")
     return columns
 
 
@@ -137,7 +137,7 @@ def _csv_format(name: str, delimiter: str) -> Format:
 
 def _parquet_documents(file: BoundedFile) -> Iterator[tuple[str, Any]]:
     with _path_of(file) as path:
-        rows = parquet_rows(path, _document_columns, MAX_DOCUMENT_BYTES)
+        rows = parquet_rows(path, _document_columns)
         columns = next(rows)
         for number, row in enumerate(rows, start=1):
             yield f"row {number}", _without_nulls(dict(zip(columns, row)))
@@ -156,7 +156,7 @@ def _document_columns(columns: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _path_of(file: BoundedFile) -> Iterator[Path]:
-    """Give the path of an open file, which DuckDB needs, or of a copy of a stream."""
+    """Yield the path of an open file, or of a copy of a stream, because DuckDB needs a path."""
     path = Path(str(getattr(file.file, "name", "")))
     if isinstance(file.file, BufferedReader) and path.is_file():
         yield path
@@ -175,7 +175,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 class _ParquetOutput:
-    """Writes parts as JSONL, one mention a line, from which DuckDB makes the row groups."""
+    """A Parquet file. Parts are JSONL with one mention per line, which DuckDB converts to row groups."""
 
     def __init__(self, vocabularies: Sequence[str] = (), attributes: Sequence[str] = ()) -> None:
         _distinct([*_KINDS, *vocabularies, *attributes])
@@ -222,7 +222,7 @@ def rows_of_parts(
 
 
 def write_parquet(connection: duckdb.DuckDBPyConnection, query: str, path: Path) -> None:
-    """Write the rows of a query to a Parquet file; OSError if there is no space."""
+    """Write the rows of a query to a Parquet file, or raise an OSError if there is no space."""
     import duckdb
 
     try:

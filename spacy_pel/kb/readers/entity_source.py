@@ -35,6 +35,6 @@ class SourceFormat(NamedTuple):
 
     name: str
     read: Callable[[Path, ReadOptions], Source]  # opens a file or folder of the format
-    names: tuple[str, ...] = ()  # patterns of file names, in lower case, without .gz and .zip
+    names: tuple[str, ...] = ()  # patterns of file names, in lower case, without .gz
     is_folder: Callable[[Path], object] | None = None  # None: the format has no folders
     folder: str = ""  # the content of such a folder, for messages

@@ -272,7 +272,6 @@ def _facts(values: Iterable[tuple[str, str, str]]) -> Facts:
     }
 
 
-_MAX_ENTITY = 1_000  # characters: Protégé declares the prefixes of its IRIs
 _RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
 _OWL = "{http://www.w3.org/2002/07/owl#}"
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -286,7 +285,7 @@ def read_owl(path: Path, options: ReadOptions) -> Source:
         remedy = f"convert it: robot convert --input {path.name} --output {path.name}.obo"
         raise PelError(f"{path}: not OWL in RDF/XML", remedy)
     ontology, version = "", None
-    for element in file_elements(path, longest_entity=_MAX_ENTITY):
+    for element in file_elements(path):
         if element.tag == f"{_OWL}Ontology":
             iri = element.find(f"{_OWL}versionIRI")
             info = element.findtext(f"{_OWL}versionInfo")
@@ -300,7 +299,7 @@ def read_owl(path: Path, options: ReadOptions) -> Source:
 def _owl_classes(path: Path) -> Iterator[Class]:
     """Yield the named classes. If none has a synonym, warn of the annotations that were ignored."""
     has_synonyms, ignored = False, Counter[str]()
-    for element in file_elements(path, longest_entity=_MAX_ENTITY):
+    for element in file_elements(path):
         iri = element.get(f"{_RDF}about") or element.get(f"{_RDF}ID")
         types = {type.get(f"{_RDF}resource") for type in element.iterfind(f"{_RDF}type")}
         if iri and (element.tag == f"{_OWL}Class" or f"{_OWL[1:-1]}Class" in types):

@@ -70,7 +70,7 @@ def open_source(
 
 def detected_format(path: Path) -> str:
     """Return the name of the first format that fits a file or folder; PelError if none does."""
-    name = path.name.lower().removesuffix(".gz").removesuffix(".zip")
+    name = path.name.lower().removesuffix(".gz")
     for format in SOURCE_FORMATS.values():
         if path.is_file() and any(fnmatchcase(name, pattern) for pattern in format.names):
             return format.name

@@ -4,7 +4,6 @@ import csv
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,8 @@ _NEEDED = ("concept_id", "canonical_name")
 _TEXTS = (*_NEEDED, "definition")
 # Common names of columns, ignoring case, and their fields unless other columns have them.
 _COMMON = {"id": "concept_id", "name": "canonical_name", "synonyms": "aliases"}
-_BATCH_BYTES = 2**26  # of the rows that are fetched together; a file may pack them into few bytes
-_SIZE = '"bytes of the row"'  # a name that no column has
-_MAX_ROW_SIZE = 2**22  # characters or bytes of a row, which may have many lines
+_BATCH_SIZE = 1000  # rows that are fetched together
+_MAX_ROW_SIZE = 2**22  # characters of a row, which may have many lines
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]  # the place of each row, for messages, and its cells
 
@@ -40,7 +38,7 @@ def read_table(path: Path, options: ReadOptions) -> Source:
     rows: Rows
     columns: Collection[str]
     if path.name.lower().endswith(".parquet"):
-        values = parquet_rows(path, fields_of, _MAX_ROW_SIZE, str(path))
+        values = parquet_rows(path, fields_of, str(path))
         columns = next(values)
         rows = ((f"{path}, row {n}", dict(zip(columns, row))) for n, row in enumerate(values, 1))
     else:
@@ -86,45 +84,31 @@ def text_rows(path: Path, skip: str = r"(?!)", *, quoted: bool = True) -> Rows:
 
 
 def parquet_rows(
-    path: Path, choose: Callable[[Sequence[str]], Iterable[str]], longest: int, name: str = ""
+    path: Path, choose: Callable[[Sequence[str]], Iterable[str]], name: str = ""
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the names of the columns to read of a Parquet file, and then its rows.
 
     Args:
         path: The file.
         choose: Returns the columns to read from the names of all columns.
-        longest: The maximum number of bytes of a row.
         name: The name of the file in messages; "" if the caller adds it.
 
     Raises:
-        PelError: The file is damaged, or a row is too long.
+        PelError: The file is damaged.
     """
     import duckdb
 
-    place = f"{name}: " if name else ""
-    with duckdb_connection(threads=1, memory_limit="700MB", temp_directory="") as connection:
+    with duckdb_connection(threads=1) as connection:
         table = f"read_parquet({sql_path(path)})"
         try:
             connection.execute(f"DESCRIBE SELECT * FROM {table}")
             columns = tuple(choose([column for column, *_ in connection.fetchall()]))
-            names = list(map(sql_identifier, columns))
-            # A list is measured as text. Cells of a row that is too long do not leave DuckDB.
-            size = " + ".join(f"coalesce(strlen({name}::VARCHAR), 0)" for name in names) or "0"
-            cells = "".join(f", CASE WHEN {_SIZE} <= {longest} THEN {name} END" for name in names)
-            sized = f"SELECT {size} AS {_SIZE}, {', '.join(names) or '0'} FROM {table}"
-            connection.execute(f"SELECT {_SIZE}{cells} FROM ({sized})")
+            connection.execute(f"SELECT {', '.join(map(sql_identifier, columns))} FROM {table}")
             yield columns
-            numbers = count(1)
-            while rows := connection.fetchmany(max(1, _BATCH_BYTES // longest)):
-                for (size, *row), number in zip(rows, numbers):
-                    if size > longest:
-                        problem = f"{place}row {number} has {size:,} bytes, more than {longest:,}"
-                        raise PelError(problem, "split it")
-                    yield tuple(row)
-        except duckdb.OutOfMemoryException as error:
-            problem = f"{place}rows that take more than 700 MB together"
-            raise PelError(problem, "split long ones, or write smaller row groups") from error
+            while rows := connection.fetchmany(_BATCH_SIZE):
+                yield from rows
         except duckdb.Error as error:
+            place = f"{name}: " if name else ""
             problem = f"{place}not Parquet, or damaged ({str(error).splitlines()[0]})"
             raise PelError(problem, "write it again") from error
 

@@ -15,7 +15,7 @@ MAX_TEXT_LENGTH = 1_000_000
 # How closely a synonym means the entity, as OBO says it. Best first: a name in two scopes has the first.
 SCOPES = ("exact", "narrow", "broad", "related")
 _PREFIXED = re.compile(r"(?:UMLS(?:_CUI)?:(C\d{7})|(?:MESH|MSH):([CD]\d+))", re.IGNORECASE)
-CURIE = "CURIE"  # the name that asks for ``Entity.curie`` among names of vocabularies
+CURIE = "CURIE"  # in place of a vocabulary: ``Entity.curie``
 # Ids without the name of their vocabulary. A CUI has seven digits, a MeSH record six or nine.
 _BARE = (("UMLS", re.compile(r"C\d{7}")), ("MESH", re.compile(r"[CD]\d{6}(\d{3})?")))
 _CURIE = re.compile(r"([A-Za-z][\w.-]*):(\S+)")

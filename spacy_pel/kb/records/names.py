@@ -63,7 +63,7 @@ def words(text: str) -> list[str]:
 
 
 def name_similarity(query: str, name: str) -> float:
-    """Dice's coefficient of the words of two texts; 1 only if the normalised texts are the same."""
+    """Return Dice's coefficient of the words of two texts; 1 only if the normalised texts are equal."""
     wanted, found = words(query), words(name)
     shared = len(set(wanted) & set(found))
     same = normalised(query) == normalised(name)

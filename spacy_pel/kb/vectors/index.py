@@ -48,7 +48,7 @@ def imported_faiss() -> ModuleType:
 
 @contextmanager
 def one_faiss_thread() -> Iterator[None]:
-    """Within the block FAISS computes with one thread: in short steps threads wait for each other."""
+    """Run FAISS with one thread within the block: in short steps, threads wait for each other."""
     faiss = imported_faiss()
     n_threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)

@@ -18,7 +18,7 @@ def CrossEncoder(
     retriever_weight: float = 0.0,
     sure: float = 1.0,
 ) -> Model[EncoderInputs, np.ndarray]:
-    """Reranker: pairs of a mention and an entity -> scores, float32 [n, 1] (PEL, appendix B).
+    """Make a reranker: pairs of a mention and an entity -> scores, float32 [n, 1] (PEL, appendix B).
 
     ``initialize(X=texts)`` loads the weights. Pairs of similar length are scored together.
 

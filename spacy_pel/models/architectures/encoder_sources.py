@@ -20,14 +20,14 @@ from .towers import Encoders, EncoderSource, encoder_of
 
 
 def PretrainedEncoder(name: str | None, layers: int | None = None) -> EncoderSource:
-    """A Hugging Face encoder of BERT architecture.
+    """Return a source that loads a Hugging Face encoder of BERT architecture.
 
-    It is loaded when the pipeline is initialised, and downloaded if the name is one on the hub. Later the
-    weights come from the saved pipeline.
+    Initialising the pipeline loads the encoder, and downloads it if the name is on the hub. A saved pipeline
+    has its own weights.
 
     Args:
-        name: The name on the hub, or the path of a folder. Configs leave None as a placeholder;
-            initialisation refuses it.
+        name: The name on the hub, or the path of a folder. None is a placeholder in configs, which
+            initialisation refuses.
         layers: The number of layers to keep, from the first; None: all. It applies to both towers.
             ``mention_layers`` of the architectures applies to the mention tower alone.
     """
@@ -37,7 +37,7 @@ def PretrainedEncoder(name: str | None, layers: int | None = None) -> EncoderSou
 def ScratchEncoder(
     layers: int, width: int, heads: int, vocab_size: int, max_tokens: int
 ) -> EncoderSource:
-    """A small BERT with random weights and a vocabulary learned from the KB and the corpus.
+    """Return a source of a small BERT with random weights, and a vocabulary learned from KB and corpus.
 
     Args:
         layers: The number of layers.
@@ -50,7 +50,7 @@ def ScratchEncoder(
 
 
 def TrainedEncoder(path: str) -> EncoderSource:
-    """The encoders of a trained linker, for training with other settings or as a cross-encoder.
+    """Return a source of the encoders of a trained linker, for other settings or a cross-encoder.
 
     Args:
         path: The folder of a pipeline or of its linker, or the name of an installed pipeline.

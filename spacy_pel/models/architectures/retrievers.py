@@ -1,36 +1,35 @@
-"""The retrievers: how they are made, how they read mentions, and how they are saved.
+"""The retriever: a thinc model of mentions in their texts -> vectors, float32 [n, d].
 
-An architecture is a registered function that calls ``make_retriever``. ``BiEncoder`` reads each mention in
-its own text, ``DocumentEncoder`` reads a document once for all its mentions, and ``SharedEncoder`` uses the
-states of another component of the pipeline.
+A registered function makes it with ``make_retriever``. ``BiEncoder`` reads each mention in its own text,
+``DocumentEncoder`` reads a document once for all its mentions, and ``SharedEncoder`` uses the states of
+another component of the pipeline. The entity tower of the model encodes entities (``entity_vectors``).
 """
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-import torch
 from spacy.util import registry
 from thinc.api import Model
 from thinc.util import get_torch_default_device
-from tokenizers import Tokenizer
 
 from ...errors import PelError
+from ...text.entity_texts import EntityReader, EntityText
 from ...text.mention_inputs import (
-    DocumentSpans,
     MarkedTextReader,
+    MentionInContext,
     MentionReader,
     SharedStatesReader,
     WindowReader,
 )
-from ..bert import one_torch_thread
-from ..encoders import BertEncoder, SpanEncoder, TextEncoder
+from ...text.token_inputs import text_inputs
+from ..encoders import SpanEncoder, TextEncoder
 from ..packed_weights import Packed
 from .towers import (
     AnyModel,
@@ -40,16 +39,18 @@ from .towers import (
     check_choice,
     check_length,
     encoder_of,
+    is_initialized,
     load_encoder,
     make_tower,
     no_source,
     pack_model,
-    set_training,
+    pool_states,
     unpack_model,
 )
 
-MAX_CONTEXT = 512  # tokens that a token of a shared document attends to
+MAX_REMEMBERED = 10_000  # vectors of mentions by their words
 
+Retriever = Model[Sequence[MentionInContext], np.ndarray]
 # From spaCy's documents to the states of their tokens, [t, w].
 Tok2Vec = AnyModel
 
@@ -63,8 +64,9 @@ class Architecture:
         settings: The arguments of the function that are plain data. They are saved.
         entity_settings: The settings that determine the vectors of entities: "pooling", "similarity",
             "entity_length" and, if set, "n_numbers" of ``BiEncoder``.
-        make_reader: Makes the reader of mentions from the encoder of the entities.
-        listens: Whether another component reads its documents. Then the function has the argument
+        make_reader: Makes the reader of mentions from the ``tokenizer`` of the entity encoder and its
+            ``position_limit``, which are keyword arguments.
+        listens: Whether it uses the states of another component. Its function then has the argument
             ``tok2vec``.
         surface: Whether the entity tower's vector of the mention's words is added to the vector of the
             mention in its text.
@@ -73,12 +75,12 @@ class Architecture:
     name: str
     settings: dict[str, Any]
     entity_settings: dict[str, Any]
-    make_reader: Callable[[BertEncoder], MentionReader]
+    make_reader: Callable[..., MentionReader]
     listens: bool = False
     surface: bool = False
 
 
-def make_retriever(architecture: Architecture, source: EncoderSource) -> AnyModel:
+def make_retriever(architecture: Architecture, source: EncoderSource) -> Retriever:
     """Make a retriever with a mention tower and an entity tower, each around a BERT.
 
     The settings "shared" (default: true) and "mention_layers" are those of ``BiEncoder``; ``source`` makes
@@ -92,7 +94,7 @@ def make_retriever(architecture: Architecture, source: EncoderSource) -> AnyMode
     if shared and mention_layers is not None:
         raise PelError("mention_layers is set for a shared tower", 'set "shared" to false')
     towers = [_text_tower(architecture) for _ in range(1 if shared else 2)]
-    return _retriever(architecture, towers, partial(load_encoder, source, mention_layers))
+    return _retriever(architecture, towers, partial(_load, source, mention_layers))
 
 
 def _text_tower(architecture: Architecture) -> Tower:
@@ -111,34 +113,116 @@ def _retriever(
     towers: list[Tower],
     init: Callable[..., AnyModel],
     tok2vec: Tok2Vec | None = None,
-) -> AnyModel:
+) -> Retriever:
     return Model(
         architecture.name,
-        _refuse_forward,
+        _encode_mentions,
         init=init,
         layers=towers,
         # "tok2vec" reads the documents of a retriever that listens; None for others.
         refs={"mention": towers[0], "entity": towers[-1], "tok2vec": tok2vec},
+        dims={"nO": None},
         attrs={"architecture": architecture},
     )
 
 
-def _refuse_forward(model: AnyModel, X: object, is_train: bool) -> NoReturn:
-    """Refuse: each side of a retriever has its own forward function."""
-    raise NotImplementedError('use a tower: model.get_ref("mention") or model.get_ref("entity")')
+def _load(
+    source: EncoderSource,
+    mention_layers: int | None,
+    model: Retriever,
+    X: Iterable[str],
+    Y: object = None,
+) -> Retriever:
+    return _with_readers(load_encoder(source, mention_layers, model, X))
+
+
+def _with_readers(model: Retriever) -> Retriever:
+    """Give a retriever with weights its readers of mentions and entities, and the width of its vectors."""
+    architecture: Architecture = model.attrs["architecture"]
+    encoder = encoder_of(model.get_ref("entity"))
+    tokenizer, limit = encoder.tokenizer, encoder.position_limit
+    length = architecture.entity_settings["entity_length"]
+    model.attrs["mention_reader"] = architecture.make_reader(
+        tokenizer=tokenizer, position_limit=limit
+    )
+    model.attrs["entity_reader"] = EntityReader(tokenizer, length, limit)
+    model.set_dim("nO", encoder.n_outputs, force=True)
+    return model
+
+
+# Encoding
+
+
+def _encode_mentions(
+    model: Retriever, mentions: Sequence[MentionInContext], is_train: bool
+) -> tuple[np.ndarray, Backprop]:
+    """Encode mentions, in training without the vectors of their words (``Architecture.surface``)."""
+    inputs = model.attrs["mention_reader"].inputs(mentions)
+    vectors, backprop = model.get_ref("mention")(inputs, is_train)
+    if model.attrs["architecture"].surface and len(vectors) and not is_train:
+        vectors += _surface_vectors(model, [mention.surface for mention in mentions])
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors, backprop
+
+
+def _surface_vectors(model: Retriever, surfaces: Sequence[str]) -> np.ndarray:
+    """Return the vector of each mention by its words alone, float32 [n, d].
+
+    ONNX Runtime computes each text by itself, so its vectors are remembered. Those of torch depend on
+    the other texts of a batch to the last bit.
+    """
+    computed_by = encoder_of(model.get_ref("entity")).computed_by
+    known = {} if computed_by is None else computed_by.vectors
+    vectors = {surface: known[surface] for surface in surfaces if surface in known}
+    new = [surface for surface in dict.fromkeys(surfaces) if surface not in vectors]
+    vectors |= zip(new, entity_vectors(model, list(map(EntityText, new))))
+    if len(known) + len(new) > MAX_REMEMBERED:
+        known.clear()
+    known.update((surface, vectors[surface]) for surface in new)
+    return np.stack([vectors[surface] for surface in surfaces])
+
+
+def entity_vectors(model: Retriever, entities: Sequence[EntityText]) -> np.ndarray:
+    """Return the vector of each entity, float32 [n, d]."""
+    tokens = model.attrs["entity_reader"].tokens(entities)
+    vectors: np.ndarray = model.get_ref("entity").predict(text_inputs(tokens))
+    return vectors
+
+
+def fingerprint(model: Retriever) -> str:
+    """Return a digest of all that determines the vectors: weights, settings and tokenizer."""
+    return _digest(model.attrs["architecture"].settings, model.layers)
+
+
+def entity_fingerprint(model: Retriever) -> str:
+    """Return a digest of all that determines the vectors of entities. A KB that fits has the same."""
+    return _digest(model.attrs["architecture"].entity_settings, [model.get_ref("entity")])
+
+
+def _digest(settings: dict[str, Any], towers: Sequence[Tower]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(json.dumps(settings, sort_keys=True).encode())
+    for tower in towers:
+        encoder = encoder_of(tower)
+        for value in encoder.description().values():
+            digest.update(str(value).encode())
+        for name, tensor in sorted(encoder.weights().items()):
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
+    return digest.hexdigest()
 
 
 # Saving and loading
 
 
-def saved_settings(retriever: AnyModel) -> dict[str, Any]:
-    """Return everything that is saved of a retriever except its weights, as plain data."""
-    own: Architecture = retriever.attrs["architecture"]
-    given = ["tok2vec", "encoder"] if own.listens else ["encoder"]
-    return {**own.settings, "architecture": own.name, "given": given}
+def saved_settings(retriever: Retriever) -> dict[str, Any]:
+    """Return what is saved of a retriever besides its weights, as plain data."""
+    architecture: Architecture = retriever.attrs["architecture"]
+    given = ["tok2vec", "encoder"] if architecture.listens else ["encoder"]
+    return {**architecture.settings, "architecture": architecture.name, "given": given}
 
 
-def retriever_from_settings(saved: dict[str, Any], tok2vec: Tok2Vec | None = None) -> AnyModel:
+def retriever_from_settings(saved: dict[str, Any], tok2vec: Tok2Vec | None = None) -> Retriever:
     """Make a retriever without weights from ``saved_settings`` and its listener.
 
     Raises:
@@ -156,18 +240,19 @@ def retriever_from_settings(saved: dict[str, Any], tok2vec: Tok2Vec | None = Non
     return make(**{argument: known[argument] for argument in given}, **settings)
 
 
-def pack_retriever(retriever: AnyModel) -> bytes:
+def pack_retriever(retriever: Retriever) -> bytes:
     """Return the architecture, settings and weights of a retriever as bytes."""
     return pack_model(retriever, saved_settings(retriever))
 
 
-def unpack_retriever(packed: Packed, tok2vec: Tok2Vec | None = None) -> AnyModel:
+def unpack_retriever(packed: Packed, tok2vec: Tok2Vec | None = None) -> Retriever:
     """Restore a retriever from ``pack_retriever``, a file or bytes.
 
     Raises:
         PelError: It is no packed retriever, or its architecture is not registered.
     """
-    return unpack_model(packed, lambda _, **settings: retriever_from_settings(settings, tok2vec))
+    model = unpack_model(packed, lambda _, **settings: retriever_from_settings(settings, tok2vec))
+    return _with_readers(model) if is_initialized(model) else model
 
 
 # The architectures
@@ -183,8 +268,8 @@ def BiEncoder(
     mixed_precision: bool,
     mention_layers: int | None = None,
     n_numbers: int | None = None,
-) -> AnyModel:
-    """Retriever: a mention tower and an entity tower (PEL, section 5.2).
+) -> Retriever:
+    """Make a retriever of a mention tower and an entity tower (PEL, section 5.2).
 
     ``initialize(X=texts)`` loads the weights.
 
@@ -217,7 +302,7 @@ def BiEncoder(
         "mixed_precision": mixed_precision,
         "mention_layers": mention_layers,
     }
-    reader = partial(_text_reader, MarkedTextReader, mention_length)
+    reader = partial(MarkedTextReader, length=mention_length)
     architecture = Architecture("spacy-pel.BiEncoder.v1", settings, of_entities, reader)
     return make_retriever(architecture, encoder)
 
@@ -233,8 +318,8 @@ def DocumentEncoder(
     mixed_precision: bool = False,
     mention_layers: int | None = None,
     n_numbers: int | None = None,
-) -> AnyModel:
-    """Retriever whose mention tower reads each window of a document once for all its mentions.
+) -> Retriever:
+    """Make a retriever whose mention tower reads each window of a document once for all its mentions.
 
     BERT's segment embedding marks all mentions. The vector of a mention is pooled from its own tokens. The
     entity tower, the other arguments and the errors are those of ``BiEncoder``.
@@ -258,7 +343,7 @@ def DocumentEncoder(
         "mixed_precision": mixed_precision,
         "mention_layers": mention_layers,
     }
-    reader = partial(_text_reader, WindowReader, window)
+    reader = partial(WindowReader, length=window)
     architecture = Architecture("spacy-pel.DocumentEncoder.v1", settings, of_entities, reader)
     return make_retriever(architecture, encoder)
 
@@ -274,8 +359,8 @@ def SharedEncoder(
     n_numbers: int | None = None,
     surface: bool = False,
     layer: EncoderSource | None = None,
-) -> AnyModel:
-    """Retriever that pools the token states of another component of the pipeline.
+) -> Retriever:
+    """Make a retriever that pools the token states of another component of the pipeline.
 
     The mention tower reads ``DocumentSpans``. The entity tower, the other arguments and the errors are
     those of ``BiEncoder``.
@@ -306,7 +391,7 @@ def SharedEncoder(
     spans = SpanEncoder(normalize=similarity == "cosine", mixed_precision=mixed_precision)
     # The listener is a layer of the tower, so that spaCy finds it.
     layers = [tok2vec] if tok2vec else []
-    mention = make_tower(spans, "states-tower", _pooled_states, layers=layers)
+    mention = make_tower(spans, "states-tower", pool_states, layers=layers)
     architecture = Architecture(
         "spacy-pel.SharedEncoder.v1", settings, of_entities, SharedStatesReader, True, surface
     )
@@ -317,10 +402,10 @@ def SharedEncoder(
 def _load_shared(
     encoder: EncoderSource,
     layer: EncoderSource | None,
-    model: AnyModel,
+    model: Retriever,
     X: Iterable[str],
     Y: object = None,
-) -> AnyModel:
+) -> Retriever:
     tok2vec, entity = model.maybe_get_ref("tok2vec"), encoder_of(model.get_ref("entity"))
     nodes = tok2vec.walk() if tok2vec else ()
     width = next((node.get_dim("nO") for node in nodes if node.has_dim("nO")), None)
@@ -331,17 +416,11 @@ def _load_shared(
         )
     encoders = encoder(X)
     entity.load(encoders.entity, encoders.tokenizer)
-    own = layer(X).mention if layer else None
-    encoder_of(model.get_ref("mention")).load(width, entity.n_outputs, own)
+    bert = layer(X).mention if layer else None
+    encoder_of(model.get_ref("mention")).load(width, entity.n_outputs, bert)
     for tower in model.layers:
         encoder_of(tower).to(get_torch_default_device())
-    return model
-
-
-def _text_reader(
-    kind: Callable[[Tokenizer, int, int], MentionReader], length: int, entity: BertEncoder
-) -> MentionReader:
-    return kind(entity.tokenizer, length, entity.position_limit)
+    return _with_readers(model)
 
 
 def _entity_settings(
@@ -362,46 +441,3 @@ def _entity_settings(
     if n_numbers is not None:
         settings["n_numbers"] = n_numbers
     return settings
-
-
-def _pooled_states(
-    model: Tower, documents: Sequence[DocumentSpans], is_train: bool
-) -> tuple[np.ndarray, Backprop]:
-    """Pool the mentions of all documents at once: float32 [n, n_outputs], in the mentions' order.
-
-    A document of more than ``MAX_CONTEXT`` tokens is read in parts of equal length, since attention takes
-    quadratic memory. The callback adds the gradient with respect to the states to the gradients of the
-    documents.
-    """
-    encoder = encoder_of(model)
-    if not documents:
-        return np.empty((0, encoder.n_outputs), dtype=np.float32), lambda _: []
-    all_states: list[Any] = [each.document.states for each in documents]
-    firsts = np.cumsum([0, *map(len, all_states)])
-    states: np.ndarray = np.concatenate(all_states)
-    spans = np.concatenate([d.spans + first for d, first in zip(documents, firsts)])
-    order = np.concatenate([document.mentions for document in documents])
-    lengths = [
-        len(part)
-        for of_document in all_states
-        for part in np.array_split(of_document, max(1, ceil(len(of_document) / MAX_CONTEXT)))
-    ]
-    device = next(encoder.parameters()).device
-    given, *others = (
-        torch.as_tensor(array, device=device) for array in (states, spans, np.array(lengths))
-    )
-    set_training(encoder, is_train)
-    with torch.inference_mode(not is_train), nullcontext() if is_train else one_torch_thread():
-        vectors = encoder(given.requires_grad_(is_train), *others)
-    outputs = np.empty(vectors.shape, dtype=np.float32)
-    outputs[order] = vectors.detach().cpu().numpy()
-
-    def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
-        vectors.backward(torch.as_tensor(d_outputs[order], device=device))
-        assert given.grad is not None  # it is a leaf
-        d_states = np.split(given.grad.cpu().numpy(), firsts[1:-1])
-        for each, d_own in zip(documents, d_states):
-            each.document.gradient += d_own
-        return []
-
-    return outputs, backprop

@@ -19,7 +19,7 @@ def WordTagger(
     labels: Sequence[str] = (),
     n_hints: int = 0,
 ) -> Model[EncoderInputs, np.ndarray]:
-    """Recogniser: words of documents -> scores and states, float32 [w, 1 + 2 * labels + d].
+    """Make a recogniser: words of documents -> scores and states, float32 [w, 1 + 2 * labels + d].
 
     The scores are those of the tags "outside", then "begins" and "inside" of each label.
     ``initialize(X=texts, Y=labels)`` loads the weights.
@@ -54,8 +54,8 @@ def WordTagger(
 def _sizes(labels: Sequence[str], n_hints: int) -> tuple[int, int]:
     """Return the number of tags and the number of features of a word.
 
-    The features are: a name of the knowledge base begins or continues at this word, for names of each
-    label, of each hint, and others; and the shapes of words.
+    The features are the shape of the word, and whether a name of the knowledge base begins or continues at
+    the word: for the names of each label, of each hint, and for other names.
     """
     return 1 + 2 * len(labels), 2 * (len(labels) + n_hints + 1) + N_SHAPES
 

@@ -1,14 +1,15 @@
-"""thinc wrappers of the torch modules in ``models/``.
+"""Towers: thinc models around the torch modules in ``models/``.
 
-A tower always returns a numpy array, on any device. What thinc's models hold is made by functions at module
-level, so that they can be pickled where worker processes are spawned.
+A tower returns a numpy array on any device. Its functions are defined at module level, so that spawned
+worker processes can unpickle it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
+from math import ceil
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -19,8 +20,10 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from ...errors import PelError
+from ...text.mention_inputs import DocumentSpans
 from ...text.token_inputs import PAD, EncoderInputs
-from ..bert import MIN_ROWS, one_torch_thread, with_layers
+from ..bert import MIN_ROWS, with_layers
+from ..encoders import one_torch_thread
 from ..packed_weights import Packable, Packed, pack, unpack
 
 # The maximum number of tokens per pass, padding included: enough to keep a GPU busy. On a CPU, more than
@@ -28,6 +31,9 @@ from ..packed_weights import Packable, Packed, pack, unpack
 # inputs set their size.
 BATCH_TOKENS = 4096
 CPU_TOKENS = 1024
+# ONNX Runtime computes each input of a pass by itself, so short inputs share the rest of the work.
+ONNX_TOKENS = 256
+MAX_CONTEXT = 512  # tokens that a token of a shared document attends to
 
 AnyModel = Model[Any, Any]
 # See ``make_tower``.
@@ -48,7 +54,7 @@ EncoderSource = Callable[[Iterable[str]], Encoders]
 
 
 def no_source(texts: Iterable[str]) -> NoReturn:
-    """Refuse to initialize a model that was loaded with its weights."""
+    """Raise PelError: a model that was loaded with its weights is not initialized again."""
     raise PelError(
         "the encoder is already trained and is not initialised again",
         'to continue its training, give its pipeline as "source" in the config; for a new retriever '
@@ -60,7 +66,10 @@ def make_tower(
     encoder: nn.Module,
     name: str = "tower",
     forward: Callable[..., Any] | None = None,
-    **of_model: Any,
+    *,
+    init: Callable[..., AnyModel] | None = None,
+    attrs: dict[str, Any] | None = None,
+    layers: Sequence[AnyModel] = (),
 ) -> Tower:
     """Wrap a torch module as a thinc model.
 
@@ -72,10 +81,16 @@ def make_tower(
         encoder: A module of ``models.encoders``.
         name: The name of the model.
         forward: Replaces the forward function, for other inputs.
-        **of_model: Further arguments of thinc's ``Model``.
+        init, attrs, layers: Those of thinc's ``Model``.
     """
-    shim = PyTorchShim(encoder, serialize_model=_to_bytes, deserialize_model=_from_bytes)
-    return Model(name, forward or _tower_forward, shims=[shim], **of_model)
+    return Model(
+        name,
+        forward or _tower_forward,
+        init=init,
+        attrs=attrs or {},
+        layers=layers,
+        shims=[PyTorchShim(encoder, serialize_model=_to_bytes, deserialize_model=_from_bytes)],
+    )
 
 
 def _to_bytes(encoder: Packable) -> bytes:
@@ -93,7 +108,7 @@ def encoder_of(tower: Tower) -> Any:
 
 
 def towers_of(model: AnyModel) -> list[Tower]:
-    """Return the towers of a retriever, or the model itself if it is a tower."""
+    """Return the towers of a retriever, or a model that is a tower."""
     return [model] if model.shims else model.layers
 
 
@@ -104,7 +119,7 @@ def load_encoder(
     X: Iterable[str],
     Y: object = None,
 ) -> AnyModel:
-    """Initialize a model: each tower gets its own copy of the weights of one source.
+    """Initialize each tower of a model with a copy of the weights of a source.
 
     Args:
         source: Makes the encoders.
@@ -115,10 +130,10 @@ def load_encoder(
     """
     encoders = source(X)
     for tower, transformer in zip(towers_of(model), (encoders.mention, encoders.entity)):
-        own = deepcopy(transformer)
+        copied = deepcopy(transformer)
         if tower is towers_of(model)[0] and mention_layers is not None:
-            own = with_layers(own, mention_layers, spread=True)
-        encoder_of(tower).load(own, encoders.tokenizer)
+            copied = with_layers(copied, mention_layers, spread=True)
+        encoder_of(tower).load(copied, encoders.tokenizer)
         encoder_of(tower).to(get_torch_default_device())
     return model
 
@@ -175,7 +190,7 @@ def check_length(setting: str, tokens: int, minimum: int) -> None:
 def _tower_forward(
     model: Tower, inputs: EncoderInputs, is_train: bool
 ) -> tuple[np.ndarray, Backprop]:
-    """Encode in batches of inputs of similar length; see ``make_tower``.
+    """Encode inputs in batches of similar length; see ``make_tower``.
 
     In inference on a CPU each core has its own batches: threads that share a batch would wait for each
     other after every layer.
@@ -188,6 +203,8 @@ def _tower_forward(
     on_cpu = device.type == "cpu"
     n_threads = torch.get_num_threads() if on_cpu and not is_train else 1
     max_tokens = (CPU_TOKENS if is_train else inputs.core_tokens) if on_cpu else BATCH_TOKENS
+    if encoder.computed_by is not None:
+        max_tokens = max(max_tokens, ONNX_TOKENS)
     groups = groups_by_length(lengths, max_tokens)
     passes = []
 
@@ -198,10 +215,10 @@ def _tower_forward(
         arguments["perturbation"].requires_grad_(is_train and "perturbation" in padded)
         places = np.concatenate([windows[i].outputs for i in group])
         with torch.inference_mode(not is_train):
-            found = encoder(**arguments)
-        outputs[places] = found.detach().cpu().numpy()
+            vectors = encoder(**arguments)
+        outputs[places] = vectors.detach().cpu().numpy()
         if is_train:
-            passes.append((group, places, found, arguments["perturbation"]))
+            passes.append((group, places, vectors, arguments["perturbation"]))
 
     set_training(encoder, is_train)
     with one_torch_thread() if n_threads > 1 else nullcontext():
@@ -215,8 +232,8 @@ def _tower_forward(
 
     def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
         d_perturbations: dict[int, np.ndarray] = {}
-        for group, places, found, added in passes:
-            found.backward(torch.as_tensor(d_outputs[places], device=device))
+        for group, places, vectors, added in passes:
+            vectors.backward(torch.as_tensor(d_outputs[places], device=device))
             if added.grad is not None:
                 d_perturbations.update(zip(group.tolist(), added.grad.float().cpu().numpy()))
         return [d_perturbations[i][: lengths[i]] for i in sorted(d_perturbations)]
@@ -224,8 +241,51 @@ def _tower_forward(
     return outputs, backprop
 
 
+def pool_states(
+    model: Tower, documents: Sequence[DocumentSpans], is_train: bool
+) -> tuple[np.ndarray, Backprop]:
+    """Pool the mentions of all documents at once: float32 [n, n_outputs], in the mentions' order.
+
+    A document of more than ``MAX_CONTEXT`` tokens is read in parts of equal length, since attention takes
+    quadratic memory. The callback adds the gradient with respect to the states to the gradients of the
+    documents.
+    """
+    encoder = encoder_of(model)
+    if not documents:
+        return np.empty((0, encoder.n_outputs), dtype=np.float32), lambda _: []
+    all_states: list[Any] = [spans.document.states for spans in documents]
+    firsts = np.cumsum([0, *map(len, all_states)])
+    states: np.ndarray = np.concatenate(all_states)
+    spans = np.concatenate([d.spans + first for d, first in zip(documents, firsts)])
+    order = np.concatenate([document.mentions for document in documents])
+    lengths = [
+        len(part)
+        for of_document in all_states
+        for part in np.array_split(of_document, max(1, ceil(len(of_document) / MAX_CONTEXT)))
+    ]
+    device = next(encoder.parameters()).device
+    inputs, *others = (
+        torch.as_tensor(array, device=device) for array in (states, spans, np.array(lengths))
+    )
+    set_training(encoder, is_train)
+    with torch.inference_mode(not is_train), nullcontext() if is_train else one_torch_thread():
+        vectors = encoder(inputs.requires_grad_(is_train), *others)
+    outputs = np.empty(vectors.shape, dtype=np.float32)
+    outputs[order] = vectors.detach().cpu().numpy()
+
+    def backprop(d_outputs: np.ndarray) -> list[np.ndarray]:
+        vectors.backward(torch.as_tensor(d_outputs[order], device=device))
+        assert inputs.grad is not None  # it is a leaf
+        d_states = np.split(inputs.grad.cpu().numpy(), firsts[1:-1])
+        for spans, gradient in zip(documents, d_states):
+            spans.document.gradient += gradient
+        return []
+
+    return outputs, backprop
+
+
 def set_training(encoder: nn.Module, is_train: bool) -> None:
-    """Set the mode of an encoder only if it differs: this takes a tenth of the time of a sentence."""
+    """Set the training mode of an encoder, if it differs: setting it costs a tenth of encoding a sentence."""
     if any(module.training != is_train for module in encoder.modules()):
         encoder.train(is_train)
 

@@ -1,5 +1,3 @@
-"""What is written is read back: texts, offsets, labels, ids."""
-
 import csv
 import re
 from pathlib import Path

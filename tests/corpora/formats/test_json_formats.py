@@ -18,6 +18,7 @@ from spacy_pel.corpora.formats.base import BoundedFile
 from spacy_pel.corpora.formats.json_formats import FILE
 from spacy_pel.errors import PelError
 
+from ...conftest import write_text
 from .examples import QUICK, linked, written
 
 NUMBERS = st.integers(1 - 2**63, 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -70,8 +71,7 @@ def task(*results: dict, **more: Any) -> dict:
 
 
 def documents(folder: Path, *tasks: Any) -> list[Document]:
-    path = folder / "project-1-at-2026-11-23.json"
-    path.write_text(json.dumps(tasks), encoding="utf8")
+    path = write_text(folder / "project-1-at-2026-11-23.json", json.dumps(tasks))
     return [raw.document() for raw in open_documents(str(path))]
 
 

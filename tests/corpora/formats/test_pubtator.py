@@ -1,5 +1,3 @@
-"""The PubTator reader: what it reads."""
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""MeSH in XML."""
-
 from collections.abc import Iterable
 from pathlib import Path
 

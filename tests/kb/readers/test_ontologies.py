@@ -1,5 +1,3 @@
-"""Ontologies in OBO and OWL."""
-
 import logging
 import tracemalloc
 from collections import Counter

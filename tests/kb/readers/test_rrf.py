@@ -1,5 +1,3 @@
-"""Releases of the UMLS and of RxNorm, and the recipes by which they are read."""
-
 import tempfile
 from pathlib import Path
 
@@ -77,6 +75,7 @@ def test_names_types_and_definitions(tmp_path: Path, end: str) -> None:
 def test_windows_ends_of_line_and_a_byte_order_mark(tmp_path: Path) -> None:
     text = f"\ufeff{conso('C1', 'Fever')}\r\n{conso('C2', 'Rash')}"
     (tmp_path / "MRCONSO.RRF").write_bytes(text.encode())
+    write(tmp_path, "MRCONSO.RRF.gz", [conso("C3", "Gout")])  # the unpacked file counts alone
     assert [entity[:2] for entity in read(tmp_path)] == [("C1", "Fever"), ("C2", "Rash")]
 
 

@@ -1,5 +1,3 @@
-"""Formats are told apart and read: JSON lines and built KBs here; the faults of any record."""
-
 import json
 from pathlib import Path
 
@@ -60,8 +58,6 @@ def test_a_kb_is_a_source(tmp_path: Path) -> None:
     again = build_kb(source.entities, tmp_path / "again", types=source.types)
     assert list(again) == list(built) == list(KnowledgeBase.open(tmp_path / "kb"))
 
-
-# Entities are chosen by their types
 
 TYPES = [
     SemanticType("Organism", "T001", "A1.1"),

@@ -1,5 +1,3 @@
-"""Tables: of entities in CSV, TSV and Parquet, MEDIC's, and mappings in SSSOM."""
-
 import gzip
 from pathlib import Path
 
@@ -56,18 +54,15 @@ def test_reads_parquet_with_lists(tmp_path: Path) -> None:
     assert read(tmp_path / "x.parquet") == [Entity("7", "x", ("a", "b"), ("c", "d"))]
 
 
-def test_columns_without_a_name_or_that_differ_in_case(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text(",Symbol,symbol,\n0,A,a,\n1,B,b,\n")
-    columns = {"Symbol": "concept_id", "symbol": "canonical_name"}
-    assert read(path, columns) == [Entity("A", "a"), Entity("B", "b")]
-
-
 def test_several_rows_an_entity_and_columns_of_other_names(tmp_path: Path) -> None:
-    path = tmp_path / "x.tsv"
-    rows = ["Id\tName\tDE\tFR\taliases", "2\ttwo\tzwei\tdeux\tno", "1\tone\t\t\t", "2\tII\t\t\t"]
-    path.write_text("\n".join(rows))
-    columns = {"Id": "concept_id", "Name": "canonical_name", "DE": "aliases", "FR": "aliases"}
+    rows = [
+        "\tId\tid\tDE\tFR\taliases",
+        "\t2\ttwo\tzwei\tdeux\tno",
+        "\t1\tone\t\t\t",
+        "\t2\tII\t\t\t",
+    ]
+    path = write_text(tmp_path / "x.tsv", "\n".join(rows))
+    columns = {"Id": "concept_id", "id": "canonical_name", "DE": "aliases", "FR": "aliases"}
     assert read(path, columns) == [Entity("1", "one"), Entity("2", "two", ("zwei", "deux", "II"))]
 
 

@@ -1,5 +1,3 @@
-"""Records of one entity become one, checked against a plain Python merge in memory."""
-
 import sqlite3
 from collections import defaultdict
 from functools import reduce

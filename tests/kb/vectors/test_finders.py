@@ -1,6 +1,3 @@
-"""Approximate search by codes and by lists, beside search that looks at every row."""
-
-import multiprocessing
 from pathlib import Path
 
 import faiss
@@ -124,24 +121,6 @@ def test_more_is_looked_at_until_there_are_k(example: Example) -> None:
     truth = example.exact.search(example.queries[:5], k)
     np.testing.assert_array_equal(found.numbers, truth.numbers)
     np.testing.assert_array_equal(found.scores, truth.scores)
-
-
-def _search_in_child(example: Example, results) -> None:
-    faiss.omp_set_num_threads(1)  # as the pipeline does in its workers
-    results.put(example.index.search(example.queries, 5).numbers)
-
-
-@pytest.mark.skipif(
-    "fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork"
-)
-def test_after_a_fork(example: Example) -> None:
-    truth = example.index.search(example.queries, 5).numbers
-    context = multiprocessing.get_context("fork")
-    results = context.Queue()
-    child = context.Process(target=_search_in_child, args=(example, results))
-    child.start()
-    np.testing.assert_array_equal(results.get(timeout=60), truth)
-    child.join()
 
 
 def test_rows_that_stand_for_all() -> None:

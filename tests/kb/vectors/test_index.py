@@ -1,5 +1,3 @@
-"""Search that looks at every row, beside a Python loop."""
-
 import sys
 
 import numpy as np

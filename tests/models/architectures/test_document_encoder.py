@@ -1,5 +1,3 @@
-"""The retriever that reads documents in windows, against one mention at a time in plain torch."""
-
 import copy
 
 import numpy as np
@@ -7,8 +5,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from spacy_pel.linking.retriever import Retriever
-from spacy_pel.models.architectures import DocumentEncoder, ScratchEncoder, encoder_of, set_dropout
+from spacy_pel.models.architectures import (
+    DocumentEncoder,
+    Retriever,
+    ScratchEncoder,
+    encoder_of,
+    set_dropout,
+)
 from spacy_pel.text.mention_inputs import MentionInContext
 from spacy_pel.text.token_inputs import TokenIds
 
@@ -38,14 +41,14 @@ def retriever(**changes) -> Retriever:
     set_dropout(model, 0.0)
     for tower in model.layers:
         spread_weights(encoder_of(tower))
-    return Retriever(model)
+    return model
 
 
 def naive_vectors(linker: Retriever, scale: bool = True) -> list[Tensor]:
     """The vectors of MENTIONS, one window and one mention at a time."""
-    encoder = encoder_of(linker.mention_tower).eval()
+    encoder = encoder_of(linker.get_ref("mention")).eval()
     vectors: list[Tensor] = [None] * len(MENTIONS)
-    for window in linker.mention_inputs(MENTIONS).windows:
+    for window in linker.attrs["mention_reader"].inputs(MENTIONS).windows:
         segments = torch.tensor(window.known["focus"][None]).long()
         for i, (first, last) in zip(window.outputs.tolist(), window.spans.tolist()):
             states = bert_states(encoder, TokenIds(window.ids, first, last), segments=segments)
@@ -57,23 +60,24 @@ def naive_vectors(linker: Retriever, scale: bool = True) -> list[Tensor]:
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_vectors_of_mentions_are_pooled_from_their_own_tokens(similarity: str) -> None:
     linker = retriever(similarity=similarity)
-    assert len(linker.mention_inputs(MENTIONS).windows) > 4
-    vectors = linker.mention_vectors(MENTIONS)
+    assert len(linker.attrs["mention_reader"].inputs(MENTIONS).windows) > 4
+    vectors = linker.predict(MENTIONS)
     with torch.no_grad():
         expected = torch.stack(naive_vectors(linker, similarity == "cosine"))
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
-    assert linker.mention_vectors([]).shape == (0, 32)
+    assert linker.predict([]).shape == (0, 32)
 
 
 def test_gradients_equal_pure_torch() -> None:
     ours = retriever()
-    reference = Retriever(copy.deepcopy(ours.model))
+    reference = copy.deepcopy(ours)
     d_vectors = np.random.default_rng(0).normal(size=(len(MENTIONS), 32)).astype(np.float32)
-    tower = ours.mention_tower
-    _, backprop = tower.begin_update(ours.mention_inputs(MENTIONS))
+    _, backprop = ours.begin_update(MENTIONS)
     assert backprop(d_vectors) == []
     torch.stack(naive_vectors(reference)).backward(torch.tensor(d_vectors))
-    assert_same_gradients(ours.model, reference.model)
-    marks = encoder_of(tower).transformer.embeddings.token_type_embeddings.weight.grad[1]
+    assert_same_gradients(ours, reference)
+    marks = encoder_of(
+        ours.get_ref("mention")
+    ).transformer.embeddings.token_type_embeddings.weight.grad[1]
     assert marks.abs().max() > 0

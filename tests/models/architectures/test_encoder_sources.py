@@ -1,5 +1,3 @@
-"""Where encoders come from: a folder of Hugging Face, nothing, or a trained linker."""
-
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +10,14 @@ from transformers import BertModel, BertTokenizerFast, DistilBertConfig, DistilB
 
 from spacy_pel.errors import PelError
 from spacy_pel.linking.reranker import Reranker
-from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.architectures import (
     BiEncoder,
     PretrainedEncoder,
     ScratchEncoder,
     TrainedEncoder,
     encoder_of,
-    retriever_from_settings,
-    saved_settings,
+    pack_retriever,
+    unpack_retriever,
 )
 from spacy_pel.models.architectures.crossencoder import CrossEncoder
 from spacy_pel.text.entity_texts import EntityText
@@ -58,7 +55,7 @@ def test_an_encoder_from_a_folder(tmp_path: Path, no_network: None) -> None:
     saved = BertModel.from_pretrained(save_bert(tmp_path)).eval()
     model = pretrained(str(tmp_path))
     own = BertTokenizerFast.from_pretrained(tmp_path)
-    tokens = Retriever(model).entity_tokens([EntityText("Multiple sclerosis", "Disease")])
+    tokens = model.attrs["entity_reader"].tokens([EntityText("Multiple sclerosis", "Disease")])
     assert tokens[0].ids.tolist() == own("Multiple sclerosis", "Disease").input_ids
     encoder = encoder_of(model.get_ref("entity"))
     assert encoder.transformer.config.vocab_size == len(own) + 2
@@ -67,12 +64,12 @@ def test_an_encoder_from_a_folder(tmp_path: Path, no_network: None) -> None:
     vector = model.get_ref("entity").predict(text_inputs(tokens))
     np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5)
 
-    marked = Retriever(model).mention_inputs(MENTIONS).windows[0].ids.tolist()
+    marked = model.attrs["mention_reader"].inputs(MENTIONS).windows[0].ids.tolist()
     markers = [encoder.tokenizer.token_to_id(t) for t in ("[Ms]", "[Me]")]
     assert markers == [len(own), len(own) + 1]
     assert [marked.count(marker) for marker in markers] == [1, 1]
-    fresh = retriever_from_settings(saved_settings(model)).from_bytes(model.to_bytes())
-    found, expected = (Retriever(each).mention_vectors(MENTIONS) for each in (fresh, model))
+    fresh = unpack_retriever(pack_retriever(model))
+    found, expected = (each.predict(MENTIONS) for each in (fresh, model))
     np.testing.assert_array_equal(found, expected)
 
 
@@ -84,8 +81,8 @@ def test_padding_and_truncation_saved_with_a_tokenizer_do_not_act(tmp_path: Path
     tokenizer.enable_truncation(1)
     tokenizer.enable_padding(length=30)
     tokenizer.save(path)
-    reader = Retriever(pretrained(str(tmp_path)))
-    ids = reader.entity_tokens([EntityText("a disease of the")])[0].ids
+    reader = pretrained(str(tmp_path))
+    ids = reader.attrs["entity_reader"].tokens([EntityText("a disease of the")])[0].ids
     assert 4 < len(ids) < 20 and 0 not in ids
 
 

@@ -1,5 +1,3 @@
-"""The retriever that pools what was read before: its towers against torch alone."""
-
 import numpy as np
 import pytest
 import torch
@@ -8,15 +6,15 @@ from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer
 
 from spacy_pel.errors import PelError
-from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.architectures import (
+    Retriever,
     ScratchEncoder,
     SharedEncoder,
     encoder_of,
     is_initialized,
     pack_retriever,
-    retrievers,
     set_dropout,
+    towers,
     unpack_retriever,
 )
 from spacy_pel.text.mention_inputs import DocumentContext, MentionInContext
@@ -37,7 +35,7 @@ def shared(width: int = WIDTH, **changes) -> Retriever:
     assert not is_initialized(model)
     model.initialize(X=TEXTS)
     set_dropout(model, 0.0)
-    return Retriever(model)
+    return model
 
 
 def mentions(width: int = WIDTH) -> list[MentionInContext]:
@@ -60,7 +58,7 @@ def mentions(width: int = WIDTH) -> list[MentionInContext]:
 def naive(linker: Retriever, mention: MentionInContext, states: torch.Tensor, limit: int):
     """One mention's vector by torch alone."""
     offsets = mention.document.offsets
-    own = encoder_of(linker.mention_tower)
+    own = encoder_of(linker.get_ref("mention"))
     if own.layer is not None:
         sizes = {"hidden_size": WIDTH, "num_attention_heads": 3, "intermediate_size": 48}
         layer = BertLayer(BertConfig(**sizes)).eval()
@@ -77,18 +75,17 @@ LAYER = ScratchEncoder(2, WIDTH, 3, 200, 48)
 
 @pytest.mark.parametrize(("layer", "limit"), [(None, 512), (LAYER, 512), (LAYER, 3)])
 def test_vectors_and_gradients(layer, limit: int, monkeypatch) -> None:
-    monkeypatch.setattr(retrievers, "MAX_CONTEXT", limit)
+    monkeypatch.setattr(towers, "MAX_CONTEXT", limit)
     linker, given = shared(layer=layer), mentions()
     weight = torch.randn(3, 32)
     states = {m.document: torch.tensor(m.document.states, requires_grad=True) for m in given}
     expected = torch.stack([naive(linker, m, states[m.document], limit) for m in given])
-    np.testing.assert_allclose(linker.mention_vectors(given), expected.detach().numpy(), atol=1e-6)
-    map = encoder_of(linker.mention_tower).map
+    np.testing.assert_allclose(linker.predict(given), expected.detach().numpy(), atol=1e-6)
+    map = encoder_of(linker.get_ref("mention")).map
     (expected * weight).sum().backward()
     d_map, map.weight.grad = map.weight.grad, None
 
-    inputs = linker.mention_inputs(given)
-    vectors, backprop = linker.mention_tower.begin_update(inputs)
+    vectors, backprop = linker.begin_update(given)
     np.testing.assert_allclose(vectors, expected.detach().numpy(), atol=1e-6)
     assert backprop(weight.numpy()) == []
     torch.testing.assert_close(map.weight.grad, d_map)
@@ -100,17 +97,17 @@ def test_vectors_and_gradients(layer, limit: int, monkeypatch) -> None:
 
 def test_where_both_sides_are_as_wide_it_begins_with_the_states() -> None:
     linker, given = shared(32), mentions(32)
-    found = linker.mention_vectors(given)[1]
-    assert linker.mention_vectors([]).shape == (0, 32)
-    read = linker.mention_inputs(given)[1]
+    found = linker.predict(given)[1]
+    assert linker.predict([]).shape == (0, 32)
+    read = linker.attrs["mention_reader"].inputs(given)[1]
     states = read.document.states[slice(*read.spans[0])].mean(0)
     np.testing.assert_allclose(found, states / np.linalg.norm(states), atol=1e-6)
 
 
 def test_a_layer_is_saved_and_reads_states_of_its_own_width() -> None:
     linker, given = shared(layer=ScratchEncoder(1, WIDTH, 3, 200, 48)), mentions()
-    loaded = Retriever(unpack_retriever(pack_retriever(linker.model), tok2vec()))
-    np.testing.assert_array_equal(loaded.mention_vectors(given), linker.mention_vectors(given))
+    loaded = unpack_retriever(pack_retriever(linker), tok2vec())
+    np.testing.assert_array_equal(loaded.predict(given), linker.predict(given))
     with pytest.raises(PelError, match="use a layer of the BERT that computes the states"):
         shared(layer=ScratchEncoder(1, 16, 4, 200, 48))
 

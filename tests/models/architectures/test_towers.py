@@ -1,13 +1,14 @@
-"""The towers: batches and threads change no vector."""
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.linking.retriever import Retriever
-from spacy_pel.models.architectures import encoder_of, set_dropout, towers
+from spacy_pel.models.architectures import (
+    encoder_of,
+    set_dropout,
+    towers,
+)
 from spacy_pel.text import token_inputs as reading
 from spacy_pel.text.entity_texts import EntityText
 from spacy_pel.text.token_inputs import text_inputs
@@ -21,7 +22,7 @@ def test_neither_order_nor_batch_nor_threads_change_a_vector(monkeypatch) -> Non
     tower, rng = model.get_ref("entity"), np.random.default_rng(0)
     words = " ".join(TEXTS).split()
     texts = [EntityText(" ".join(rng.choice(words, n))) for n in rng.permutation(np.arange(1, 20))]
-    tokens = Retriever(model).entity_tokens(texts)
+    tokens = model.attrs["entity_reader"].tokens(texts)
     together = tower.predict(text_inputs(tokens))
     assert together.shape == (19, 32) and together.dtype == np.float32
     alone = np.concatenate([tower.predict(text_inputs([t])) for t in tokens])

@@ -1,5 +1,3 @@
-"""Joint linking and discovery, against fitting one half by hand and counting by hand."""
-
 from dataclasses import replace
 from pathlib import Path
 

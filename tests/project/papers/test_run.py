@@ -1,5 +1,3 @@
-"""The runner of the experiments: its tables, a run from beginning to end, and intervals."""
-
 import gzip
 import json
 from pathlib import Path

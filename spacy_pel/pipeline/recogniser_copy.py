@@ -13,15 +13,17 @@ from thinc.api import Config, Model
 from .kb_component import KBComponent
 from .kb_ner import KBRecogniser
 
-# Computes the states of the tokens of docs, in place of spaCy's listener. It learns nothing.
-OwnReader = Model[list[Doc], list[np.ndarray]]
+# Computes the states of the tokens of docs in place of spaCy's listener, without training.
+RecogniserCopy = Model[list[Doc], list[np.ndarray]]
 _PIPELINE, _LINKER = "pipeline", "linker"
 
 
-def reader_beside(folder: Path, linker: KBComponent) -> OwnReader | None:
-    """Return a copy of the recogniser that a saved linker listens to; None if it listens to none.
+def reader_beside(folder: Path, linker: KBComponent) -> RecogniserCopy | None:
+    """Return a copy of the recogniser that a saved linker listens to, or None.
 
-    The copy reads the KB of ``linker``. ``folder`` is the folder of the saved linker in its pipeline.
+    Args:
+        folder: The folder of the saved linker in its pipeline.
+        linker: The linker whose KB the copy reads.
     """
     file = folder.parent / "config.cfg"
     if not file.is_file():
@@ -35,26 +37,26 @@ def reader_beside(folder: Path, linker: KBComponent) -> OwnReader | None:
     return _reading(spacy.load(folder.parent, exclude=others), linker)
 
 
-def packed_reader(reader: OwnReader) -> bytes:
+def packed_reader(reader: RecogniserCopy) -> bytes:
     """Return a reader as bytes."""
     nlp = reader.attrs[_PIPELINE]
     packed: bytes = srsly.msgpack_dumps({"config": nlp.config.to_str(), "data": nlp.to_bytes()})
     return packed
 
 
-def unpacked_reader(packed: bytes, linker: KBComponent) -> OwnReader:
+def unpacked_reader(packed: bytes, linker: KBComponent) -> RecogniserCopy:
     """Restore a reader from ``packed_reader``, for a linker."""
     saved = srsly.msgpack_loads(packed)
     nlp = spacy.util.load_model_from_config(Config().from_str(saved["config"]))
     return _reading(nlp.from_bytes(saved["data"]), linker)
 
 
-def _reading(nlp: Language, linker: KBComponent) -> OwnReader:
-    return Model("own-reader", _forward, attrs={_PIPELINE: nlp, _LINKER: linker})
+def _reading(nlp: Language, linker: KBComponent) -> RecogniserCopy:
+    return Model("recogniser-copy", _forward, attrs={_PIPELINE: nlp, _LINKER: linker})
 
 
 def _forward(
-    model: OwnReader, docs: Sequence[Doc], is_train: bool
+    model: RecogniserCopy, docs: Sequence[Doc], is_train: bool
 ) -> tuple[list[np.ndarray], Callable[[object], list[Doc]]]:
     [(_, recogniser)] = model.attrs[_PIPELINE].pipeline
     recogniser.use_kb(model.attrs[_LINKER].kb)

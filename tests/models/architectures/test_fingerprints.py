@@ -2,24 +2,27 @@ import numpy as np
 import pytest
 import torch
 
-from spacy_pel.linking.retriever import Retriever
 from spacy_pel.models.architectures import (
     BiEncoder,
     DocumentEncoder,
+    Retriever,
     ScratchEncoder,
     encoder_of,
+    entity_fingerprint,
+    entity_vectors,
+    fingerprint,
     pack_retriever,
     unpack_retriever,
 )
 
-from ..towers import ENTITIES, TEXTS, retriever
+from ...towers import ENTITIES, TEXTS, retriever
 
 
 def test_a_fingerprint_is_the_same_with_every_version_of_transformers(monkeypatch) -> None:
     linker = retriever()
-    fingerprint, packed = linker.fingerprint(), pack_retriever(linker.model)
+    expected, packed = fingerprint(linker), pack_retriever(linker)
     monkeypatch.setattr("transformers.configuration_utils.__version__", "99.0")
-    assert Retriever(unpack_retriever(packed)).fingerprint() == fingerprint
+    assert fingerprint(unpack_retriever(packed)) == expected
 
 
 OF_BOTH = {"similarity": "cosine", "entity_length": 24, "mixed_precision": False}
@@ -35,7 +38,7 @@ def begun(architecture=BiEncoder, **changes) -> Retriever:
     source = ScratchEncoder(2, 32, 4, vocab_size=200, max_tokens=48)
     model = architecture(source, **{**OF_BOTH, **own, **changes})
     model.initialize(X=TEXTS)
-    return Retriever(model)
+    return model
 
 
 def move_weights(tower) -> None:
@@ -58,23 +61,23 @@ def test_whoever_makes_the_same_vectors_of_entities_has_the_same_entity_fingerpr
     architecture, changes: dict
 ) -> None:
     one, other = begun(), begun(architecture, **changes)
-    assert one.entity_fingerprint() == other.entity_fingerprint()
-    assert one.fingerprint() != other.fingerprint()
-    np.testing.assert_array_equal(one.entity_vectors(ENTITIES), other.entity_vectors(ENTITIES))
+    assert entity_fingerprint(one) == entity_fingerprint(other)
+    assert fingerprint(one) != fingerprint(other)
+    np.testing.assert_array_equal(entity_vectors(one, ENTITIES), entity_vectors(other, ENTITIES))
 
 
 @pytest.mark.parametrize("architecture", [BiEncoder, DocumentEncoder])
 def test_an_entity_fingerprint_is_of_what_decides_the_vectors_of_entities(architecture) -> None:
     linker = begun(architecture, shared=False)
-    fingerprint, whole = linker.entity_fingerprint(), linker.fingerprint()
-    assert whole == begun(architecture, shared=False).fingerprint() and len(whole) == 32
-    move_weights(linker.mention_tower)
-    assert linker.entity_fingerprint() == fingerprint and linker.fingerprint() != whole
+    of_entities, whole = entity_fingerprint(linker), fingerprint(linker)
+    assert whole == fingerprint(begun(architecture, shared=False)) and len(whole) == 32
+    move_weights(linker.get_ref("mention"))
+    assert entity_fingerprint(linker) == of_entities and fingerprint(linker) != whole
     pooling = "pooling" if architecture is BiEncoder else "entity_pooling"
     changes = ({pooling: "both"}, {"similarity": "dot"}, {"entity_length": 23})
-    others = [begun(architecture, shared=False, **each).entity_fingerprint() for each in changes]
-    move_weights(linker.entity_tower)
-    others.append(linker.entity_fingerprint())
-    encoder_of(linker.entity_tower).tokenizer.add_tokens(["anything"])
-    others.append(linker.entity_fingerprint())
-    assert len({fingerprint, *others}) == len(others) + 1
+    others = [entity_fingerprint(begun(architecture, shared=False, **each)) for each in changes]
+    move_weights(linker.get_ref("entity"))
+    others.append(entity_fingerprint(linker))
+    encoder_of(linker.get_ref("entity")).tokenizer.add_tokens(["anything"])
+    others.append(entity_fingerprint(linker))
+    assert len({of_entities, *others}) == len(others) + 1

@@ -1,0 +1,195 @@
+"""Make a recogniser narrower, and teach it the states and scores of the wide one (distillation).
+
+``prune.py`` makes the student. It reads texts without annotations, and learns what the teacher makes of each
+word. A linker that listens to the teacher can listen to the student: its weights, vectors, and calibration
+stay.
+"""
+
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import spacy
+import torch
+import typer
+from prune import narrowed
+from release_pipeline import STEPS, round_weights
+from spacy.util import fix_random_seed
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from spacy_pel.corpora.open_documents import open_documents
+from spacy_pel.io.whole_files import whole_file
+from spacy_pel.kb import KnowledgeBase
+from spacy_pel.models.architectures import encoder_of, pack_model, set_dropout, unpack_model
+from spacy_pel.models.architectures.tagger import WordTagger
+from spacy_pel.models.architectures.towers import CPU_TOKENS, groups_by_length
+from spacy_pel.models.bert import MIN_ROWS
+from spacy_pel.models.encoders import Tagger
+from spacy_pel.pipeline.kb_ner import KBRecogniser
+from spacy_pel.text.abbreviations import defined_abbreviations
+from spacy_pel.text.token_inputs import PAD
+
+CHARACTERS = 5_000  # of the texts of a step: about 1,100 word pieces
+OBSERVED = 20  # steps whose texts decide what is kept
+WARMUP, RATE = 50, 4e-4
+HIDDEN = (
+    0.1  # the share of names of the KB that a step hides, so that the student fits other KBs, too
+)
+SAVED = 100  # steps between two checkpoints
+# How often a text is of each kind; the numbers of sentences of a text, and of words of a fragment.
+KINDS = {"document": 2, "passage": 4, "fragments": 6, "note": 8}
+SENTENCES, WORDS = (1, 8), (3, 14)
+
+
+class Texts:
+    """Draws texts to read: documents, and passages, fragments and notes, which resemble short texts.
+
+    Args:
+        documents: Files of documents.
+        sentences: Files of one sentence per document.
+        frames: A file of sentences of notes, with places for names, "{D}".
+        kb: Its names fill the places, whatever they are names of.
+    """
+
+    def __init__(
+        self, documents: list[Path], sentences: list[Path], frames: Path, kb: KnowledgeBase
+    ):
+        self._documents = [raw.document().text for raw in open_documents(documents)]
+        self._sentences = [raw.document().text for raw in open_documents(sentences)]
+        self._frames = frames.read_text("utf8").splitlines()
+        self._names = [entity.names for entity in kb]
+
+    def draw(self) -> Iterator[str]:
+        """Yield the texts of a step."""
+        characters = 0
+        while characters < CHARACTERS:
+            [kind] = random.choices(list(KINDS), KINDS.values())
+            yield (text := getattr(self, f"_{kind}")())
+            characters += len(text)
+
+    def _document(self) -> str:
+        return random.choice(self._documents)
+
+    def _passage(self) -> str:
+        first = random.randrange(len(self._sentences))
+        return " ".join(self._sentences[first : first + random.randint(*SENTENCES)])
+
+    def _fragments(self) -> str:
+        words = [random.choice(self._sentences).split() for _ in range(random.randint(*SENTENCES))]
+        firsts = [random.randrange(len(own)) for own in words]
+        return ". ".join(" ".join(w[i : i + random.randint(*WORDS)]) for w, i in zip(words, firsts))
+
+    def _note(self) -> str:
+        def filling(place: re.Match) -> str:
+            return place[1] or random.choice(random.choice(self._names))
+
+        frames = random.choices(self._frames, k=random.randint(*SENTENCES))
+        return re.sub(r"\{\w:?(.*?)\}", filling, " ".join(frames))
+
+
+def batches(recogniser: KBRecogniser, texts: Texts, seed: int) -> list[dict[str, Tensor]]:
+    """Return the inputs of an encoder for the texts of a step, in batches of similar lengths."""
+    fix_random_seed(seed)
+    drawn = list(texts.draw())
+    abbreviations = [defined_abbreviations(text) for text in drawn]
+    _, inputs, _ = recogniser._read(drawn, abbreviations, recogniser.kb.snapshot(), HIDDEN)
+    padding = encoder_of(recogniser.model).tokenizer.token_to_id(PAD)
+    groups = groups_by_length(np.array([len(w.ids) for w in inputs.windows]), CPU_TOKENS)
+    padded = [inputs.padded(group, padding, MIN_ROWS) for group in groups]
+    unchanged = {"perturbation": torch.zeros(1, 1, 1)}
+    return [{k: torch.as_tensor(x) for k, x in batch.items()} | unchanged for batch in padded]
+
+
+def read(encoder: Tagger, batch: dict[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """Return the scores of words, float32 [w, tags], and the states of tokens after each layer, [t, d]."""
+    states: list[Tensor] = []
+    inner = encoder.transformer.encoder.layer[:-1]
+    hooks = [x.output.register_forward_hook(lambda *call: states.append(call[-1])) for x in inner]
+    scores, last = encoder(**batch).split([encoder.n_tags, encoder.width], dim=1)
+    for hook in hooks:
+        hook.remove()
+    return scores, [*(each[batch["mask"]] for each in states), last]
+
+
+def unexplained(found: Tensor, wanted: Tensor) -> Tensor:
+    """Return the share of the variance of states that others leave unexplained."""
+    return (found - wanted).square().sum() / (wanted - wanted.mean(0)).square().sum()
+
+
+def main(
+    teacher: Annotated[str, typer.Argument(help="A pipeline with a kb_ner: a folder or a package")],
+    out: Annotated[Path, typer.Argument(help="The file of the student's weights")],
+    documents: Annotated[list[Path], typer.Option(help="Files of documents")],
+    sentences: Annotated[list[Path], typer.Option(help="Files or folders of sentences")],
+    frames: Annotated[
+        Path, typer.Option(help="Sentences of notes with places for names: {D}, {C}")
+    ],
+    heads: Annotated[int, typer.Option(help="Attention heads of a layer that are kept")] = 8,
+    units: Annotated[int, typer.Option(help="Feed-forward units of a layer that are kept")] = 768,
+    steps: Annotated[int, typer.Option(help="About a second each, on one core")] = 1_500,
+    seed: int = 0,
+) -> None:
+    """Write the weights of a narrower recogniser to OUT; begun again, go on from OUT.checkpoint."""
+    torch.set_num_threads(1)
+    recogniser = spacy.load(teacher, exclude=["proxy_linker"]).get_pipe("kb_ner")
+    texts = Texts(documents, sentences, frames, recogniser.kb)
+    large = encoder_of(recogniser.model).float().eval()
+    model = unpack_model(pack_model(recogniser.model), WordTagger)
+    small = encoder_of(model)
+    checkpoint = out.with_suffix(".checkpoint")
+    if checkpoint.exists():
+        saved = torch.load(checkpoint)
+    else:
+        seeds = range(seed - OBSERVED, seed)
+        observed = (batch for n in seeds for batch in batches(recogniser, texts, n % 2**32))
+        saved = {"step": 0, "optimizer": None, "student": narrowed(large, observed, heads, units)}
+    small.restore(*saved["student"])
+    small.train()
+    set_dropout(model, 0.0)
+    trained = [weight for weight in small.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(trained, RATE)
+    if saved["optimizer"]:
+        optimizer.load_state_dict(saved["optimizer"])
+    bar = tqdm(range(saved["step"], steps), initial=saved["step"], total=steps, unit=" steps")
+    recent: list[tuple[float, float]] = []
+    shares = ""
+    for step in bar:
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * min((step + 1) / WARMUP, 1 - step / steps)
+        given = batches(recogniser, texts, seed + step)
+        n_words = sum(int(batch["firsts"].sum()) for batch in given)
+        for batch in given:
+            with torch.no_grad():
+                scores, states = read(large, batch)
+            own_scores, own_states = read(small, batch)
+            lost = list(map(unexplained, own_states, states))
+            logs = own_scores.log_softmax(1), scores.log_softmax(1)
+            divergence = nn.functional.kl_div(*logs, log_target=True, reduction="batchmean")
+            ((sum(lost) + divergence) * (len(scores) / n_words)).backward()
+            same = (own_scores.argmax(1) == scores.argmax(1)).float().mean()
+            recent = [*recent[-SAVED:], (lost[-1].item(), same.item())]
+        nn.utils.clip_grad_norm_(trained, 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        shares = "{:.1%} unexplained, {:.1%} of tags the same".format(*np.mean(recent, axis=0))
+        bar.set_postfix_str(shares, refresh=False)
+        if (step + 1) % SAVED == 0:
+            student = small.description(), small.weights()
+            with whole_file(checkpoint, "xb") as file:
+                torch.save(
+                    {"step": step + 1, "optimizer": optimizer.state_dict(), "student": student},
+                    file,
+                )
+    round_weights(small, STEPS["kb_ner"])
+    with whole_file(out, "xb") as file:
+        file.write(pack_model(model))
+    checkpoint.unlink(missing_ok=True)
+    print(f"{out}: {heads} heads, {units} units; of the last steps {shares}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
