@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .ordinary_words import ORDINARY_WORDS
 from .pieces import Pieces, hash_of, is_case_sensitive
 from .records.entity import Entity
 from .records.names import american
@@ -60,6 +61,8 @@ class NameFinder:
         preferred: bool [m], whether the name is the canonical one of this owner.
         bounds: uint32 [n + 1], the bounds of each name's owners.
         wanted: bool [n], whether the arguments admit the name.
+        ordinary: bool [n], whether the name is an ordinary word (``ORDINARY_WORDS``) in any form; without
+            word forms, none is.
     """
 
     def __init__(
@@ -83,15 +86,21 @@ class NameFinder:
             self._is_canonical = np.logical_or.reduceat(self.preferred, self.bounds[:-1])
         self.wanted = columns["lengths"] >= min_length
         if stop_words:
-            pieces = Pieces(list(stop_words))
-            kinds = [(pieces.first, pieces.hashes(_folded))]
-            kinds += [] if self._forms is None else [name_words(list(stop_words), *self._forms)[:2]]
-            for bounds, hashes in kinds:
-                names, exist = self._lookup(_text_hashes(bounds, hashes)[0])
-                self.wanted[names[exist]] = False
+            self.wanted[self._names_of(list(stop_words))] = False
+        self.ordinary = np.zeros(len(self._hashes), bool)
+        if self._forms is not None:
+            self.ordinary[self._names_of(ORDINARY_WORDS)] = True
         if entities is not None and len(self.owners):
             owned = np.isin(self.owners, entities)
             self.wanted &= np.logical_or.reduceat(owned, self.bounds[:-1])
+
+    def _names_of(self, words: list[str]) -> np.ndarray:
+        """Return the numbers of the names that are one of these words, in any form: int64."""
+        pieces = Pieces(words)
+        kinds = [(pieces.first, pieces.hashes(_folded))]
+        kinds += [] if self._forms is None else [name_words(words, *self._forms)[:2]]
+        found = [self._lookup(_text_hashes(*kind)[0]) for kind in kinds]
+        return np.concatenate([names[exist] for names, exist in found])
 
     def find(self, text: str) -> list[tuple[int, int, np.ndarray]]:
         """Return the start, the end and the entity numbers of each name in a text."""

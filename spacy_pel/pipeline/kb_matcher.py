@@ -196,10 +196,11 @@ class KBMatcher(KBComponent, Pipe):
 def _is_meant(
     matches: NameMatches, finder: NameFinder, pieces: Pieces, texts: Sequence[WithLongForms]
 ) -> np.ndarray:
-    """Return which names are meant, bool [n]: all but acronyms that an article does not explain.
+    """Return which names are meant, bool [n]: all but those that an article leaves unexplained.
 
-    An article defines its acronyms, or mentions their entity by another name. Those that are the canonical
-    name of an entity, such as "DNA", need no explanation, and notes give none.
+    An article defines its acronyms, or mentions their entity by another name. Acronyms that are the canonical
+    name of an entity, such as "DNA", need no explanation, and notes give none. Ordinary words, such as
+    "reduced", name a reaction if the article also has "reduction reaction".
     """
     is_meant = np.ones(len(matches.first), bool)
     starts, ends = pieces.starts[matches.first], pieces.ends[matches.last]
@@ -207,14 +208,15 @@ def _is_meant(
     for text, size, (begin, stop) in zip(texts, np.diff(pieces.first).tolist(), pairwise(bounds)):
         if size < _MIN_ARTICLE:
             continue
-        acronyms, explained = [], set[int]()
+        doubtful, explained = [], set[int]()
         for place in range(begin, stop):
             words, name = text.text[starts[place] : ends[place]], int(matches.names[place])
-            if is_acronym(words) and words not in text.kept and not finder.is_canonical(name):
-                acronyms.append((place, name))
+            is_unexplained = is_acronym(words) and words not in text.kept
+            if finder.ordinary[name] or is_unexplained and not finder.is_canonical(name):
+                doubtful.append((place, name))
             else:
                 explained.update(finder.owners_of(name).tolist())
-        for place, name in acronyms:
+        for place, name in doubtful:
             is_meant[place] = not explained.isdisjoint(finder.owners_of(name).tolist())
     return is_meant
 

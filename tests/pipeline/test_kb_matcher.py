@@ -87,6 +87,16 @@ def test_an_article_explains_its_acronyms(tmp_path: Path) -> None:
     assert found(nlp, f"{article} Ewing sarcomas") == ["ES", "DNA", "Ewing sarcomas"]
 
 
+def test_an_article_explains_its_ordinary_words(tmp_path: Path) -> None:
+    entities = [Entity("0", "reduction", ("reduction reaction",)), Entity("1", "oxidation")]
+    build_kb(entities, tmp_path / "kb", word_forms=True)
+    nlp, article = matcher_in(tmp_path / "kb"), "Reduced, reductions, oxidized." + 1000 * " word"
+    assert found(nlp, "A reduced dose.") == ["reduced"]
+    assert found(nlp, article) == ["oxidized"]
+    explained = ["Reduced", "reductions", "oxidized", "reduction reaction"]
+    assert found(nlp, f"{article} reduction reaction") == explained
+
+
 def test_names_that_share_words(tiny_kb: Path) -> None:
     for nlp in (matcher_in(tiny_kb), matcher_in(tiny_kb, types=["Disease"])):
         ents = nlp("Multiple and disseminated sclerosis, or multiple atrium dextrum").ents[:2]
