@@ -102,37 +102,41 @@ def with_owners(
 
 
 def unambiguous_names_first(kb: KnowledgeBase, given: RankingInput) -> Ordered:
-    """Put the only entity with the mention as a name first. Keep the order of the others.
+    """Put the sure owners of a mention's name first (``sure_owners``). Keep the order of the others.
 
     This is the order without a learnt ranking. Of mentions in abstracts that are a name of one entity
     alone, 97 to 98 % mean that entity. Of acronyms fewer do, so for these the context decides, as for
     names of several entities.
     """
-    owns = unambiguous_owners(kb, given.mentions, given.candidates.numbers)
+    owns = sure_owners(kb, given.mentions, given.candidates.numbers)
     return Ordered(np.argsort(~owns, kind="stable"))
 
 
-def unambiguous_owners(
+def sure_owners(
     kb: KnowledgeBase, mentions: Sequence[MentionInContext], numbers: np.ndarray
 ) -> np.ndarray:
-    """Return which candidates are the only entity with the mention as a name, bool [n, k].
+    """Return which candidates are sure owners of the mention's name, bool [n, k].
+
+    A sure owner is the only entity with the name. In a KB that knows word forms, as of ``pel start``, all
+    owners are sure: its mentions are names that ``kb_matcher`` found, so one of the owners is meant. An
+    acronym has no sure owner, because its meaning in the text may differ from that in the KB.
 
     ``numbers``, int64 [n, k], are the numbers of the candidates; -1 for none. Each name is looked up once.
     """
-    owners = {surface: unambiguous_owner(kb, surface) for surface in {m.surface for m in mentions}}
-    # No number equals None.
-    matches = [row == owners[mention.surface] for mention, row in zip(mentions, numbers)]
+    surfaces = sorted({mention.surface for mention in mentions if not is_acronym(mention.surface)})
+    any_owner = bool(kb.settings.get("word_forms"))
+    owners = {
+        surface: of_name
+        for surface, of_name in zip(surfaces, kb.numbers_of_names(surfaces))
+        if any_owner or len(of_name) == 1
+    }
+    matches = [np.isin(row, owners.get(m.surface, ())) for m, row in zip(mentions, numbers)]
     return np.array(matches, dtype=bool).reshape(numbers.shape)
 
 
 def unambiguous_owner(kb: KnowledgeBase, name: str) -> int | None:
-    """Return the number of the only entity that has a name, or None.
-
-    An acronym has none, because its meaning in the text may differ from that in the KB.
-    """
-    if is_acronym(name):
-        return None
-    owners = kb.numbers_named(name)
+    """Return the number of the only entity that has a name, or None; None for an acronym."""
+    owners = () if is_acronym(name) else kb.numbers_named(name)
     return int(owners[0]) if len(owners) == 1 else None
 
 
