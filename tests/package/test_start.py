@@ -44,6 +44,7 @@ def test_a_trained_pipeline_gives_its_encoders_and_the_kb_what_is_fitted(
     start([obo], tmp_path / "out", encoder=str(tmp_path / "calibrated"))
     linker = spacy.load(tmp_path / "out").get_pipe("proxy_linker")
     assert fingerprint(linker.retriever) == fingerprint(old.retriever)
+    assert linker.runtime.name == "auto"
     assert linker.nil_threshold is linker.ranking is None  # two entities are not enough to fit to
     some = "".join(TERM.format(f"T:{n}", f"pain of kind {n}", f"ache {n}") for n in range(3, 120))
     obo.write_text(OBO + some)
