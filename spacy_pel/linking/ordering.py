@@ -135,8 +135,10 @@ def sure_owners(
 
 
 def unambiguous_owner(kb: KnowledgeBase, name: str) -> int | None:
-    """Return the number of the only entity that has a name, or None; None for an acronym."""
-    owners = () if is_acronym(name) else kb.numbers_named(name)
+    """Return the number of the only entity that has a name, or None. An acronym has none."""
+    if is_acronym(name):
+        return None
+    owners = kb.numbers_named(name)
     return int(owners[0]) if len(owners) == 1 else None
 
 
