@@ -62,7 +62,7 @@ class Links(NamedTuple):
     # (``KnownMentions.nearest_of``), -1 for none. None without learnt mentions.
     mention_rows: np.ndarray | None = None
     evidence: Evidence | None = None  # about the first candidates; None without a ranking
-    # The decision of a person about each mention, or None (``linking.corrections``). None: there are no
+    # The decision of a person about each mention, or None (``linking.apply_corrections``). None: there are no
     # decisions about these mentions.
     decisions: Sequence[Decision | None] | None = None
 

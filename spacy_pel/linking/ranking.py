@@ -17,6 +17,7 @@ from ..kb.records.entity import Entity
 from ..kb.records.names import american, normalised
 from ..text.mention_inputs import MentionInContext
 from .contexts import Contexts
+from .name_similarity import trigram_similarity, word_similarity
 from .ordering import (
     Evidence,
     Ordered,
@@ -25,7 +26,6 @@ from .ordering import (
     is_acronym,
     unambiguous_owners,
 )
-from .similarity import trigram_similarity, word_similarity
 
 if TYPE_CHECKING:
     from ..models.ranker import Ranker

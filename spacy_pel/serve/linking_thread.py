@@ -12,8 +12,8 @@ from typing import TypeAlias
 from spacy.tokens import Doc
 from starlette.exceptions import HTTPException
 
-from ..batch.link import DOCUMENTS_PER_BLOCK
 from ..batch.link_docs import Linking
+from ..batch.link_files import DOCUMENTS_PER_BLOCK
 from ..corpora.doc_conversion import linked_document, make_doc
 from ..corpora.document import Document, Mention
 from ..io.memory import release_memory

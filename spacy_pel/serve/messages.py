@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..corpora.document import Document, mention_at
-from ..curation.corrections import Correction
+from ..curation.fix import Correction
 from ..errors import PelError
 from ..kb import Entity, KnowledgeBase
 from ..spans import NIL

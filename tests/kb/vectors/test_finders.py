@@ -6,14 +6,14 @@ import pytest
 
 from spacy_pel.kb import VectorIndex
 from spacy_pel.kb.vectors import building, index
-from spacy_pel.kb.vectors.building import (
+from spacy_pel.kb.vectors.index import RowFinder
+from spacy_pel.kb.vectors.index_building import (
     built_fast_scan,
     built_inverted_file,
     chosen_effort,
     recall,
     representative_rows,
 )
-from spacy_pel.kb.vectors.index import RowFinder
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 
 N, DIM = 3000, 24
