@@ -1,4 +1,4 @@
-"""The path from mentions to linked entities, the same for the pipeline and for evaluation."""
+"""Link mentions to entities. The pipeline and evaluation share this path."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -100,16 +100,23 @@ def link(
 ) -> Links:
     """Find the k best entities of each mention, and decide whether it is NIL.
 
+    Args:
+        retriever: Encodes the mentions.
+        index: The KB or the index to search.
+        mentions: The n mentions.
+        k: The number of candidates of each mention.
+        options: What follows the search, such as reranking and the NIL decision.
+
     Raises:
         PelError: The reranker gives scores that are not finite.
     """
     depth = max(k, SEARCH_DEPTH if options.ordering else 0)
     vectors = retriever.predict(mentions)
-    given, nil_score = ranking_input(index, mentions, vectors, depth, options)
-    candidates, rerank_scores = given.candidates, given.rerank_scores
+    inputs, nil_score = ranking_input(index, mentions, vectors, depth, options)
+    candidates, rerank_scores = inputs.candidates, inputs.rerank_scores
     probabilities = evidence = None
     if options.ordering is not None:
-        order, probabilities, in_kb, evidence = options.ordering(given)
+        order, probabilities, in_kb, evidence = options.ordering(inputs)
         candidates = Candidates(*(np.take_along_axis(column, order, 1) for column in candidates))
         if rerank_scores is not None:
             rerank_scores = np.take_along_axis(rerank_scores, order, axis=1)
@@ -143,10 +150,10 @@ def ranking_input(
     k: int,
     options: LinkOptions,
 ) -> tuple[RankingInput, np.ndarray]:
-    """Search at least k candidates of each mention and rerank them.
+    """Find at least k candidates of each mention, and rerank them.
 
     Returns:
-        The candidates, and the retriever's best scores, float32 [n].
+        The candidates, and the retriever's best score of each mention, float32 [n].
     """
     reranking, groups = options.reranking, options.groups
     depth = max(k, reranking.top if reranking else 0)
@@ -166,11 +173,17 @@ def nearest(
     filters: Sequence[SearchFilter | None] | None = None,
     groups: np.ndarray | None = None,
 ) -> Candidates:
-    """Return the k nearest entities of each vector, float32 [n, d], best first; see ``LinkOptions``.
+    """Return the k nearest entities of each vector, best first.
 
-    Vectors with the same filter are searched together. A group is searched once, with the mean of its
-    vectors and the filter of its first member. The scores of the mean vector are the means of the
-    members' scores.
+    Vectors with the same filter share a search. A group has one search, with the mean of its vectors and the
+    filter of its first member. The scores of the mean vector are the means of the members' scores.
+
+    Args:
+        index: The KB or the index to search.
+        vectors: float32 [n, d], of the mentions.
+        k: The number of entities.
+        filters: As ``LinkOptions.filters``.
+        groups: As ``LinkOptions.groups``.
     """
     if groups is not None:
         _, first, members = np.unique(groups, return_index=True, return_inverse=True)
