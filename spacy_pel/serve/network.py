@@ -1,4 +1,4 @@
-"""The socket of a server, and uvicorn, which serves the application on it."""
+"""Open the socket of a server, and serve the application on it with uvicorn."""
 
 from __future__ import annotations
 
