@@ -112,11 +112,11 @@ def link(
     """
     depth = max(k, SEARCH_DEPTH if options.ordering else 0)
     vectors = retriever.predict(mentions)
-    inputs, nil_score = ranking_input(index, mentions, vectors, depth, options)
-    candidates, rerank_scores = inputs.candidates, inputs.rerank_scores
+    given, nil_score = ranking_input(index, mentions, vectors, depth, options)
+    candidates, rerank_scores = given.candidates, given.rerank_scores
     probabilities = evidence = None
     if options.ordering is not None:
-        order, probabilities, in_kb, evidence = options.ordering(inputs)
+        order, probabilities, in_kb, evidence = options.ordering(given)
         candidates = Candidates(*(np.take_along_axis(column, order, 1) for column in candidates))
         if rerank_scores is not None:
             rerank_scores = np.take_along_axis(rerank_scores, order, axis=1)

@@ -110,14 +110,14 @@ def with_owners(
     return Candidates(numbers, scores)
 
 
-def unambiguous_names_first(kb: KnowledgeBase, inputs: RankingInput) -> Ordered:
+def unambiguous_names_first(kb: KnowledgeBase, given: RankingInput) -> Ordered:
     """Put the only entity with the mention as a name first. Keep the order of the others.
 
-    This is the order without a learnt ranking. If a mention in an abstract is a name of only one entity, it
-    means this entity in 97 to 98 % of the cases. For acronyms the share is lower. Therefore, the context
-    decides for acronyms, and for names of several entities.
+    This is the order without a learnt ranking. Of mentions in abstracts that are a name of one entity
+    alone, 97 to 98 % mean that entity. Of acronyms fewer do, so for these the context decides, as for
+    names of several entities.
     """
-    owns = unambiguous_owners(kb, inputs.mentions, inputs.candidates.numbers)
+    owns = unambiguous_owners(kb, given.mentions, given.candidates.numbers)
     return Ordered(np.argsort(~owns, kind="stable"))
 
 
@@ -126,10 +126,7 @@ def unambiguous_owners(
 ) -> np.ndarray:
     """Return which candidates are the only entity with the mention as a name, bool [n, k].
 
-    Args:
-        kb: The KB in which to look up names, each once.
-        mentions: The n mentions.
-        numbers: int64 [n, k], the numbers of the candidates; -1 for no candidate.
+    ``numbers``, int64 [n, k], are the numbers of the candidates; -1 for none. Each name is looked up once.
     """
     owners = {surface: unambiguous_owner(kb, surface) for surface in {m.surface for m in mentions}}
     # No number equals None.

@@ -49,22 +49,22 @@ class Ranking(NamedTuple):
     reranked: int = 0
     contexts: Contexts = Contexts()  # the words around the senses of abbreviations
 
-    def ordered(self, kb: KnowledgeBase, labels: Sequence[str], inputs: RankingInput) -> Ordered:
+    def ordered(self, kb: KnowledgeBase, labels: Sequence[str], given: RankingInput) -> Ordered:
         """Order the best candidates of mentions with these labels by their probabilities.
 
-        Equally probable candidates keep their order. So do those that the ranking does not read. In a KB
-        with word forms, the only entity with the mention as a name comes first.
+        Equally probable candidates, and those that the ranking does not read, keep their order. In a KB that
+        knows word forms, the entity that alone has the mention as a name comes first.
         """
-        comparison = compare(kb, inputs, self.contexts)
+        comparison = compare(kb, given, self.contexts)
         p_correct = self.probabilities(features_of(labels, comparison))
-        if inputs.groups is not None:
-            p_correct = group_means(p_correct, inputs.groups)
+        if given.groups is not None:
+            p_correct = group_means(p_correct, given.groups)
         n_read = p_correct.shape[1] - 1
-        probabilities = np.full(inputs.candidates.scores.shape, np.nan, dtype=np.float32)
+        probabilities = np.full(given.candidates.scores.shape, np.nan, dtype=np.float32)
         probabilities[:, :n_read] = p_correct[:, :-1]
         keys = np.nan_to_num(probabilities, nan=-1.0)
         if kb.settings.get("word_forms"):
-            keys += 2 * unambiguous_owners(kb, inputs.mentions, inputs.candidates.numbers)
+            keys += 2 * unambiguous_owners(kb, given.mentions, given.candidates.numbers)
         order = np.argsort(-keys, kind="stable", axis=1)
         evidence = evidence_of(comparison).in_order(order[:, :n_read])
         probabilities = np.take_along_axis(probabilities, order, axis=1)
@@ -292,22 +292,22 @@ MENTION_FEATURES: dict[str, Callable[[Comparison], np.ndarray | list[float]]] = 
 }
 
 
-def compare(kb: KnowledgeBase, inputs: RankingInput, contexts: Contexts = Contexts()) -> Comparison:
+def compare(kb: KnowledgeBase, given: RankingInput, contexts: Contexts = Contexts()) -> Comparison:
     """Compare n mentions with their TOP best candidates.
 
     Pass all mentions of a document in one call, because the comparison counts mentions of the same entity.
 
     Args:
         kb: The KB of the candidates.
-        inputs: The mentions with at least two columns of candidates.
+        given: The mentions with at least two columns of candidates.
         contexts: The words around the senses of abbreviations.
     """
-    numbers, scores = (column[:, :TOP] for column in inputs.candidates)
+    numbers, scores = (column[:, :TOP] for column in given.candidates)
     present = numbers >= 0
     distinct = np.unique(numbers[present])
     entities = dict(zip(distinct.tolist(), kb.entities(distinct)))
     entity_names = {number: entity.names for number, entity in entities.items()}
-    surfaces = [mention.surface for mention in inputs.mentions]
+    surfaces = [mention.surface for mention in given.mentions]
     names = [normalised(surface) for surface in surfaces]
     owners = kb.numbers_of_names(surfaces)
     n_owners = np.array(list(map(len, owners)))
@@ -320,8 +320,8 @@ def compare(kb: KnowledgeBase, inputs: RankingInput, contexts: Contexts = Contex
     similarity, first_similarity, nearest = trigram_similarity(kb, spelled, numbers, entity_names)
     words = word_similarity(kb, spelled, numbers, entity_names)
     rerank_scores = np.full(numbers.shape, np.nan)
-    if inputs.rerank_scores is not None:
-        rerank_scores = inputs.rerank_scores[:, :TOP]
+    if given.rerank_scores is not None:
+        rerank_scores = given.rerank_scores[:, :TOP]
     return Comparison(
         surfaces,
         names,
@@ -338,11 +338,11 @@ def compare(kb: KnowledgeBase, inputs: RankingInput, contexts: Contexts = Contex
         first_similarity,
         nearest,
         words,
-        _meant_elsewhere(inputs.mentions, names, numbers, exact & is_unambiguous[:, None]),
+        _meant_elsewhere(given.mentions, names, numbers, exact & is_unambiguous[:, None]),
         *_definitions(kb, surfaces, numbers, n_owners),
         rerank_scores,
-        _canonical_scores(kb, inputs, numbers),
-        _context_scores(contexts, inputs.mentions, np.where(exact, numbers, -1), entities),
+        _canonical_scores(kb, given, numbers),
+        _context_scores(contexts, given.mentions, np.where(exact, numbers, -1), entities),
     )
 
 
@@ -408,13 +408,13 @@ def _definitions(
     return definitions, all_definitions, np.minimum(share, 0.0)
 
 
-def _canonical_scores(kb: KnowledgeBase, inputs: RankingInput, numbers: np.ndarray) -> np.ndarray:
+def _canonical_scores(kb: KnowledgeBase, given: RankingInput, numbers: np.ndarray) -> np.ndarray:
     """Return the scores of candidates by their canonical names, float32 [n, k]; 0 without vectors."""
     scores = np.zeros(numbers.shape, np.float32)
-    if inputs.vectors is not None:
+    if given.vectors is not None:
         present = numbers >= 0
         lines, _ = np.nonzero(present)
-        by_name = kb.vectors.name_scores(inputs.vectors, lines, numbers[present], first=True)
+        by_name = kb.vectors.name_scores(given.vectors, lines, numbers[present], first=True)
         scores[present] = np.where(np.isfinite(by_name), by_name, 0.0)
     return scores
 
