@@ -30,8 +30,8 @@ from ..linking.ranking import (
     joined_features,
     learnt_priors,
 )
-from ..metrics.calibration import expected_calibration_error
 from ..metrics.linking import best_nil_threshold, nil_metrics
+from ..metrics.probabilities import expected_calibration_error
 from ..models.ranker import fitted_ranker
 from ..pipeline.fitted import Fitted
 from ..pipeline.pipelines import linker_of, load_pipeline

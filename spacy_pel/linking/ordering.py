@@ -22,7 +22,7 @@ MAX_OWNERS = 4  # of a name, which are added to the candidates
 
 
 class Reranking(NamedTuple):
-    """How candidates are reranked."""
+    """The settings of reranking."""
 
     reranker: Reranker
     kb: KnowledgeBase  # has the texts of the candidates
@@ -81,10 +81,19 @@ def with_owners(
     candidates: Candidates,
     top: int,
 ) -> Candidates:
-    """Put the entities that have a mention as a name among its ``top`` first candidates, [n, k].
+    """Add the entities that have a mention as a name to its first ``top`` candidates.
 
-    The vectors, float32 [n, d], of "pulmonary" and "lung" may be far apart. A name of more entities than
-    ``MAX_OWNERS`` adds none.
+    The vectors of two names of an entity, such as "pulmonary" and "lung", may be far apart.
+
+    Args:
+        kb: The KB in which to look up names.
+        mentions: The n mentions.
+        vectors: float32 [n, d], the vectors of the mentions.
+        candidates: [n, k], best first.
+        top: The number of first candidates to complete.
+
+    Returns:
+        The candidates, [n, k]. A name of more than ``MAX_OWNERS`` entities adds none.
     """
     numbers, scores = candidates.numbers.copy(), candidates.scores.copy()
     top = min(top, numbers.shape[1])
@@ -155,14 +164,23 @@ def reranked_candidates(
     reranking: Reranking,
     groups: np.ndarray | None = None,
 ) -> tuple[Candidates, np.ndarray]:
-    """Order the best candidates [n, k] of each mention by their rerank scores, equal ones by ids.
+    """Order the best candidates of each mention by rerank score, then by concept id.
 
-    The others follow in the order they had. Mentions of a group, int [n], have the same candidates. Each
-    candidate gets the mean of its scores with these mentions.
+    The other candidates follow in their previous order.
+
+    Args:
+        candidates: [n, k], best first.
+        mentions: The n mentions.
+        reranking: The reranker and its settings.
+        groups: Int [n], the group of each mention. The mentions of a group have the same candidates, and
+            each candidate gets the mean of its scores. None: each mention has its own scores.
 
     Returns:
         The candidates in their new order, and their rerank scores, float32 [n, k]: the logarithm of
         a candidate's probability among those reranked; NaN for the others.
+
+    Raises:
+        PelError: A score is NaN or infinite.
     """
     reranker, kb, top = reranking
     numbers = candidates.numbers[:, :top]
@@ -183,7 +201,7 @@ def reranked_candidates(
 
 
 def group_means(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return rows [n, d], each replaced by the mean of its group, int [n], summed in float64."""
+    """Replace each row [n, d] by the mean of its group, int [n]. Sums are float64."""
     _, members, counts = np.unique(groups, return_inverse=True, return_counts=True)
     by_group = rows[np.argsort(members, kind="stable")]
     sums: np.ndarray = np.add.reduceat(by_group, counts.cumsum() - counts, dtype=np.float64)
@@ -191,7 +209,7 @@ def group_means(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:
-    """Return scores [n, k] as logarithms of probabilities; -inf, for no candidate, stays."""
+    """Return the log-probabilities of scores [n, k]. A missing candidate keeps the score -inf."""
     best = scores.max(axis=1, keepdims=True, initial=np.finfo(np.float32).min)
     total = np.exp(scores - best).sum(axis=1, keepdims=True)
     log_p: np.ndarray = scores - best - np.log(np.maximum(total, np.finfo(np.float32).tiny))
