@@ -31,7 +31,7 @@ from .joint_linking import (
     with_settings,
     write_corpus_part,
 )
-from .link import block_size, link_job, linking_settings
+from .link_files import block_size, link_job, linking_settings
 
 if TYPE_CHECKING:
     from ..coreference.clusters import Clusters

@@ -20,7 +20,7 @@ from ..evaluation.evaluate import Bars, check_ids, gold_examples, read_batches
 from ..io.whole_files import pointed_to, whole_file
 from ..linking.contexts import Contexts, learnt_contexts
 from ..linking.nil import NilPolicy, is_nil
-from ..linking.ordering import unambiguous_owners
+from ..linking.ordering import sure_owners
 from ..linking.ranking import (
     TOP,
     Features,
@@ -30,8 +30,8 @@ from ..linking.ranking import (
     joined_features,
     learnt_priors,
 )
-from ..metrics.calibration import expected_calibration_error
 from ..metrics.linking import best_nil_threshold, nil_metrics
+from ..metrics.probabilities import expected_calibration_error
 from ..models.ranker import fitted_ranker
 from ..pipeline.fitted import Fitted
 from ..pipeline.pipelines import linker_of, load_pipeline
@@ -201,7 +201,7 @@ def fit(
     best_correct, best_probabilities = gold.correct[lines, best], probabilities[lines, best]
     in_kb = np.array([types is not None for types in gold.types])
     policy = NilPolicy(linker.kb, linker.sure_probability)
-    is_sure = policy.is_sure(gold.unambiguous[lines, best], best_probabilities)
+    is_sure = policy.is_sure(gold.owns[lines, best], best_probabilities)
     nil_score = np.where(is_sure, np.inf, 1 - probabilities[:, -1])
     threshold = best_nil_threshold(nil_score, (~in_kb).tolist())
     linker.nil_threshold = threshold
@@ -236,9 +236,7 @@ class _Gold(NamedTuple):
     correct: np.ndarray  # bool [n, k], which candidates are correct
     # int64 [n], the rank of the first correct candidate among all; 0 if there is none
     ranks: np.ndarray
-    unambiguous: (
-        np.ndarray
-    )  # bool [n, k], which candidates are the only entity with the mention as a name
+    owns: np.ndarray  # bool [n, k], which candidates are sure owners of the name (``sure_owners``)
     types: Sequence[tuple[str, ...] | None]  # of the gold entities; None if the KB lacks them
     documents: np.ndarray  # int64 [n], the numbers of the documents
 
@@ -248,7 +246,7 @@ class _Gold(NamedTuple):
             self.features.of(chosen),
             self.correct[chosen],
             self.ranks[chosen],
-            self.unambiguous[chosen],
+            self.owns[chosen],
             list(compress(self.types, chosen)),
             self.documents[chosen],
         )
@@ -262,7 +260,7 @@ def _gold_features(
     progress: Bars,
 ) -> _Gold:
     """Search the candidates of gold mentions, and compare them."""
-    features, numbers, unambiguous = [], [], []
+    features, numbers, owns = [], [], []
     for batch in read_batches(nlp, linker, examples, progress):
         inputs = linker.ranking_inputs(batch)
         if inputs is None:
@@ -271,7 +269,7 @@ def _gold_features(
         features.append(features_of(labels, compare(linker.kb, inputs, contexts)))
         numbers.append(inputs.candidates.numbers)
         top = inputs.candidates.numbers[:, :TOP]
-        unambiguous.append(unambiguous_owners(linker.kb, inputs.mentions, top))
+        owns.append(sure_owners(linker.kb, inputs.mentions, top))
     correct, types, documents = [], [], []
     rows = chain.from_iterable(numbers)
     for document, example in enumerate(examples):
@@ -285,7 +283,7 @@ def _gold_features(
         joined_features(features),
         is_correct[:, :TOP],
         np.where(is_correct.any(axis=1), 1 + is_correct.argmax(axis=1), 0),
-        np.concatenate(unambiguous),
+        np.concatenate(owns),
         types,
         np.array(documents),
     )

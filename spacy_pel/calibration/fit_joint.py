@@ -14,7 +14,7 @@ from ..batch.document_blocks import NoBar
 from ..batch.joint_linking import numbered_ids, with_settings
 from ..errors import PelError
 from ..evaluation.evaluate import Bars, link_examples
-from ..metrics.calibration import platt_fit
+from ..metrics.probabilities import platt_fit
 from ..pipeline.joint_annotations import CorpusMention, take_mentions
 from ..spans import gold_ids, mention_spans
 

@@ -13,7 +13,6 @@ from ..batch.document_blocks import NoBar
 from ..batch.embed import embed_kb
 from ..evaluation.evaluate import Bars, link_examples
 from ..kb.build import build_kb
-from ..pipeline.fitted import Fitted
 from ..pipeline.pipelines import linker_of
 from ..spans import NIL
 from .calibrate import fit
@@ -37,13 +36,14 @@ def fit_to_names(nlp: Language, scratch: Path, progress: Bars = NoBar) -> bool:
         progress: Makes progress bars, as for ``evaluate``.
 
     Returns:
-        Whether the KB has enough entities; otherwise nothing is fitted.
+        Whether the KB has enough entities. Otherwise, the linker has no ranking.
 
     Raises:
         PelError: No candidate is correct, or the KB has no vectors of the linker's encoder.
     """
     linker = linker_of(nlp)
     kb = linker.kb
+    linker.fitted.forget(keep_threshold=False)  # it was fitted to another KB
     rng = random.Random(0)
     numbers = kb.numbers().tolist()
     if len(numbers) < _MIN_ENTITIES:
@@ -63,7 +63,6 @@ def fit_to_names(nlp: Language, scratch: Path, progress: Bars = NoBar) -> bool:
         predicted.ents = [Span(predicted, 0, len(predicted), label="ENTITY")]
         reference.ents = [Span(reference, 0, len(reference), label="ENTITY", kb_id=gold)]
         examples.append(Example(predicted, reference))
-    linker.fitted = Fitted(configured_nil_threshold=linker.fitted.configured_nil_threshold)
     link_examples(nlp, linker, examples, progress)
     candidates = (c["id"] for e in examples for c in e.predicted.ents[0]._.kb_candidates)
     kept = sorted({entity.concept_id for entity in sample}.union(candidates) - removed)

@@ -104,8 +104,8 @@ def link_cli(
       python -m spacy pel link training/model-best pubmed/ -o linked/ --to parquet --engine ray --address auto
       zcat notes.gz | python -m spacy pel link training/model-best - | head
     """
-    from ..batch.link import link_files
     from ..batch.link_docs import Linking
+    from ..batch.link_files import link_files
 
     if engine == "local" and address:
         raise PelError("--address is for a Ray cluster", "add --engine ray")

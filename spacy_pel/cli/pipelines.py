@@ -159,7 +159,7 @@ def fix_cli(
     if not (export or name):
         _list_corrections(pipeline)
         return
-    from ..curation.corrections import Correction, fix, read_corrections
+    from ..curation.fix import Correction, fix, read_corrections
     from ..kb import KnowledgeBase
 
     folder = kb_to_change(pipeline)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kb.vectors.building import built_inverted_file
 from ..kb.vectors.index import Candidates, RowFinder, VectorIndex
+from ..kb.vectors.index_building import built_inverted_file
 from ..kb.vectors.matrix import VectorMatrix
 from .clusters import Clusters, MentionGraph, directed_clusters, undirected_clusters
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.records.names import american, normalised
-from ..linking.similarity import trigram_similarity
+from ..linking.name_similarity import trigram_similarity
 from ..text.entity_texts import EntityText
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Add annotated mentions to the index of a KB, in addition to names.
 
-A conditional logistic regression (``metrics.calibration``) fits their weight to mentions with known
+A conditional logistic regression (``metrics.probabilities``) fits their weight to mentions with known
 entities: those of other documents, or the learnt ones, each searched among the mentions of all other
 documents.
 """
@@ -28,7 +28,7 @@ from ..kb.mentions import (
     scored_pairs,
 )
 from ..kb.vectors.writing import Encoder
-from ..metrics.calibration import feature_weights
+from ..metrics.probabilities import feature_weights
 from ..pipeline.pipelines import linker_of
 from ..spans import gold_ids, mention_spans
 from .kb_encoder import KBEncoder

@@ -1,4 +1,4 @@
-"""Atomic files and folders, which appear whole or not at all, and the lock of a folder's writer."""
+"""Write files and folders atomically, whole or not at all, and lock a folder for its writer."""
 
 import hashlib
 import os
@@ -27,8 +27,8 @@ LOCK = ".lock"
 def whole_file(path: Path, mode: str = "x") -> Iterator[IO[Any]]:
     """Open a file to write ("x": UTF-8 text, "xb": bytes) that replaces the path at the end of the block.
 
-    After an error or an interruption the path is as it was before. A killed process leaves a hidden file
-    beside it. A symbolic link is replaced itself: for a path that a user chose, give ``pointed_to(path)``.
+    An error or an interruption leaves the path unchanged. A killed process leaves a hidden file beside it.
+    This replaces a symbolic link, not its target; for a path that a user chose, pass ``pointed_to(path)``.
 
     Raises:
         PelError: The path is a folder or a device.
@@ -50,10 +50,9 @@ def whole_file(path: Path, mode: str = "x") -> Iterator[IO[Any]]:
 def whole_folder(path: Path) -> Iterator[Path]:
     """Make a folder to fill that replaces the path at the end of the block; see ``whole_file``.
 
-    If the path is a symbolic link, the folder that it points to is replaced.
-
-    An old folder is moved aside before the new one takes its place. If the process is killed between these
-    two steps, the old folder is beside the path, with the suffix ".old".
+    If the path is a symbolic link, this replaces its target. The old folder moves aside before the new one
+    takes its place. If the process is killed between these steps, the old folder remains beside the path,
+    with the suffix ".old".
     """
     path = pointed_to(path)
     with _made_beside(path) as temporary:
@@ -78,7 +77,7 @@ def pointed_to(path: Path) -> Path:
 
 @contextmanager
 def _made_beside(path: Path) -> Iterator[Path]:
-    """Give a new path beside a path, for a file or folder that will replace it."""
+    """Yield a new path beside a path, for a file or folder that will replace it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
@@ -94,10 +93,10 @@ def _made_beside(path: Path) -> Iterator[Path]:
 def writer_lock(folder: Path) -> Iterator[None]:
     """Keep other writers out of a folder until the block ends.
 
-    The operating system holds the lock, so that it ends with the process.
+    The operating system holds the lock, and releases it when the process ends.
 
     Raises:
-        PelError: Another process, which it names, is writing to the folder.
+        PelError: Another process is writing to the folder. The message names it.
     """
     path = folder / LOCK
     if path.is_symlink():

@@ -34,7 +34,7 @@ class Decision(NamedTuple):
         digest: The digest of the text (``text_digest``).
         start: The first character of the mention in the text.
         words: From hashes of the words of the text to their weights; see
-            ``linking.corrections.weighted_words``.
+            ``linking.apply_corrections.weighted_words``.
     """
 
     number: int

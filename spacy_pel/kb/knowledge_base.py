@@ -1,4 +1,4 @@
-"""Open a KB folder: its records, vectors, learnt mentions and corrections behind one class."""
+"""Read a KB folder: its records, vectors, learnt mentions, and corrections, through one class."""
 
 from __future__ import annotations
 
@@ -113,10 +113,10 @@ class _State:
 class KnowledgeBase:
     """A knowledge base: numbered entities and their vectors.
 
-    A KB is opened, not loaded. Until ``refresh`` it stays as it was when it was opened, even if others write
-    to the folder. Data that are first read later may be gone: vectors that were replaced twice, changed
-    mentions, a KB that was built again. A PelError says so. A KB can be used after a fork, and pickled: the
-    copy opens the same folder.
+    Opening a KB does not load it. Its content does not change before ``refresh``, even if other processes
+    write to the folder. They may delete data that were not read yet: vectors that were replaced twice,
+    changed mentions, or a KB that was built again. Reading these raises PelError. You can use a KB after a
+    fork, and pickle it: the copy opens the same folder.
 
     Several threads may read while another calls ``refresh`` or ``close``. Each call sees one state of the
     KB. Take a ``snapshot`` for calls that belong together, such as a search and the labels of its results.
@@ -258,22 +258,25 @@ class KnowledgeBase:
         compute: Callable[[list[K]], Sequence[T]],
         most: int = _MAX_REMEMBERED,
     ) -> list[T]:
-        """Return the value of each key, cached until a refresh. No value is None.
+        """Return the value of each key, cached until a refresh.
 
-        ``compute`` returns those of distinct keys. At most ``most`` values of a kind are cached: memory is
-        limited by forgetting all of a kind at once.
+        Args:
+            kind: The kind of the values, which have a cache of their own.
+            keys: The keys, possibly repeated.
+            compute: Returns the values of distinct keys. No value may be None.
+            most: The size of the cache. A full cache is cleared.
         """
         known: dict[K, T] = self._state.remembered[kind]
-        found = list(map(known.get, keys))
-        missing = list(dict.fromkeys(key for key, value in zip(keys, found) if value is None))
+        values = list(map(known.get, keys))
+        missing = list(dict.fromkeys(key for key, value in zip(keys, values) if value is None))
         if missing:
             new = dict(zip(missing, compute(missing)))
             if len(known) + len(new) > most:
                 known.clear()
             if len(new) <= most:
                 known.update(new)
-            return [new[key] if value is None else value for key, value in zip(keys, found)]
-        return found  # type: ignore[return-value]
+            return [new[key] if value is None else value for key, value in zip(keys, values)]
+        return values  # type: ignore[return-value]
 
     @_at_once
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
@@ -291,8 +294,8 @@ class KnowledgeBase:
     def named(self, name: str) -> list[Entity]:
         """Return the entities with this name, sorted by concept id.
 
-        Case, blanks and punctuation are ignored. British names match American ones. In a KB with word forms,
-        other forms of the words match too, and entities with this canonical name come alone.
+        The comparison ignores case, blanks, punctuation, and British spelling. In a KB with word forms, it
+        also ignores the forms of words; and if entities have this canonical name, only they are returned.
         """
         return sorted(self.entities(self.numbers_named(name)))
 
@@ -303,7 +306,7 @@ class KnowledgeBase:
 
     @_at_once
     def numbers_of_names(self, names: Sequence[str]) -> list[np.ndarray]:
-        """Return ``numbers_named`` of each name, read together."""
+        """Return ``numbers_named`` of each name; faster than one call per name."""
         return self.remembered("named", names, self._owners)
 
     def _owners(self, names: Sequence[str]) -> list[np.ndarray]:
@@ -317,12 +320,12 @@ class KnowledgeBase:
             owners[hash].append((number, entity))
 
         def of_name(name: str, keys: tuple[str, str]) -> np.ndarray:
-            if self._word_forms and len(numbers := self._names.owners_by_forms(name)):
-                return numbers.astype(np.int64)
+            if self._word_forms and len(owners_by_forms := self._names.owners_by_forms(name)):
+                return owners_by_forms.astype(np.int64)
             for key in keys:
                 known = owners[name_hash(key)]
-                if own := [n for n, entity in known if key in map(normalised, entity.names)]:
-                    return np.array(own, dtype=np.int64)
+                if numbers := [n for n, entity in known if key in map(normalised, entity.names)]:
+                    return np.array(numbers, dtype=np.int64)
             return np.empty(0, np.int64)
 
         return list(map(of_name, names, spellings))
@@ -393,9 +396,9 @@ class KnowledgeBase:
 
     @_at_once
     def search_names(self, text: str, limit: int = 10) -> list[Entity]:
-        """Return the entity with this id, or those with all words of the text, most similar first.
+        """Return the entity with this id, or entities whose names have all words, most similar first.
 
-        Only the first 10,000 matches, and entities with exactly this name, are compared.
+        The comparison reads the first 10,000 entities with these words, and those with exactly this name.
         """
         if text in self:
             return [self[text]]
@@ -412,8 +415,8 @@ class KnowledgeBase:
     def fuzzy_candidates(self, names: Sequence[str], k: int) -> np.ndarray:
         """Return the k entities that share the rarest words of each name: int64 [n, k]; -1 for none.
 
-        Words match by their first letters, as "diabetic" and "diabetes" do. A word of more than 10,000
-        entities is ignored, unless the name has no other.
+        Words match by their first letters, such as "diabetic" and "diabetes". The search ignores a word of
+        10,000 entities or more, unless the name has no other word.
         """
 
         @cache
@@ -444,8 +447,8 @@ class KnowledgeBase:
             for stem in stems
         ]
         # A phrase without words is in no entity, but a query without phrases is an error.
-        found = json.dumps([query or '""' for query in queries])
-        n_owners = self._store.numbers(_COUNT_EACH, _MAX_MATCHES, found).tolist()
+        phrases = json.dumps([query or '""' for query in queries])
+        n_owners = self._store.numbers(_COUNT_EACH, _MAX_MATCHES, phrases).tolist()
         return [log((1 + len(self)) / (1 + n)) for n in n_owners]
 
     @_at_once
@@ -628,11 +631,18 @@ class KnowledgeBase:
         *,
         with_mentions: bool = True,
     ) -> Candidates:
-        """Return the k best entities of each query, float32 [n, dim], by score, then by concept id.
+        """Return the k best entities of each query, by score, then by concept id.
 
-        The score is that of an entity's best row. ``with_mentions`` adds that of learnt mentions near the
-        query (``mentions``). ``only`` restricts the entities. PelError if the KB has no vectors, the queries
-        do not fit them, or a type or source is unknown.
+        The score of an entity is that of its best row.
+
+        Args:
+            vectors: float32 [n, dim], the queries.
+            k: The number of entities.
+            only: The entities that may be returned; None: all.
+            with_mentions: Add the scores of learnt mentions near the query (``mentions``).
+
+        Raises:
+            PelError: The KB has no vectors, the queries do not fit them, or a type or source is unknown.
         """
         stored, allowed = self.vectors, self._allowed(only)
         if self.settings["mentions"] and with_mentions:
@@ -641,9 +651,13 @@ class KnowledgeBase:
 
     @_at_once
     def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the vectors of entities in order, float32 [n, dim]; PelError if the KB has none.
+        """Return the vectors of entities, in the order of ``numbers``.
 
-        The second array, int64 [n], is the index of each vector's entity in ``numbers``.
+        Returns:
+            The vectors, float32 [n, dim], and the index of each vector's entity in ``numbers``, int64 [n].
+
+        Raises:
+            PelError: The KB has no vectors.
         """
         return self.vectors.rows(np.asarray(numbers, dtype=np.int64))
 

@@ -43,12 +43,12 @@ class NameMatches(NamedTuple):
 class NameFinder:
     """Find the longest names of a KB in text, and their entities.
 
-    Names and texts are compared as plain text. A name contains a letter, and begins and ends at word
-    boundaries. Of overlapping names the leftmost, then the longest is returned. White space is ignored, and
-    so are case and British spelling, unless the name ``is_case_sensitive``.
+    The finder compares names and texts as plain text. A name contains a letter, and begins and ends at word
+    boundaries. Of overlapping names, the finder returns the leftmost, then the longest. It ignores white
+    space. It ignores case and British spelling unless the name ``is_case_sensitive``.
 
-    A name is stored as a hash of 64 bits; a filter stores the hashes of its prefixes: 33 bytes per name in
-    all. Two names have the same hash with a probability of 2^-64.
+    The table stores a 64-bit hash of each name, and a filter of the hashes of its prefixes: 33 bytes per name
+    in all. Two names have the same hash with a probability of 2^-64.
 
     Args:
         table: The result of ``name_table``, for example mapped from a file.
@@ -131,7 +131,7 @@ class NameFinder:
         return bool(self.preferred[self.bounds[name] : self.bounds[name + 1]].any())
 
     def find_in(self, pieces: Pieces, nested: bool = False) -> NameMatches:
-        """Return the names in texts. With ``nested``, each longer name precedes the names inside it."""
+        """Return the names in texts. With ``nested``, also return the names inside a name, after it."""
         first, lengths, names = self._matches(pieces, nested)
         inside = pieces.paragraphs[first] == pieces.paragraphs[first + lengths - 1]
         chosen, end = list[int](), 0
@@ -145,23 +145,23 @@ class NameFinder:
     def _matches(
         self, pieces: Pieces, nested: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the longest name from each piece on; with ``nested`` all, the longest first.
+        """Return the longest name that starts at each piece; with ``nested``, all names, longest first.
 
-        Of names of the same length, a canonical one comes before a synonym, and one that is written as in the
-        KB before other forms.
+        Of names of the same length, a canonical name precedes a synonym, and the spelling of the KB precedes
+        other forms.
 
         Returns:
             The first piece, the length in pieces and the number of each name, int64 [n].
         """
-        found = [np.empty((3, 0), np.int64)]
+        matches = [np.empty((3, 0), np.int64)]
         if self._forms is not None:
             words = in_one_form(word_hashes(pieces), *self._forms)
             places = np.flatnonzero(words)
             for first, last, names in [*self._swapped(words[places]), *self._runs(words[places])]:
-                found.append(np.stack([places[first], places[last], names]))
+                matches.append(np.stack([places[first], places[last], names]))
         for hashes in pieces.hashes(_folded), pieces.hashes(_exact):
-            found += map(np.stack, self._runs(hashes))
-        first, last, names = np.concatenate(found, axis=1)
+            matches += map(np.stack, self._runs(hashes))
+        first, last, names = np.concatenate(matches, axis=1)
         order = np.lexsort((np.arange(len(first)), self._is_canonical[names], last, -first))[::-1]
         first, last, names = first[order], last[order], names[order]
         is_new = np.diff(first, prepend=-1) != 0
@@ -230,11 +230,17 @@ def _exact(piece: str) -> int:
 def name_table(
     entities: Iterable[Entity], numbers: np.ndarray, word_forms: bool = False
 ) -> np.ndarray:
-    """Compute the table of the names of entities, which have these numbers: an array of one record.
+    """Compute the table of the names of entities. This takes 20 microseconds and 330 bytes per name.
 
-    Its columns are those of ``NameFinder``; "hashes" ascend, and "lengths" are in characters. With
-    ``word_forms``, names have further hashes of their words in one form; "forms" and "words" are the forms
-    of words and their words. This takes 20 microseconds and a third of a kilobyte of memory per name.
+    Args:
+        entities: The entities.
+        numbers: int64 [n], their numbers.
+        word_forms: Add hashes of each name's words in one form, and the columns "forms" and "words", which
+            map the hashes of forms to those of words.
+
+    Returns:
+        An array of one record with the columns of ``NameFinder``. "hashes" ascend. "lengths" count
+        characters.
     """
     kinds = (np.uint64, np.int32, np.uint8, np.uint8)  # of the columns: hashes, owners, and so on
     columns = [[np.empty(0, kind) for kind in kinds]]

@@ -80,7 +80,7 @@ def forms_of(word: str, endings: dict[str, str]) -> Iterator[str]:
 
 @lru_cache(_CACHE_SIZE)
 def word_of(piece: str) -> str:
-    """Return a piece as words are compared; "" for one that is skipped."""
+    """Return the form of a piece for comparing words; "" for a skipped piece."""
     word = american(piece.casefold())
     return "" if word in _SKIPPED else _NUMBERS.get(word, word)
 
@@ -101,7 +101,7 @@ def _piece_hash(piece: str) -> int:
 
 
 def word_hashes(pieces: Pieces) -> np.ndarray:
-    """Return the hash of the word of each piece, uint64 [n]; 0 for those that are skipped."""
+    """Return the hash of each piece's word, uint64 [n]; 0 for a skipped piece."""
     hashes, words = pieces.hashes(_piece_hash), pieces.words
     for at, mark in enumerate(words):
         if mark == "'" and words[at + 1] == "s":  # "Barr's body" is "Barr body"
@@ -143,7 +143,7 @@ def form_table(names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def in_one_form(hashes: np.ndarray, forms: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return the hashes of words, uint64 [n], where all forms of a word have the same."""
+    """Return hashes of words, uint64 [n], that are equal for all forms of a word."""
     if not len(forms):
         return hashes
     places = np.minimum(forms.searchsorted(hashes), len(forms) - 1)
@@ -160,18 +160,18 @@ def name_words(
         name that it is of, int64 [n].
     """
     pieces = Pieces([_spaced(name) for name in names])
-    given = word_hashes(pieces)
-    hashes = in_one_form(given, forms, words)
+    spelled = word_hashes(pieces)
+    hashes = in_one_form(spelled, forms, words)
     ends, flat, texts = [0], list[int](), list[int]()
     for text, (start, stop) in enumerate(pairwise(pieces.first.tolist())):
-        own = [hash for hash in hashes[start : stop - 1].tolist() if hash]
+        name = [hash for hash in hashes[start : stop - 1].tolist() if hash]
         if (
-            len(own) == 1
+            len(name) == 1
             and _ADJECTIVE.search(names[text])
-            and own != given[start : stop - 1].tolist()
+            and name != spelled[start : stop - 1].tolist()
         ):
             continue  # the gene is not meant by the name "genetic"
-        for wording in (own, *_reordered(own)):
+        for wording in (name, *_reordered(name)):
             kept = [hash for hash in wording if hash != _COMMA]
             if kept:
                 flat += *kept, 0
@@ -192,7 +192,7 @@ def _reordered(words: list[int]) -> Iterator[list[int]]:
 
 
 def _initials(name: str) -> str:
-    """Return the initials of a name's words in lower case; "" of less than two or more than five."""
+    """Return the initials of a name's words in lower case; "" for fewer than two or more than five words."""
     words = _WORDS.findall(name.casefold())
     return "".join(word[0] for word in words) if 2 <= len(words) <= MAX_LETTERS else ""
 
@@ -203,12 +203,12 @@ def _spaced(name: str) -> str:
 
 
 def ranked_names(entity: Entity, word_forms: bool) -> Iterator[tuple[str, int]]:
-    """Yield the names of an entity that are found in texts, and their ranks.
+    """Yield the names of an entity to find in texts, and their ranks.
 
-    With ``word_forms``, these synonyms of one word are left out: narrower, broader and related ones, and one
-    that another name has after "of". The skin is no neoplasm, although "neoplasm of skin" has the synonym
-    "skin". A synonym that consists of the initials of another name is an acronym: "FED", but not "fed",
-    means fish eye disease.
+    ``word_forms`` leaves out two kinds of synonyms of one word: those that are narrower, broader, or related,
+    and those that follow "of" in another name. Thus "skin" does not mean "neoplasm of skin", even if the KB
+    has this synonym. A synonym of the initials of another name is an acronym: "FED" means fish eye disease,
+    but "fed" does not.
     """
     scopes, names = entity.scopes, entity.names
     initials = set(map(_initials, names)) if word_forms else ()

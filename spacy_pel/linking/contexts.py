@@ -36,7 +36,7 @@ class Context(NamedTuple):
     other: float
 
     def score(self, stems: Iterable[str]) -> float:
-        """Return the log-ratio of the probability of these stems near the entity to that anywhere."""
+        """Return the log-ratio of these stems' probability near the entity to that in all texts."""
         total = sum(self.words.get(stem, self.other) for stem in stems)
         return min(max(total, -_MOST), _MOST)
 
@@ -53,35 +53,43 @@ class Contexts(NamedTuple):
     entities: Mapping[str, Context] = {}
 
     def stems_around(self, text: str, start: int, end: int) -> set[str]:
-        """Return the stems near a mention that may show its meaning."""
+        """Return the stems within 200 characters of a mention, without the common ones."""
         around = f"{text[max(0, start - _WINDOW) : start]} {text[end : end + _WINDOW]}"
         return stems(around) - self.common
 
     def as_data(self) -> dict[str, Any]:
         """Return it as plain data, for JSON."""
-        entities = {id: [dict(own.words), own.other] for id, own in self.entities.items()}
+        entities = {id: [dict(c.words), c.other] for id, c in self.entities.items()}
         return {"common": sorted(self.common), "entities": entities}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Contexts:
         """Make it from ``as_data``."""
-        entities = {id: Context(*own) for id, own in data["entities"].items()}
+        entities = {id: Context(*fields) for id, fields in data["entities"].items()}
         return cls(frozenset(data["common"]), entities)
 
 
 def stems(text: str) -> set[str]:
-    """Return the first letters of each word of a text, in lower case."""
+    """Return the stems of the words of a text: their first six letters in lower case."""
     return {word[:_STEM] for word in _WORD.findall(text.lower())}
 
 
 def learnt_contexts(kb: KnowledgeBase, texts: Iterable[str]) -> Contexts:
-    """Learn the words around the long names of entities with an ambiguous abbreviation."""
+    """Learn the words around entities that share an acronym with other entities.
+
+    A text counts for an entity if it contains a name that only this entity has and that is no acronym.
+
+    Args:
+        kb: The KB of the entities.
+        texts: The texts to learn from.
+    """
     senses: dict[str, set[int]] = {}
     for entity in kb:
         for name in filter(is_acronym, entity.names):
             if name not in senses:
                 senses[name] = set(kb.numbers_named(name).tolist())
-    numbers = np.array(sorted(set().union(*(own for own in senses.values() if len(own) > 1))))
+    ambiguous = [numbers for numbers in senses.values() if len(numbers) > 1]
+    numbers = np.array(sorted(set().union(*ambiguous)))
     finder = kb.name_finder(entities=numbers.astype(np.int64))
     in_texts, counts, sizes = Counter[str](), dict[int, Counter[str]](), Counter[int]()
     n_texts = 0
@@ -89,30 +97,31 @@ def learnt_contexts(kb: KnowledgeBase, texts: Iterable[str]) -> Contexts:
         words = stems(text)
         in_texts.update(words)
         n_texts += 1
-        found = {
+        entities = {
             int(owners[0])
             for start, end, owners in finder.find(text)
             if len(owners) == 1 and not is_acronym(text[start:end])
         }
-        for number in found:
+        for number in entities:
             counts.setdefault(number, Counter()).update(words)
             sizes[number] += 1
     share = {stem: (count + 0.5) / (n_texts + 1) for stem, count in in_texts.items()}
-    common = frozenset(stem for stem, own in share.items() if own > _COMMON)
+    common = frozenset(stem for stem, value in share.items() if value > _COMMON)
     unseen = 0.5 / (n_texts + 1)
     contexts = {}
     for number, entity in zip(numbers.tolist(), kb.entities(numbers)):
-        own, size = counts.get(number, Counter()), sizes[number]
+        weights, size = counts.get(number, Counter()), sizes[number]
         names = " ".join(name for name in entity.names if not is_acronym(name))
-        for said, weight in ((names, _OF_NAMES), (entity.definition or "", _OF_DEFINITION)):
-            if said:
-                own.update(dict.fromkeys(stems(normalised(said)), weight))
+        for text, weight in ((names, _OF_NAMES), (entity.definition or "", _OF_DEFINITION)):
+            if text:
+                weights.update(dict.fromkeys(stems(normalised(text)), weight))
                 size += weight
         ratios = {}
-        for stem in own.keys() - common:
+        for stem in weights.keys() - common:
             of_all = share.get(stem, unseen)
-            ratios[stem] = round(log((own[stem] / of_all + _PRIOR) / (size + _PRIOR)), 2)
-        telling = sorted(ratios, key=lambda stem: (-own[stem] * abs(ratios[stem]), stem))[:_KEPT]
+            ratios[stem] = round(log((weights[stem] / of_all + _PRIOR) / (size + _PRIOR)), 2)
+        by_weight = sorted(ratios, key=lambda stem: (-weights[stem] * abs(ratios[stem]), stem))
+        telling = {stem: ratios[stem] for stem in by_weight[:_KEPT]}
         other = round(log(_PRIOR / (size + _PRIOR)), 2)
-        contexts[entity.concept_id] = Context({stem: ratios[stem] for stem in telling}, other)
+        contexts[entity.concept_id] = Context(telling, other)
     return Contexts(common, contexts)

@@ -1,4 +1,4 @@
-"""The path from mentions to linked entities, the same for the pipeline and for evaluation."""
+"""Link mentions to entities. The pipeline and evaluation share this path."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class Links(NamedTuple):
     # (``KnownMentions.nearest_of``), -1 for none. None without learnt mentions.
     mention_rows: np.ndarray | None = None
     evidence: Evidence | None = None  # about the first candidates; None without a ranking
-    # The decision of a person about each mention, or None (``linking.corrections``). None: there are no
+    # The decision of a person about each mention, or None (``linking.apply_corrections``). None: there are no
     # decisions about these mentions.
     decisions: Sequence[Decision | None] | None = None
 
@@ -99,6 +99,13 @@ def link(
     options: LinkOptions = LinkOptions(),
 ) -> Links:
     """Find the k best entities of each mention, and decide whether it is NIL.
+
+    Args:
+        retriever: Encodes the mentions.
+        index: The KB or the index to search.
+        mentions: The n mentions.
+        k: The number of candidates of each mention.
+        options: What follows the search, such as reranking and the NIL decision.
 
     Raises:
         PelError: The reranker gives scores that are not finite.
@@ -143,10 +150,10 @@ def ranking_input(
     k: int,
     options: LinkOptions,
 ) -> tuple[RankingInput, np.ndarray]:
-    """Search at least k candidates of each mention and rerank them.
+    """Find at least k candidates of each mention, and rerank them.
 
     Returns:
-        The candidates, and the retriever's best scores, float32 [n].
+        The candidates, and the retriever's best score of each mention, float32 [n].
     """
     reranking, groups = options.reranking, options.groups
     depth = max(k, reranking.top if reranking else 0)
@@ -166,11 +173,17 @@ def nearest(
     filters: Sequence[SearchFilter | None] | None = None,
     groups: np.ndarray | None = None,
 ) -> Candidates:
-    """Return the k nearest entities of each vector, float32 [n, d], best first; see ``LinkOptions``.
+    """Return the k nearest entities of each vector, best first.
 
-    Vectors with the same filter are searched together. A group is searched once, with the mean of its
-    vectors and the filter of its first member. The scores of the mean vector are the means of the
-    members' scores.
+    Vectors with the same filter share a search. A group has one search, with the mean of its vectors and the
+    filter of its first member. The scores of the mean vector are the means of the members' scores.
+
+    Args:
+        index: The KB or the index to search.
+        vectors: float32 [n, d], of the mentions.
+        k: The number of entities.
+        filters: As ``LinkOptions.filters``.
+        groups: As ``LinkOptions.groups``.
     """
     if groups is not None:
         _, first, members = np.unique(groups, return_index=True, return_inverse=True)

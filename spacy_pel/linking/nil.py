@@ -11,7 +11,7 @@ import numpy as np
 
 from ..kb.knowledge_base import KnowledgeBase
 from ..text.mention_inputs import MentionInContext
-from .ordering import unambiguous_owners
+from .ordering import sure_owners
 
 
 class NilPolicy(NamedTuple):
@@ -24,18 +24,18 @@ class NilPolicy(NamedTuple):
     # The probability from which a first candidate is sure. None: the threshold alone decides.
     sure_probability: float | None
 
-    def is_sure(self, unambiguous: np.ndarray, probabilities: np.ndarray | None) -> np.ndarray:
+    def is_sure(self, owns: np.ndarray, probabilities: np.ndarray | None) -> np.ndarray:
         """Return which of n first candidates are sure, bool [n].
 
         Args:
-            unambiguous: bool [n], whether only this candidate has the mention as a name.
+            owns: bool [n], whether the candidate is a sure owner of the name (``sure_owners``).
             probabilities: float [n], that a candidate is correct; None: unknown.
         """
         if self.sure_probability is None:
-            return np.zeros(len(unambiguous), dtype=bool)
+            return np.zeros(len(owns), dtype=bool)
         if probabilities is None:
-            return unambiguous
-        return unambiguous | (probabilities >= self.sure_probability)
+            return owns
+        return owns | (probabilities >= self.sure_probability)
 
     def decided(
         self,
@@ -60,9 +60,9 @@ class NilPolicy(NamedTuple):
         if probabilities is not None:
             first_probabilities = np.where(first_numbers >= 0, probabilities[doubtful, 0], np.nan)
         doubtful_mentions = [mentions[i] for i in doubtful.tolist()]
-        unambiguous = unambiguous_owners(self.kb, doubtful_mentions, first_numbers[:, None])[:, 0]
+        owns = sure_owners(self.kb, doubtful_mentions, first_numbers[:, None])[:, 0]
         decided: np.ndarray = nil.copy()
-        decided[doubtful] = ~self.is_sure(unambiguous, first_probabilities)
+        decided[doubtful] = ~self.is_sure(owns, first_probabilities)
         return decided
 
 

@@ -22,7 +22,7 @@ MAX_OWNERS = 4  # of a name, which are added to the candidates
 
 
 class Reranking(NamedTuple):
-    """How candidates are reranked."""
+    """The settings of reranking."""
 
     reranker: Reranker
     kb: KnowledgeBase  # has the texts of the candidates
@@ -81,10 +81,19 @@ def with_owners(
     candidates: Candidates,
     top: int,
 ) -> Candidates:
-    """Put the entities that have a mention as a name among its ``top`` first candidates, [n, k].
+    """Add the entities that have a mention as a name to its first ``top`` candidates.
 
-    The vectors, float32 [n, d], of "pulmonary" and "lung" may be far apart. A name of more entities than
-    ``MAX_OWNERS`` adds none.
+    The vectors of two names of an entity, such as "pulmonary" and "lung", may be far apart.
+
+    Args:
+        kb: The KB in which to look up names.
+        mentions: The n mentions.
+        vectors: float32 [n, d], the vectors of the mentions.
+        candidates: [n, k], best first.
+        top: The number of first candidates to complete.
+
+    Returns:
+        The candidates, [n, k]. A name of more than ``MAX_OWNERS`` entities adds none.
     """
     numbers, scores = candidates.numbers.copy(), candidates.scores.copy()
     top = min(top, numbers.shape[1])
@@ -102,34 +111,40 @@ def with_owners(
 
 
 def unambiguous_names_first(kb: KnowledgeBase, given: RankingInput) -> Ordered:
-    """Put the only entity with the mention as a name first. Keep the order of the others.
+    """Put the sure owners of a mention's name first (``sure_owners``). Keep the order of the others.
 
     This is the order without a learnt ranking. Of mentions in abstracts that are a name of one entity
     alone, 97 to 98 % mean that entity. Of acronyms fewer do, so for these the context decides, as for
     names of several entities.
     """
-    owns = unambiguous_owners(kb, given.mentions, given.candidates.numbers)
+    owns = sure_owners(kb, given.mentions, given.candidates.numbers)
     return Ordered(np.argsort(~owns, kind="stable"))
 
 
-def unambiguous_owners(
+def sure_owners(
     kb: KnowledgeBase, mentions: Sequence[MentionInContext], numbers: np.ndarray
 ) -> np.ndarray:
-    """Return which candidates are the only entity with the mention as a name, bool [n, k].
+    """Return which candidates are sure owners of the mention's name, bool [n, k].
+
+    A sure owner is the only entity with the name. In a KB that knows word forms, as of ``pel start``, all
+    owners are sure: its mentions are names that ``kb_matcher`` found, so one of the owners is meant. An
+    acronym has no sure owner, because its meaning in the text may differ from that in the KB.
 
     ``numbers``, int64 [n, k], are the numbers of the candidates; -1 for none. Each name is looked up once.
     """
-    owners = {surface: unambiguous_owner(kb, surface) for surface in {m.surface for m in mentions}}
-    # No number equals None.
-    matches = [row == owners[mention.surface] for mention, row in zip(mentions, numbers)]
+    surfaces = sorted({mention.surface for mention in mentions if not is_acronym(mention.surface)})
+    any_owner = bool(kb.settings.get("word_forms"))
+    owners = {
+        surface: of_name
+        for surface, of_name in zip(surfaces, kb.numbers_of_names(surfaces))
+        if any_owner or len(of_name) == 1
+    }
+    matches = [np.isin(row, owners.get(m.surface, ())) for m, row in zip(mentions, numbers)]
     return np.array(matches, dtype=bool).reshape(numbers.shape)
 
 
 def unambiguous_owner(kb: KnowledgeBase, name: str) -> int | None:
-    """Return the number of the only entity that has a name, or None.
-
-    An acronym has none, because its meaning in the text may differ from that in the KB.
-    """
+    """Return the number of the only entity that has a name, or None. An acronym has none."""
     if is_acronym(name):
         return None
     owners = kb.numbers_named(name)
@@ -149,14 +164,23 @@ def reranked_candidates(
     reranking: Reranking,
     groups: np.ndarray | None = None,
 ) -> tuple[Candidates, np.ndarray]:
-    """Order the best candidates [n, k] of each mention by their rerank scores, equal ones by ids.
+    """Order the best candidates of each mention by rerank score, then by concept id.
 
-    The others follow in the order they had. Mentions of a group, int [n], have the same candidates. Each
-    candidate gets the mean of its scores with these mentions.
+    The other candidates follow in their previous order.
+
+    Args:
+        candidates: [n, k], best first.
+        mentions: The n mentions.
+        reranking: The reranker and its settings.
+        groups: Int [n], the group of each mention. The mentions of a group have the same candidates, and
+            each candidate gets the mean of its scores. None: each mention has its own scores.
 
     Returns:
         The candidates in their new order, and their rerank scores, float32 [n, k]: the logarithm of
         a candidate's probability among those reranked; NaN for the others.
+
+    Raises:
+        PelError: A score is NaN or infinite.
     """
     reranker, kb, top = reranking
     numbers = candidates.numbers[:, :top]
@@ -177,7 +201,7 @@ def reranked_candidates(
 
 
 def group_means(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return rows [n, d], each replaced by the mean of its group, int [n], summed in float64."""
+    """Replace each row [n, d] by the mean of its group, int [n]. Sums are float64."""
     _, members, counts = np.unique(groups, return_inverse=True, return_counts=True)
     by_group = rows[np.argsort(members, kind="stable")]
     sums: np.ndarray = np.add.reduceat(by_group, counts.cumsum() - counts, dtype=np.float64)
@@ -185,7 +209,7 @@ def group_means(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:
-    """Return scores [n, k] as logarithms of probabilities; -inf, for no candidate, stays."""
+    """Return the log-probabilities of scores [n, k]. A missing candidate keeps the score -inf."""
     best = scores.max(axis=1, keepdims=True, initial=np.finfo(np.float32).min)
     total = np.exp(scores - best).sum(axis=1, keepdims=True)
     log_p: np.ndarray = scores - best - np.log(np.maximum(total, np.finfo(np.float32).tiny))

@@ -17,15 +17,15 @@ from ..kb.records.entity import Entity
 from ..kb.records.names import american, normalised
 from ..text.mention_inputs import MentionInContext
 from .contexts import Contexts
+from .name_similarity import trigram_similarity, word_similarity
 from .ordering import (
     Evidence,
     Ordered,
     RankingInput,
     group_means,
     is_acronym,
-    unambiguous_owners,
+    sure_owners,
 )
-from .similarity import trigram_similarity, word_similarity
 
 if TYPE_CHECKING:
     from ..models.ranker import Ranker
@@ -53,7 +53,7 @@ class Ranking(NamedTuple):
         """Order the best candidates of mentions with these labels by their probabilities.
 
         Equally probable candidates, and those that the ranking does not read, keep their order. In a KB that
-        knows word forms, the entity that alone has the mention as a name comes first.
+        knows word forms, the entities that have the mention as a name come first.
         """
         comparison = compare(kb, given, self.contexts)
         p_correct = self.probabilities(features_of(labels, comparison))
@@ -64,7 +64,7 @@ class Ranking(NamedTuple):
         probabilities[:, :n_read] = p_correct[:, :-1]
         keys = np.nan_to_num(probabilities, nan=-1.0)
         if kb.settings.get("word_forms"):
-            keys += 2 * unambiguous_owners(kb, given.mentions, given.candidates.numbers)
+            keys += 2 * sure_owners(kb, given.mentions, given.candidates.numbers)
         order = np.argsort(-keys, kind="stable", axis=1)
         evidence = evidence_of(comparison).in_order(order[:, :n_read])
         probabilities = np.take_along_axis(probabilities, order, axis=1)
@@ -128,10 +128,14 @@ class Features(NamedTuple):
         )
 
     def with_priors(self, priors: LabelPriors) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the inputs of ``models.ranker.Ranker``: the features, and one more of each by labels.
+        """Return the inputs of ``models.ranker.Ranker``: the features, with one more from the labels.
 
-        For a candidate it is how well its types fit the label, and 0 for an unknown label. For a mention
-        it is the log-odds that the KB lacks the entity.
+        The additional feature of a candidate is the fit of its types and the label; 0 for an unknown label.
+        That of a mention is the log-odds that the KB lacks its entity.
+
+        Returns:
+            The features of candidates, float32 [n, k, f + 1], those of mentions, float32 [n, g + 1], and
+            whether there is such a candidate, bool [n, k].
         """
         labels = [label.casefold() for label in self.labels]
         fit = cache(priors.fit)
@@ -219,10 +223,10 @@ class Comparison:
     share_of_owners: np.ndarray  # float [n], the number of owners, scaled to 0 to 1
     is_unambiguous: np.ndarray  # bool [n], whether one entity alone has the mention as a name
     exact: np.ndarray  # bool, whether the mention is a name of the candidate
-    similarity: np.ndarray  # of the most similar name (``similarity.trigram_similarity``)
+    similarity: np.ndarray  # of the most similar name (``trigram_similarity``)
     first_similarity: np.ndarray  # of the first name
     nearest_names: np.ndarray  # int, the place of the most similar name
-    # Four arrays of ``similarity.word_similarity``.
+    # The four arrays of ``word_similarity``.
     word_similarities: list[np.ndarray]
     elsewhere: np.ndarray  # see ``_meant_elsewhere``
     definitions: np.ndarray  # int, the number of texts that define the mention as the candidate
@@ -289,9 +293,14 @@ MENTION_FEATURES: dict[str, Callable[[Comparison], np.ndarray | list[float]]] = 
 
 
 def compare(kb: KnowledgeBase, given: RankingInput, contexts: Contexts = Contexts()) -> Comparison:
-    """Compare mentions with their TOP best candidates; at least two columns of candidates are given.
+    """Compare n mentions with their TOP best candidates.
 
-    Compare all mentions of a document in one call.
+    Pass all mentions of a document in one call, because the comparison counts mentions of the same entity.
+
+    Args:
+        kb: The KB of the candidates.
+        given: The mentions with at least two columns of candidates.
+        contexts: The words around the senses of abbreviations.
     """
     numbers, scores = (column[:, :TOP] for column in given.candidates)
     present = numbers >= 0
@@ -356,7 +365,7 @@ def features_of(labels: Sequence[str], comparison: Comparison) -> Features:
 
 
 def joined_features(parts: Sequence[Features]) -> Features:
-    """Return the features of the mentions of all parts."""
+    """Concatenate the features of the mentions of several parts."""
     return Features(
         np.concatenate([part.candidates for part in parts]),
         np.concatenate([part.mentions for part in parts]),
@@ -418,8 +427,8 @@ def _context_scores(
 ) -> np.ndarray:
     """Return how well the words around mentions fit candidates, float [n, k].
 
-    ``owners`` are the numbers of the candidates that have the mention as a name, and -1 for the others.
-    Only where several have it, the scores are not 0. The best of a mention is 0.
+    ``owners``, int64 [n, k], has the numbers of the candidates with the mention as a name; -1 for the
+    others. The best score of a mention is 0. All are 0 unless several candidates have the name.
     """
     scores = np.zeros(owners.shape)
     if not contexts.entities:
@@ -429,8 +438,8 @@ def _context_scores(
         if len(senses) > 1:
             around = contexts.stems_around(mention.text, mention.start, mention.end)
             for place in senses:
-                own = contexts.entities.get(entities[row[place]].concept_id)
-                of_mention[place] = own.score(around) if own else 0.0
+                context = contexts.entities.get(entities[row[place]].concept_id)
+                of_mention[place] = context.score(around) if context else 0.0
             of_mention[senses] -= of_mention[senses].max()
     return scores
 

@@ -64,10 +64,10 @@ class Reranker:
         return scores
 
     def unsure(self, retriever_scores: np.ndarray) -> np.ndarray:
-        """Return which mentions the cross-encoder reads, bool [n]: none without a candidate.
+        """Return which mentions the cross-encoder reads, bool [n].
 
-        It reads a mention unless the softmax of the retriever's weighted scores, float32 [n, k], gives
-        the best candidate at least the probability ``sure``.
+        It skips a mention without a candidate. It also skips a mention if the softmax of the retriever's
+        weighted scores, float32 [n, k], gives the best candidate at least the probability ``sure``.
         """
         present = np.isfinite(retriever_scores)
         unsure: np.ndarray = present.any(axis=1)

@@ -2,6 +2,8 @@
 
 # No "from __future__ import annotations": the registry reads the types of the arguments.
 
+import numpy as np
+
 
 class FGSM:
     """An adversarial regulariser that makes positives and negatives harder without mining.
@@ -26,3 +28,8 @@ class FGSM:
     def __init__(self, epsilon: float = 0.01, weight: float = 1.0):
         self.epsilon = epsilon
         self.weight = weight
+
+    def perturbation(self, gradient: np.ndarray) -> np.ndarray:
+        """Return the step of Eq. 5 for the gradient of the loss, float32 [t, d]."""
+        step: np.ndarray = self.epsilon * np.sign(gradient)
+        return step

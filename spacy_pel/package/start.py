@@ -140,7 +140,7 @@ def untrained_pipeline(kb: Path, config: dict[str, Any]) -> Language:
     """Return an English pipeline that finds and links the names of a KB; the KB needs vectors."""
     nlp = spacy.blank("en")
     nlp.add_pipe("kb_matcher", config={"kb": str(kb)})
-    nlp.add_pipe("proxy_linker", config={**config, "kb": str(kb)})
+    nlp.add_pipe("proxy_linker", config={**config, "kb": str(kb), "runtime": "auto"})
     if "model" in config:
         fix_random_seed(0)  # the same encoder gets the same new weights
         nlp.initialize()

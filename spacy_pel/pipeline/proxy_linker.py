@@ -18,7 +18,7 @@ from thinc.api import Optimizer
 
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
-from ..linking.corrections import DecidedMention, decisions_about, with_decisions
+from ..linking.apply_corrections import DecidedMention, decisions_about, with_decisions
 from ..linking.link import SEARCH_DEPTH, LinkOptions, Links, Ordering, link, ranking_input
 from ..linking.nil import NilPolicy
 from ..linking.ordering import RankingInput, Reranking, unambiguous_names_first

@@ -11,8 +11,8 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..kb.knowledge_base import KnowledgeBase
-from ..metrics.calibration import expected_calibration_error
 from ..metrics.linking import concept_scores, first_hit_ranks, linking_metrics, nil_metrics
+from ..metrics.probabilities import expected_calibration_error
 from ..spans import NIL, gold_ids, mention_spans
 
 

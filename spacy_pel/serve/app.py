@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from ..batch.link_docs import Linking
-from ..curation.corrections import fix
+from ..curation.fix import fix
 from ..errors import PelError
 from ..kb import KnowledgeBase
 from .limits import InFlight, Limits, client_at

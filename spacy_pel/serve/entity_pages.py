@@ -1,4 +1,4 @@
-"""The web page of an entity at its source."""
+"""Find the web page of an entity at its source."""
 
 import re
 from urllib.parse import quote
@@ -18,7 +18,9 @@ _PAGES = [
 def entity_page(id: str, pattern: str | None = None) -> str | None:
     """Return the URL of the page of an entity, or None for an id of an unknown source.
 
-    ``pattern`` is the URL of all entities of the KB, with "{id}".
+    Args:
+        id: The concept id.
+        pattern: A URL with "{id}" for all entities of the KB; None: the URL of a known source.
     """
     if pattern:
         return pattern.replace("{id}", quote(id, safe=""))

@@ -30,7 +30,11 @@ class InFlight:
 
     @contextmanager
     def admit(self, client: str) -> Iterator[None]:
-        """Count a request within the block; HTTPException if too many (429, 503)."""
+        """Count a request within the block.
+
+        Raises:
+            HTTPException: The client (429) or all clients (503) have too many requests in flight.
+        """
         retry, later = "try again in a few seconds", {"retry-after": "2"}
         if self.counts[client] >= self._limits.per_client:
             raise HTTPException(429, f"you have too many requests in flight; {retry}", later)

@@ -1,6 +1,6 @@
-"""The thread that links the documents of requests.
+"""Link the documents of requests in one thread.
 
-There is one: a model uses all cores, and spaCy's vocabulary is not thread-safe.
+One thread suffices, because a model uses all cores. spaCy's vocabulary is not thread-safe.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from typing import TypeAlias
 from spacy.tokens import Doc
 from starlette.exceptions import HTTPException
 
-from ..batch.link import DOCUMENTS_PER_BLOCK
 from ..batch.link_docs import Linking
+from ..batch.link_files import DOCUMENTS_PER_BLOCK
 from ..corpora.doc_conversion import linked_document, make_doc
 from ..corpora.document import Document, Mention
 from ..io.memory import release_memory
@@ -23,7 +23,7 @@ Linked: TypeAlias = tuple[bytes, int]
 
 
 class LinkingThread:
-    """Links documents for an event loop, one request after the other."""
+    """Link documents for an event loop, one request after the other."""
 
     def __init__(self, linking: Linking) -> None:
         self.linking = linking
@@ -33,7 +33,11 @@ class LinkingThread:
         self._link([Document("MS"), Document("MS", None, (Mention(0, 2, "MS"),))])
 
     async def link(self, documents: Sequence[Document]) -> list[Linked]:
-        """Link documents; HTTPException (422) if the mentions of one overlap."""
+        """Link documents.
+
+        Raises:
+            HTTPException: The mentions of a document overlap (422).
+        """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._link, documents)
 

@@ -1,4 +1,4 @@
-"""Tools for language models by the Model Context Protocol (needs the extra ``mcp``)."""
+"""Serve tools to language models by the Model Context Protocol (needs the extra ``mcp``)."""
 
 import signal
 from pathlib import Path

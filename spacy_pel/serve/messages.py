@@ -1,4 +1,4 @@
-"""The typed messages of the API. Documents are those of ``pel link`` in JSONL."""
+"""Define the typed messages of the API. Documents have the JSONL format of ``pel link``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..corpora.document import Document, mention_at
-from ..curation.corrections import Correction
+from ..curation.fix import Correction
 from ..errors import PelError
 from ..kb import Entity, KnowledgeBase
 from ..spans import NIL
@@ -49,7 +49,11 @@ class LinkRequest(BaseModel):
     )
 
     def checked_documents(self, limits: Limits) -> list[Document]:
-        """Return the documents; PelError if they exceed a limit, or a mention is not in its text."""
+        """Return the documents.
+
+        Raises:
+            PelError: The documents exceed a limit, or a mention is not in its text.
+        """
         _check_number(len(self.documents), limits.documents, "documents")
         documents = []
         for number, document in enumerate(self.documents):
@@ -93,7 +97,11 @@ class CorrectionRequest(BaseModel):
     corrections: list[GivenCorrection] = Field(min_length=1)
 
     def checked_corrections(self, kb: KnowledgeBase, limits: Limits) -> list[Correction]:
-        """Return the corrections; PelError if they exceed a limit or one is not valid."""
+        """Return the corrections.
+
+        Raises:
+            PelError: The corrections exceed a limit, or one is invalid.
+        """
         _check_number(len(self.corrections), limits.mentions, "corrections")
         corrections = []
         for number, correction in enumerate(self.corrections):

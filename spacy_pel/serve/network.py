@@ -1,4 +1,4 @@
-"""The socket of a server, and uvicorn, which serves the application on it."""
+"""Open the socket of a server, and serve the application on it with uvicorn."""
 
 from __future__ import annotations
 
@@ -63,9 +63,13 @@ def run_app(
 ) -> None:
     """Serve until Ctrl-C or SIGTERM, and finish the requests in flight.
 
-    With several workers, ``app`` is a function that can be pickled and makes the application in each
-    process. The processes map the same files of the KB and share the socket. uvicorn restarts a process
-    that dies.
+    The processes map the same files of the KB, and share the socket. uvicorn restarts a process that dies.
+
+    Args:
+        app: The application; for several workers, a picklable function that makes it in each process.
+        listener: The socket (``listen``).
+        limits: The limits of each process.
+        workers: The number of processes.
     """
     # After a clean shutdown, uvicorn raises the signal again.
     with suppress(KeyboardInterrupt, SystemExit):

@@ -108,8 +108,8 @@ class Trainer:
             loss, d_outputs = objective(outputs, weight)
             total += weight * loss
             gradients = backprop(d_outputs)
-            if self.fgsm is not None:  # Eq. 5
-                perturbations = [self.fgsm.epsilon * np.sign(gradient) for gradient in gradients]
+            if self.fgsm is not None:
+                perturbations = [self.fgsm.perturbation(gradient) for gradient in gradients]
         return total
 
     def note_update(self) -> None:

@@ -9,8 +9,8 @@ import pytest
 from spacy.language import Language
 
 from spacy_pel.batch.document_blocks import LinkedCounts, NoBar
-from spacy_pel.batch.link import link_files
 from spacy_pel.batch.link_docs import Linking
+from spacy_pel.batch.link_files import link_files
 from spacy_pel.coreference.joint import JointSettings, Neighbourhood
 from spacy_pel.text import entity_texts
 
@@ -61,7 +61,7 @@ def linking(tiny_folder: Path) -> Linking:
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two files of five documents and one, two of which make a block."""
-    monkeypatch.setattr("spacy_pel.batch.link.DOCUMENTS_PER_BLOCK", 2)
+    monkeypatch.setattr("spacy_pel.batch.link_files.DOCUMENTS_PER_BLOCK", 2)
     monkeypatch.setattr("spacy_pel.batch.document_blocks.BYTES_PER_GROUP", 1)
     folder = tmp_path / "notes"
     folder.mkdir()

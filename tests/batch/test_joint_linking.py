@@ -6,8 +6,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from spacy_pel.batch.document_blocks import LinkedCounts
-from spacy_pel.batch.link import link_files
 from spacy_pel.batch.link_docs import Linking, link_documents
+from spacy_pel.batch.link_files import link_files
 from spacy_pel.coreference.joint import Neighbourhood
 
 from .conftest import Told, make_joint
@@ -87,7 +87,7 @@ def searched(nlp: Language, ent) -> float:
 def test_an_interrupted_run_goes_on_to_the_same_bytes(
     joint_nlp: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, caplog
 ) -> None:
-    monkeypatch.setattr("spacy_pel.batch.link.DOCUMENTS_PER_BLOCK", 3)
+    monkeypatch.setattr("spacy_pel.batch.link_files.DOCUMENTS_PER_BLOCK", 3)
     texts = write_texts(tmp_path / "texts.txt")
     linking = Linking(joint_nlp, batch_size=1, jointly=True)
     whole, broken = tmp_path / f"whole.{suffix}", tmp_path / f"broken.{suffix}"

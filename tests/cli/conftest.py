@@ -64,7 +64,7 @@ def out(tmp_path: Path) -> Path:
 @pytest.fixture
 def twelve(tmp_path: Path, monkeypatch) -> Path:
     """Twelve documents, in parts of two, in batches of one."""
-    monkeypatch.setattr("spacy_pel.batch.link.DOCUMENTS_PER_BLOCK", 2)
+    monkeypatch.setattr("spacy_pel.batch.link_files.DOCUMENTS_PER_BLOCK", 2)
     path = tmp_path / "twelve.txt"
     path.write_text("".join(f"Case {n}: {TEXT}\n" for n in range(12)))
     return path

@@ -105,7 +105,7 @@ def test_bad_documents_are_skipped_or_stop_the_run(run, tiny_folder, tmp_path, o
     docs.write_text(f"{json.dumps(GIVEN)}\nnonsense\n{json.dumps({'text': TEXT})}\n{{}}\n")
     output = run("link", tiny_folder, docs, "-o", out, code=1)
     assert "docs.jsonl, line 2: bad JSON" in output and list(out.parent.iterdir()) == []
-    monkeypatch.setattr("spacy_pel.batch.link.DOCUMENTS_PER_BLOCK", 3)
+    monkeypatch.setattr("spacy_pel.batch.link_files.DOCUMENTS_PER_BLOCK", 3)
     output = run("link", tiny_folder, docs, "-o", out, "--on-error", "skip")
     assert "Skipped document 2: " in output and "docs.jsonl, line 2: bad JSON" in output
     assert "Skipped document 4: " in output and "line 4: 'text' is missing" in output
@@ -131,7 +131,7 @@ def test_a_document_that_a_component_fails_at(
     if n_process == 1:
         assert "document 4: " in run(*arguments, code=1)
         failing_at("Case 11:", monkeypatch)  # also, alone in its part
-        monkeypatch.setattr("spacy_pel.batch.link.DOCUMENTS_PER_BLOCK", 11)
+        monkeypatch.setattr("spacy_pel.batch.link_files.DOCUMENTS_PER_BLOCK", 11)
         output = run(*arguments, "--on-error", "skip")
         assert "Skipped document 12: " in output and len(records(out)) == 10
 

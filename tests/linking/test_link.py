@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.kb import SearchFilter
+from spacy_pel.kb import Entity, SearchFilter, build_kb
 from spacy_pel.kb.records.names import normalised
 from spacy_pel.kb.vectors.index import Candidates, VectorIndex
 from spacy_pel.linking.link import LinkOptions, link
@@ -176,6 +176,28 @@ def test_what_is_sure_is_never_nil(whole_kb, scores, chance) -> None:
         sure |= chance is not None and chance >= 0.69
         below = chance is not None or max(scores[i]) < 0.6
         assert links.nil[i] == (below and not sure)
+
+
+def test_a_name_of_several_entities_is_not_nil_in_a_kb_with_word_forms(tmp_path) -> None:
+    cold, others = (
+        Entity("C1", "common cold", ("cold",)),
+        [Entity("C3", "heat"), Entity("C4", "MS")],
+    )
+    entities = [
+        cold,
+        Entity("C2", "low temperature", ("cold",)),
+        *others,
+        Entity("C5", "MS scan", ("MS",)),
+    ]
+    mentions = [MentionInContext(words, 0, len(words)) for words in ("Colds", "cool", "MS")]
+    given = FixedCandidates([[2, 1, 0], [2, 1, 0], [3, 4, 2]], [[0.3, 0.2, 0.1]] * 3)
+    for word_forms, first in ((True, [1, 2, 3]), (False, [2, 2, 3])):
+        kb = build_kb(entities, tmp_path / str(word_forms), word_forms=word_forms)
+        ordering = partial(unambiguous_names_first, kb)
+        options = LinkOptions(nil_threshold=0.6, nil_policy=NilPolicy(kb, 0.5), ordering=ordering)
+        links = link(Encoder(), given, mentions, 3, options)
+        assert links.numbers[:, 0].tolist() == first
+        assert links.nil.tolist() == [not word_forms, True, True]
 
 
 class Asked:

@@ -10,6 +10,7 @@ from spacy_pel.package import start as task
 from spacy_pel.package.start import start
 
 from ..conftest import write_text
+from ..rankings import ranking_by_score
 
 TERM = '\n[Term]\nid: {}\nname: {}\nsynonym: "{}" EXACT []\n'
 OBO = TERM.format("T:1", "multiple sclerosis", "MS") + TERM.format("T:2", "headache", "cephalgia")
@@ -33,17 +34,18 @@ def test_it_links(obo: Path, bert: Path, tmp_path: Path) -> None:
     assert links(moved) == [("multiple sclerosis", "T:1"), ("MS", "T:1"), ("cephalgia", "T:2")]
 
 
-def test_a_trained_pipeline_gives_its_encoders_and_what_was_fitted(
+def test_a_trained_pipeline_gives_its_encoders_and_the_kb_what_is_fitted(
     obo: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
     calibrated = spacy.load(tiny_folder)
     old = calibrated.get_pipe("proxy_linker")
-    old.nil_threshold = 0.5
+    old.nil_threshold, old.ranking = 0.5, ranking_by_score()
     calibrated.to_disk(tmp_path / "calibrated")
     start([obo], tmp_path / "out", encoder=str(tmp_path / "calibrated"))
     linker = spacy.load(tmp_path / "out").get_pipe("proxy_linker")
     assert fingerprint(linker.retriever) == fingerprint(old.retriever)
-    assert linker.nil_threshold == 0.5  # two entities are not enough to fit to
+    assert linker.runtime.name == "auto"
+    assert linker.nil_threshold is linker.ranking is None  # two entities are not enough to fit to
     some = "".join(TERM.format(f"T:{n}", f"pain of kind {n}", f"ache {n}") for n in range(3, 120))
     obo.write_text(OBO + some)
     start([obo], tmp_path / "out", encoder=str(tmp_path / "calibrated"), force=True)

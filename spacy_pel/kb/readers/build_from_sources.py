@@ -1,4 +1,4 @@
-"""Builds one knowledge base from source files, such as ontologies and a UMLS release."""
+"""Build one knowledge base from source files, such as ontologies and a UMLS release."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ def build_from_sources(
     """Build a KB from one or several sources, and replace an existing one.
 
     Records with the same id, or with ids that a mapping equates, become one entity with the name and
-    the definition of the first source. For the rest see ``build_kb``.
+    the definition of the first source. See also ``build_kb``.
 
     Args:
         sources: Files or folders to read.
@@ -118,10 +118,10 @@ def of_types(
     kept: Sequence[str] = (),
     left_out: Sequence[str] = (),
 ) -> Iterator[Entity]:
-    """Yield the entities that have one of the kept types (none given: all) and none of those left out.
+    """Yield the entities that have a type to keep (none: all) and no type to leave out.
 
-    A type is a name, code or tree number that the sources define, and includes the types below it. It
-    may also be the name of any type of an entity, or "" for entities without one.
+    A type is a name, code, or tree number that the sources define. It includes the types below it. It may
+    also be the name of a type that only entities have, or "" for entities without a type.
 
     Raises:
         PelError: No entity has one of the types (at the end).

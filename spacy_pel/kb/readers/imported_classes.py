@@ -19,12 +19,12 @@ def id_prefix(id: str) -> str:
 def own_entities(
     entities: Iterable[Entity], ontology: str, prefixes: Collection[str], left_out: Counter[str]
 ) -> Iterator[Entity]:
-    """Yield the entities of an ontology's own classes, and at the end those of imports that are kept.
+    """Yield the entities of an ontology's own classes, then those of the imported classes to keep.
 
-    Ids without a prefix are own ones, and so are those whose prefix is the name of the ontology. If no
-    id has that prefix, the own ones are those with the prefix of most classes; without one, all are
-    kept. If an ontology that is named consists mostly of imports, as EFO does, the imports below its own
-    classes are kept too.
+    A class is the ontology's own if its id has no prefix, or the name of the ontology as its prefix. If no
+    class has this prefix, the most frequent prefix counts instead. If no id has a prefix, all classes are
+    kept. An ontology with a name may consist mostly of imports, such as EFO. Then the imports below its own
+    classes are kept, too.
 
     Args:
         entities: The entities of all classes.

@@ -1,6 +1,6 @@
 """MeSH in XML: descriptors (desc*) and supplementary concepts (supp*), plain or gzipped.
 
-Files are read twice, because descriptors refer to later ones.
+The readers read files twice, because descriptors refer to later descriptors.
 """
 
 import re
@@ -39,10 +39,10 @@ VOCABULARY = "MSH"  # as UMLS names it
 def _read(path: Path, options: ReadOptions) -> Source:
     """Read the records of a file, or of the files of a folder, as entities.
 
-    All terms of a record are names. The types are the top branches of the tree numbers, and the
-    ``PARTS`` of branches. Mental disorders are also diseases, as in MEDIC. The parents are the descriptors
-    one step above. The parents of a supplementary record are the descriptors that it is mapped to, whose
-    types it has if their file is read together with its own. Numbers of CAS and UNII are cross-references.
+    All terms of a record are names. The types are the top branches of the tree numbers, and the ``PARTS`` of
+    branches. Mental disorders are also diseases, as in MEDIC. The parents are the descriptors one step above.
+    The parents of a supplementary record are the descriptors that MeSH maps it to. If the same call reads
+    their file, the record has their types. CAS and UNII numbers are cross-references.
     """
     files = _xml_files(path) if path.is_dir() else [path]
     if not files:
@@ -55,7 +55,7 @@ def _read(path: Path, options: ReadOptions) -> Source:
 def _entities(files: list[Path]) -> Iterator[Entity]:
     """Yield the entities of files.
 
-    The definition is the scope note of the preferred concept, or else the note of the record.
+    The definition is the scope note of the preferred concept. Without one, it is the note of the record.
     """
     tree_numbers: dict[str, list[str]] = {}  # by descriptor
     for _, record in chain.from_iterable(map(_records, files)):
@@ -91,7 +91,7 @@ def _entities(files: list[Path]) -> Iterator[Entity]:
 
 
 def _codes(record: ElementTree.Element, name: str) -> Iterator[str]:
-    """Yield the numbers of CAS and UNII of the preferred concept.
+    """Yield the CAS and UNII numbers of the preferred concept.
 
     Related numbers belong to other forms, such as salts, unless the name after them is the record's.
     """

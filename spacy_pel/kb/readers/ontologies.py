@@ -1,6 +1,6 @@
-"""Ontologies in OBO, and in OWL (RDF/XML, as ROBOT and Protégé write it), as streams.
+"""Stream ontologies in OBO, and in OWL (RDF/XML, as ROBOT and Protégé write it).
 
-Libraries (pronto, fastobo, rdflib, owlready2, py-horned-owl) load a whole file, or refuse faulty OBO.
+Libraries (pronto, fastobo, rdflib, owlready2, py-horned-owl) load whole files, or refuse faulty OBO.
 """
 
 import logging
@@ -60,9 +60,9 @@ def _source(
 ) -> Source:
     """Return the entities of classes that have a name and are not obsolete.
 
-    Synonyms of every scope are aliases. The type is the namespace of the class, or else the given one.
+    Synonyms of every scope are aliases. The type is the namespace of the class, or else ``namespace``.
     The source is the prefix of the id. An obsolete id that exactly one class replaces becomes a retired
-    id of that class. Classes of other ontologies are left out: see ``own_entities``.
+    id of that class. ``own_entities`` leaves out classes of other ontologies.
     """
     left_out = Counter[str]()
 
@@ -174,8 +174,11 @@ _CLAUSES: dict[str, Callable[[str], str | None]] = {
 def read_obo(path: Path, options: ReadOptions) -> Source:
     """Read the terms of an ``.obo`` file; see ``_source``.
 
-    Frames with the same id are joined, as the format requires, so that files may be concatenated. A
-    clause that cannot be read is left out and counted; it raises PelError if it is an id or a name.
+    Frames with the same id become one entity, as the format requires. Therefore, files may be concatenated.
+    An unreadable clause is skipped and counted.
+
+    Raises:
+        PelError: An id or a name is unreadable.
     """
     header: dict[str, str] = {}
     for _, line in numbered_lines(path):
@@ -242,7 +245,7 @@ _PREFIXED = re.compile(r"([A-Za-z][A-Za-z0-9.]*)_([A-Za-z0-9][A-Za-z0-9.-]*)")
 def curie(iri: str) -> str:
     """Return an IRI as in OBO: "MONDO:0005301" for "http://purl.obolibrary.org/obo/MONDO_0005301".
 
-    Other IRIs become the part after the last "#", "=" or "/". A text that is no IRI stays as it is.
+    Shorten other IRIs to the part after the last "#", "=" or "/". Leave a text that is no IRI unchanged.
     """
     last = _LAST.fullmatch(iri)
     if last is None:

@@ -1,4 +1,4 @@
-"""What the readers of RRF and SNOMED CT share: releases as tables in DuckDB, and facts as entities."""
+"""Read a release as tables in DuckDB, and join its facts to entities; for RRF and SNOMED CT."""
 
 from __future__ import annotations
 

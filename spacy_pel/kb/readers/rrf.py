@@ -55,9 +55,9 @@ _RXNORM = ReleaseKind(
 def read_rrf(path: Path, options: ReadOptions, kind: ReleaseKind = _UMLS) -> Source:
     """Read the entities of a release, sorted by CUI or RXCUI. Files may be plain or ``.gz``.
 
-    ``parents`` are the CUIs directly above (REL=PAR in MRREL), ``retired_ids`` those that became the
-    CUI (REL=SY in MRCUI), and ``xrefs`` codes with their vocabulary, such as "MSH:D009103". A CUI is
-    left out if the recipe keeps none of its names. The preferred names of RxNorm are its own.
+    ``parents`` are the CUIs directly above (REL=PAR in MRREL). ``retired_ids`` are the CUIs that became this
+    CUI (REL=SY in MRCUI). ``xrefs`` are codes with their vocabulary, such as "MSH:D009103". A CUI without a
+    name that the recipe keeps is left out. In RxNorm, the preferred names are those of RxNorm itself.
     """
     meta = _meta_folder(path, kind)
     if meta is None:

@@ -1,6 +1,6 @@
 """SNOMED CT in Release Format 2 (RF2): the snapshot of an edition, or of a release and its extensions.
 
-Concept and Description files are required, others optional.
+Only Concept and Description files are required.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ _TAG = r"\s*\(([^()]*)\)\s*$"
 def read_snomed(path: Path, options: ReadOptions) -> Source:
     """Read the active concepts of all snapshots below a folder, sorted by id as text.
 
-    Extensions are read together with the release that they extend. The file with the latest date is
-    read, and the row of a component with the latest ``effectiveTime`` in several files.
+    The folder may hold extensions with the release that they extend. Of the versions of a file, the latest is
+    read. Of the rows of a component in several files, the one with the latest ``effectiveTime`` counts.
 
-    The name is the preferred term, if possible in US English, or else the fully specified name without
-    its tag, which is the type ("disorder"). Aliases are all other active English descriptions, or those
-    of all languages if a concept has none in English. The id of an inactive concept becomes a retired id
-    of the active concept that replaces it or is the same, if there is exactly one. Cross-references are
+    The name is the preferred term, if possible in US English. Without one, it is the fully specified name
+    without its tag. The tag is the type ("disorder"). Aliases are all other active English descriptions, or
+    those of all languages if a concept has none in English. The id of an inactive concept becomes a retired
+    id of the active concept that replaces it or is the same, if there is exactly one. Cross-references are
     the targets of the maps to ICD-10 and ICD-10-CM: several, if they depend on the patient.
     """
     files, dates = _snapshot_files(path)

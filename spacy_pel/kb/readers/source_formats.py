@@ -47,7 +47,7 @@ SOURCE_FORMATS = {
 def open_source(
     path: str | Path, *, format: str | None = None, options: ReadOptions = ReadOptions()
 ) -> Source:
-    """Open a file or folder of entities, which are read as a stream.
+    """Open a file or folder of entities as a stream.
 
     Args:
         path: The file or folder.

@@ -28,11 +28,11 @@ Rows = Iterator[tuple[str, Mapping[str, Any]]]  # the place of each row, for mes
 def read_table(path: Path, options: ReadOptions) -> Source:
     """Read the entities of a ``.csv``, ``.tsv`` (plain or ``.gz``) or ``.parquet`` file.
 
-    ``options.columns`` gives the field of ``Entity`` of a column; other columns have the field of their
-    name. The columns "id", "name" and "synonyms" are known, too. A field that is a list may have several
-    columns. Its cells are lists, or texts with bars between the items; in cells of "synonyms" without a
-    bar, semicolons separate the items. An entity may have several rows: the first has its canonical name,
-    and lists are united.
+    ``options.columns`` maps columns to fields of ``Entity``. "id", "name" and "synonyms" map to "concept_id",
+    "canonical_name" and "aliases". Other columns map to the field of the same name. A field that is a list
+    may have several columns. Its cells are lists, or texts with bars between the items. In cells of
+    "synonyms" without a bar, semicolons separate the items. An entity may have several rows. Its first row
+    has the canonical name, and its lists are united.
     """
     fields_of = partial(_fields, path, options.columns)
     rows: Rows
@@ -51,8 +51,8 @@ def read_table(path: Path, options: ReadOptions) -> Source:
 def text_rows(path: Path, skip: str = r"(?!)", *, quoted: bool = True) -> Rows:
     """Yield the rows of a delimited text, starting with the header.
 
-    A ``.tsv`` is separated by tabs; for a ``.csv`` see ``table_rows``. Blank lines, and lines that begin
-    with the pattern ``skip``, are left out.
+    Tabs separate the cells of a ``.tsv`` file; for a ``.csv`` file, see ``table_rows``. Skip blank lines, and
+    lines that begin with the pattern ``skip``.
     """
     size = 0
 
@@ -182,11 +182,11 @@ def read_medic(path: Path, options: ReadOptions) -> Source:
 
 def _disease(place: str, cells: Mapping[str, str]) -> Entity:
     row = {column.lstrip("# "): cell.strip() for column, cell in cells.items()}
-    given, others = row["DiseaseID"], _items(row["AltDiseaseIDs"])
+    disease_id, others = row["DiseaseID"], _items(row["AltDiseaseIDs"])
     of_mesh = [id for id in others if id.startswith("MESH:")]
-    id = of_mesh[0] if len(of_mesh) == 1 and not given.startswith("MESH:") else given
+    id = of_mesh[0] if len(of_mesh) == 1 and not disease_id.startswith("MESH:") else disease_id
     # Corpora annotate ids of MeSH and OMIM.
-    diseases = [id for id in (given, *others) if id.startswith(("MESH:", "OMIM:"))]
+    diseases = [id for id in (disease_id, *others) if id.startswith(("MESH:", "OMIM:"))]
     entity = Entity(
         concept_id=_local_id(id),
         canonical_name=row["DiseaseName"],
@@ -196,7 +196,7 @@ def _disease(place: str, cells: Mapping[str, str]) -> Entity:
         alt_ids=tuple(sorted({*map(_local_id, diseases)} - {_local_id(id)})),
         parents=tuple(_local_id(id) for id in _items(row["ParentIDs"]) if id != _ROOT),
         xrefs=tuple(id for id in others if id not in diseases),
-        sources=(VOCABULARY if given.startswith("MESH:") else "OMIM",),
+        sources=(VOCABULARY if disease_id.startswith("MESH:") else "OMIM",),
     )
     return cleaned_at(place, entity)
 
@@ -211,9 +211,9 @@ def _local_id(id: str) -> str:
 def read_mapping(paths: Iterable[Path]) -> dict[str, str]:
     """Return the mapping of ``.sssom.tsv`` files, plain or ``.gz``, from subject to object.
 
-    Exact matches are transitive: if a subject has several objects, all ids that are connected with it
-    are mapped to its first object. Identifiers are CURIEs; those of UMLS and MeSH lose their prefix.
-    Rows with other predicates, or negated by their ``predicate_modifier``, are ignored.
+    Exact matches are transitive. If a subject has several objects, all connected ids map to its first object.
+    Identifiers are CURIEs; those of UMLS and MeSH lose their prefix. Rows with other predicates, and rows
+    that a ``predicate_modifier`` negates, are ignored.
 
     Raises:
         PelError: A column is missing, a row is malformed, or an identifier has no prefix or is unusable.

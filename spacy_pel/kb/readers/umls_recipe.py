@@ -23,10 +23,10 @@ DEFINITION_SOURCES = ("NCI_BRIDG", "NCI_NCI-GLOSS", "NCI", "GO", "MSH", "NCI_FDA
 
 
 class UmlsRecipe(NamedTuple):
-    """Which rows of a UMLS release are read. The defaults, preset "full", give what scispaCy exports.
+    """Select the rows of a UMLS release. The defaults, preset "full", select what scispaCy exports.
 
-    The preset "st21pv" gives the subset of MedMentions ST21pv, in English. It chooses names by MRRANK,
-    as arboEL's data do, because the flagged name may be of another vocabulary. None keeps all rows.
+    The preset "st21pv" selects the subset of MedMentions ST21pv, in English. Like arboEL's data, it chooses
+    names by MRRANK, because the flagged name may be from another vocabulary. None keeps all rows.
     """
 
     languages: tuple[str, ...] | None = ("ENG",)  # LAT of names, and of definitions by MRSAB

@@ -225,11 +225,17 @@ class VectorIndex:
     def search(self, vectors: np.ndarray, k: int, allowed: np.ndarray | None = None) -> Candidates:
         """Return the k best entities of each query, scored by the best of their rows.
 
-        A score is the inner product with the stored row (lifted, if it was projected). Results do not depend,
-        to the last bit, on the other queries of the call. Without a finder they are exact. With one they
-        still contain k entities, if there are k. Queries are float32 [n, dim]. ``allowed`` tells which
-        entities may be found: bool, by number. PelError if k is below 1, or the queries have the wrong shape
-        or hold NaN or infinity.
+        A score is the inner product with the stored row (lifted, if it was projected). To the last bit,
+        results do not depend on the other queries of the call. Without a finder, they are exact. With a
+        finder, they still contain k entities if the index has k.
+
+        Args:
+            vectors: float32 [n, dim], the queries.
+            k: The number of entities.
+            allowed: bool, by entity number, which entities may be returned; None: all.
+
+        Raises:
+            PelError: k is below 1, or the queries have the wrong shape or hold NaN or infinity.
         """
         queries, selection = self._checked(vectors, k), self._selection(allowed)
         result, pending, effort = no_candidates(len(queries), k), np.arange(len(queries)), 1
@@ -250,9 +256,10 @@ class VectorIndex:
     def best_rows(
         self, vectors: np.ndarray, n: int, allowed: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores, float32, and the n best rows of each query, int64: [queries, n].
+        """Return the n best rows of each query, by score, then by row number. The search is exact.
 
-        Rows are sorted by score, then by number; -inf and -1 stand for none. The search is exact.
+        Returns:
+            The scores, float32 [queries, n], and the row numbers, int64 [queries, n]; -inf and -1 for none.
         """
         queries, all_rows = self._checked(vectors, n), np.arange(len(self.matrix))
         rows, scores = self._exact(queries, n, self._selection(allowed), all_rows)
@@ -261,10 +268,16 @@ class VectorIndex:
     def best_rows_of(
         self, vectors: np.ndarray, lines: np.ndarray, numbers: np.ndarray, first: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores and the best rows of pairs of a query (its line, ascending) and an entity: [n].
+        """Return the best row of each pair of a query and an entity, the first of equal rows.
 
-        The first of equal rows is returned; -inf and -1 for an entity without rows. ``first`` scores only the
-        first row of each entity.
+        Args:
+            vectors: float32 [queries, dim], the queries.
+            lines: int64 [n], the query of each pair, ascending.
+            numbers: int64 [n], the entity of each pair.
+            first: Score only the first row of each entity.
+
+        Returns:
+            The scores, float32 [n], and the rows, int64 [n]; -inf and -1 for an entity without rows.
         """
         queries, (rows, places) = self._checked(vectors, 1), self.rows_of(numbers)
         if first:
@@ -374,11 +387,11 @@ class VectorIndex:
         finder, n = self._finder, len(queries)
         assert finder is not None  # ``_depth`` is 0 without one
         enough = finder.oversampling * (k + _SPARE_ENTITIES)
-        found = finder.nearest(queries, effort * enough, effort, selection)
-        if found.max(initial=0) >= len(self.row_entities) and self.matrix.path:
-            raise damaged(self.matrix.path, f"has no row {found.max()}, which its index finds")
-        lines, places = np.nonzero(found >= 0)
-        rows = found[lines, places]
+        nearest = finder.nearest(queries, effort * enough, effort, selection)
+        if nearest.max(initial=0) >= len(self.row_entities) and self.matrix.path:
+            raise damaged(self.matrix.path, f"has no row {nearest.max()}, which its index finds")
+        lines, places = np.nonzero(nearest >= 0)
+        rows = nearest[lines, places]
         scores, entities = self.matrix.inner_products(queries, lines, rows), self.row_entities[rows]
         # A row may represent other rows of its entity: then more than k entities are compared.
         more = k // 2 + _SPARE_GROUPED if finder.finds_entities else 0

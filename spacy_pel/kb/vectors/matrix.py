@@ -120,10 +120,14 @@ def written_matrix(path: Path, blocks: Iterable[np.ndarray], dim: int, dtype: st
 
 
 def coded(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """Convert float32 vectors [n, dim] to one of ``DTYPES``; int8 has a scale for each, float32 [n].
+    """Convert float32 vectors [n, dim] to one of ``DTYPES``.
 
-    A scale has 16 significant bits, so coding the product again changes nothing. PelError for a vector
-    that float16 cannot hold.
+    Returns:
+        The values, and the scale of each vector, float32 [n]; None unless the type is int8. A scale has 16
+        significant bits. Therefore, coding the product of value and scale again changes nothing.
+
+    Raises:
+        PelError: float16 cannot hold a vector.
     """
     if dtype != "int8":
         if dtype == "float16" and np.abs(vectors).max(initial=0) > 65504:
@@ -185,6 +189,6 @@ class Projection:
         return projected
 
     def projected_queries(self, vectors: np.ndarray) -> np.ndarray:
-        """Project queries [n, dim]: float32 [n, width]; one by one, so that last bits do not depend on n."""
+        """Project queries [n, dim] to float32 [n, width], one by one: last bits must not depend on n."""
         shape = len(vectors), self.width
         return np.array([vector @ self.axes for vector in vectors], np.float32).reshape(shape)

@@ -60,10 +60,10 @@ class StoredVectors:
         return Candidates(numbers[:, :k], scores[:, :k])
 
     def rows(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return ``KnowledgeBase.rows``. Projected rows are lifted to the original length."""
-        found = [(part, *part.rows_of(numbers)) for part in self.parts]
-        vectors = np.concatenate([part.matrix.take(rows) for part, rows, _ in found])
-        places = np.concatenate([places for *_, places in found])
+        """Return the result of ``KnowledgeBase.rows``. Lift projected rows to the original length."""
+        of_parts = [(part, *part.rows_of(numbers)) for part in self.parts]
+        vectors = np.concatenate([part.matrix.take(rows) for part, rows, _ in of_parts])
+        places = np.concatenate([places for *_, places in of_parts])
         order = np.argsort(places, kind="stable")
         vectors = vectors[order]
         if self.base.projection is not None:

@@ -14,7 +14,7 @@ from ..knowledge_base import KnowledgeBase
 from ..mentions import MentionPassage
 from ..records.entity import Entity
 from ..transaction import Writing, published, temporary_path, write_checksums, writing
-from .building import write_index
+from .index_building import write_index
 from .matrix import DTYPES, Projection, VectorMatrix, coded, written_matrix
 
 logger = logging.getLogger(__name__)

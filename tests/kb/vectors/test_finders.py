@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 from spacy_pel.kb import VectorIndex
-from spacy_pel.kb.vectors import building, index
-from spacy_pel.kb.vectors.building import (
+from spacy_pel.kb.vectors import index, index_building
+from spacy_pel.kb.vectors.index import RowFinder
+from spacy_pel.kb.vectors.index_building import (
     built_fast_scan,
     built_inverted_file,
     chosen_effort,
     recall,
     representative_rows,
 )
-from spacy_pel.kb.vectors.index import RowFinder
 from spacy_pel.kb.vectors.matrix import VectorMatrix
 
 N, DIM = 3000, 24
@@ -62,7 +62,7 @@ class Example:
 def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Example:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index, "_MIN_SHARE", 1)
-        patch.setattr(building, "_MARGIN", 1)  # else all of so few lists would be looked at
+        patch.setattr(index_building, "_MARGIN", 1)  # else all of so few lists would be looked at
         return Example(request.param, tmp_path_factory.mktemp(request.param))
 
 

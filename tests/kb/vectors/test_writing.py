@@ -6,7 +6,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb, write_vectors
-from spacy_pel.kb.vectors import building
+from spacy_pel.kb.vectors import index_building
 from spacy_pel.kb.vectors.writing import EXACT_ROWS, FLOAT32_ROWS
 
 from ...conftest import contents
@@ -22,7 +22,7 @@ ROWS /= np.linalg.norm(ROWS, axis=1, keepdims=True)
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A KB whose index is measured by a small sample."""
-    monkeypatch.setattr(building, "_N_QUERIES", 50)
+    monkeypatch.setattr(index_building, "_N_QUERIES", 50)
     return build_kb(ENTITIES, tmp_path / "kb").path
 
 
@@ -38,7 +38,7 @@ def write(folder: Path, batches: Any = None, step: int = 128, **settings: Any) -
 def test_what_is_written_is_found(folder: Path, monkeypatch, dtype: str, kind: str) -> None:
     """And the same again is the same."""
     if kind == "SQ8":
-        monkeypatch.setattr(building, "MAX_SCANNED_ROWS", 0)
+        monkeypatch.setattr(index_building, "MAX_SCANNED_ROWS", 0)
     index = kind if kind == "exact" else "approximate"
     kb = write(folder, dtype=dtype, index=index)
     about = {"dim": DIM, "dtype": dtype, "index": index, "index_unit": "name", "fingerprint": "abc"}

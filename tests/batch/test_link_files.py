@@ -8,10 +8,10 @@ import pytest
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from spacy_pel.batch import link as module
+from spacy_pel.batch import link_files as module
 from spacy_pel.batch.document_blocks import LinkedCounts
-from spacy_pel.batch.link import link_files, linking_settings
 from spacy_pel.batch.link_docs import Linking, link_documents
+from spacy_pel.batch.link_files import link_files, linking_settings
 from spacy_pel.errors import PelError
 from spacy_pel.models.architectures import encoder_of
 

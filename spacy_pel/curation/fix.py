@@ -1,6 +1,6 @@
 """Read corrections from an export, choose their scopes, and store them in the KB of a linker.
 
-Corrections override everything learnt (``linking.corrections``), also in running pipelines and servers.
+Corrections override everything learnt (``linking.apply_corrections``), also in running pipelines and servers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..kb.corrections import (
     text_digest,
 )
 from ..kb.knowledge_base import KnowledgeBase
-from ..linking.corrections import weighted_words
+from ..linking.apply_corrections import weighted_words
 from ..linking.ordering import is_acronym
 from ..spans import NIL
 

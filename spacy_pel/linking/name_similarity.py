@@ -1,6 +1,6 @@
-"""The similarity of mentions and the names of their candidates, by trigrams of letters and by words.
+"""Compare mentions with the names of their candidates, by trigrams of letters and by words.
 
-The computations use arrays, because a mention is compared with some hundred names.
+The computations use arrays, because a mention has some hundred names to compare with.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ def trigram_similarity(
         names: The names of the candidates by their numbers, ascending.
 
     Returns:
-        The similarity of the most similar name and of the first name, float64 [n, k], 0 to 1; and the
-        place of the most similar name among the names of the candidate, int64 [n, k].
+        Three arrays [n, k]: the similarity of the candidate's most similar name, float64 from 0 to 1; the
+        similarity of its first name, likewise; and the index of its most similar name, int64.
     """
 
     def of_entities(new: Sequence[int]) -> list[_Tokens]:
-        own = [names[number] for number in new]
-        counts = np.cumsum([0, *map(len, own)])
-        codes, lengths = _trigrams(list(chain.from_iterable(own)))
+        entity_names = [names[number] for number in new]
+        counts = np.cumsum([0, *map(len, entity_names)])
+        codes, lengths = _trigrams(list(chain.from_iterable(entity_names)))
         places = np.append(0, lengths.cumsum())[counts]
         bounds = zip(*(edges[i:].tolist() for edges in (places, counts) for i in (0, 1)))
         return [_Tokens(codes[a:b], lengths[c:d]) for a, b, c, d in bounds]
 
     of_each = kb.remembered("trigrams", list(names), of_entities)
-    counts = [len(own.lengths) for own in of_each]
+    counts = [len(tokens.lengths) for tokens in of_each]
     of_mentions = _trigrams(surfaces)
     of_names = _Tokens(*map(np.concatenate, zip(*of_each))) if of_each else _trigrams([])
     pairs = _compared(surfaces, numbers, list(names), counts, of_names, of_mentions)
@@ -84,19 +84,19 @@ def word_similarity(
     The arguments are those of ``trigram_similarity``.
 
     Returns:
-        Four arrays, float64 [n, k], 0 to 1: the maximum over names of the share of the mention that is in
-        the name, of Dice's coefficient, and of the share of the name that is in the mention; and the share
-        of the mention that is in all names together.
+        Four arrays, float64 [n, k], from 0 to 1. The first three are maxima over the candidate's names: the
+        share of the mention's words that the name has, Dice's coefficient, and the share of the name's words
+        that the mention has. The fourth is the share of the mention's words that any of the names has.
     """
 
     def of_entities(new: Sequence[int]) -> list[tuple[tuple[str, ...], ...]]:
-        own = [names[number] for number in new]
-        stems = iter(_stems(kb, list(chain.from_iterable(own))))
-        return [tuple(islice(stems, len(of_entity))) for of_entity in own]
+        entity_names = [names[number] for number in new]
+        stems = iter(_stems(kb, list(chain.from_iterable(entity_names))))
+        return [tuple(islice(stems, len(of_entity))) for of_entity in entity_names]
 
     of_each = kb.remembered("stems", list(names), of_entities)
     by_name, by_mention = list(chain.from_iterable(of_each)), _stems(kb, surfaces)
-    names_words, words = (list(chain.from_iterable(own)) for own in (by_name, by_mention))
+    names_words, words = (list(chain.from_iterable(stems)) for stems in (by_name, by_mention))
     distinct = sorted(set(words))
     columns = {stem: column for column, stem in enumerate(distinct)}
     of_names, of_mentions = (
@@ -183,7 +183,7 @@ def _compared(
     of_all = np.array(counts, dtype=np.int64)
     n_names, first_names = of_all[places], (of_all.cumsum() - of_all)[places]
     names, lines = _ranges(first_names, n_names), np.repeat(lines, n_names)
-    n_codes = max(own.codes.max(initial=0) for own in (of_names, of_mentions)) + 1
+    n_codes = max(tokens.codes.max(initial=0) for tokens in (of_names, of_mentions)) + 1
     has_token = np.zeros((len(surfaces), n_codes), dtype=bool)
     has_token[np.repeat(np.arange(len(surfaces)), of_mentions.lengths), of_mentions.codes] = True
     lengths = of_names.lengths[names]
@@ -195,7 +195,7 @@ def _compared(
 
 
 def _sums(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the sum of each run of values of these lengths. Its bits do not depend on the other runs."""
+    """Return the sums of runs of values. The bits of a sum do not depend on the other runs."""
     return np.bincount(np.repeat(np.arange(len(lengths)), lengths), values, len(lengths))
 
 
@@ -204,7 +204,9 @@ def _stems(kb: KnowledgeBase, texts: Sequence[str]) -> list[tuple[str, ...]]:
     by_text = [_WORD.findall(plain(text)) for text in texts]
     words = list(dict.fromkeys(chain.from_iterable(by_text)))
     stem_of = dict(zip(words, kb.remembered("stem of", words, _stemmed, _CACHE_SIZE)))
-    return [tuple(filter(None, dict.fromkeys(map(stem_of.__getitem__, own)))) for own in by_text]
+    return [
+        tuple(filter(None, dict.fromkeys(map(stem_of.__getitem__, words)))) for words in by_text
+    ]
 
 
 def _stemmed(words: Sequence[str]) -> list[str]:
@@ -213,13 +215,14 @@ def _stemmed(words: Sequence[str]) -> list[str]:
     singular = _PLURAL.sub(lambda match: _SINGULAR[match[0]], lines).split("\n")
     stems = Stemmer("english", 0).stemWords(singular)  # a stemmer is not for several threads
     is_word = [word not in _STOP_WORDS and bool(word.strip("_")) for word in singular]
-    return [stem if own else "" for stem, own in zip(stems, is_word)]
+    return [stem if keep else "" for stem, keep in zip(stems, is_word)]
 
 
 def _trigrams(texts: Sequence[str]) -> _Tokens:
     """Return the hashes of the trigrams of texts.
 
-    The trigrams are of bytes, in lower case, with blanks for punctuation, two edges before and one after.
+    A trigram is three bytes of the text in lower case, with blanks for punctuation. Two edges precede each
+    text, and one follows it.
     """
     joined = plain("".join(f"{_EDGE}{_EDGE}{text}{_EDGE}{_END}" for text in texts))
     lower = joined.encode("utf8", "replace").lower().translate(_BLANKS)
@@ -235,5 +238,5 @@ def _trigrams(texts: Sequence[str]) -> _Tokens:
 
 
 def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return ranges of numbers, one after the other, from their starts and lengths."""
+    """Concatenate ranges of numbers with these starts and lengths."""
     return np.repeat(starts - lengths.cumsum() + lengths, lengths) + np.arange(lengths.sum())

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_pel.metrics.calibration import expected_calibration_error, feature_weights, platt_fit
+from spacy_pel.metrics.probabilities import expected_calibration_error, feature_weights, platt_fit
 
 OUTCOMES = st.lists(
     st.tuples(st.floats(-1, 1, width=32), st.booleans()), min_size=2, max_size=30

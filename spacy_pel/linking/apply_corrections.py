@@ -1,4 +1,4 @@
-"""Corrections by people and ids set by rules. Both override everything that was learnt."""
+"""Apply corrections by people, and ids set by rules. Both override everything that was learnt."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -57,13 +57,16 @@ def decisions_about(
 ) -> list[Decision | None]:
     """Return the decision about each of n mentions, or None.
 
-    An id from a rule comes first. A correction for the mention's text comes before one for a similar text,
-    that before one for its label, and that before one for all mentions. Of similar texts, the most similar
-    counts; of equally specific corrections, the latest.
+    The most specific decision applies: an id from a rule, then a correction for the mention's text, for the
+    most similar text, for its label, and for all mentions. Of equally specific corrections, the latest
+    applies. An acronym that is read as its long form follows corrections of the long form. A long form does
+    not follow corrections of its acronym.
 
-    ``groups``, int [n], are those of ``LinkOptions``. Mentions of a group with the same name follow the
-    most specific decision about one of them. An acronym that is read as its long form follows corrections
-    of the long form. A long form does not follow corrections of its acronym.
+    Args:
+        kb: The KB with the corrections.
+        mentions: The n mentions.
+        groups: Int [n], as ``LinkOptions.groups``. Mentions of a group with the same name follow the most
+            specific decision about one of them. None: each mention follows its own.
     """
     corrections, words_of = kb.corrections, cache(partial(weighted_words, kb))
     ranked = [_most_specific(corrections, mention, words_of) for mention in mentions]
@@ -119,7 +122,7 @@ def weighted_words(kb: KnowledgeBase, text: str) -> dict[int, float]:
 def _text_similarity(
     words_of: Callable[[str], Mapping[int, float]], text: str, decision: Decision
 ) -> float:
-    """Return the cosine of the words of a text and of a decision's, without the words of its name."""
+    """Return the cosine similarity of a text and a decision's text, without the words of the name."""
     words, of_name = words_of(text), words_of(decision.name)
     shared = words.keys() & decision.words.keys() - of_name.keys()
     sums = [
@@ -130,10 +133,16 @@ def _text_similarity(
 
 
 def with_decisions(links: Links, kb: KnowledgeBase, decisions: Sequence[Decision | None]) -> Links:
-    """Return links that follow decisions: their entity comes first, with the probability 1, or it is NIL.
+    """Return links that follow the decisions about their mentions.
 
-    The other candidates follow in their order, with the probability 0. A decision for an entity that the
-    KB no longer has is ignored.
+    The entity of a decision becomes the first candidate, with the probability 1. The other candidates follow
+    in their order, with the probability 0. A mention with a decision for NIL is NIL. A decision for an entity
+    that the KB no longer has is ignored.
+
+    Args:
+        links: The links of n mentions.
+        kb: The KB of the links.
+        decisions: The decision about each of the n mentions, or None.
     """
     ids = [decision.concept_id if decision else "" for decision in decisions]
     numbers_of_ids = {id: kb.number(id) for id in {*ids} - {"", NIL}}

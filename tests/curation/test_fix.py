@@ -5,7 +5,7 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_pel.curation.corrections import Correction, Export, fix, read_corrections
+from spacy_pel.curation.fix import Correction, Export, fix, read_corrections
 from spacy_pel.errors import PelError
 from spacy_pel.kb import KnowledgeBase
 from spacy_pel.kb.change import remove_entities
@@ -62,7 +62,7 @@ def test_the_same_text_before_after_reloaded_and_undone(own_nlp: Language, tmp_p
 def test_another_process_corrects(own_nlp: Language) -> None:
     linker = linker_of(own_nlp)
     right = other_than(answers(own_nlp, OTHER)[0][0])
-    script = "import sys; from spacy_pel.curation.corrections import *\n"
+    script = "import sys; from spacy_pel.curation.fix import *\n"
     script += "fix(sys.argv[1], [Correction('ra', sys.argv[2])])"
     run_python(script, linker.kb.path, right)
     assert answers(own_nlp, NOTE, OTHER) == [[right, right], [right]]

@@ -37,7 +37,14 @@ def write_index(
 ) -> dict[str, Any]:
     """Write a FAISS index of the rows, and return its entry in the KB's settings.
 
-    ``alike`` is the cosine of ``representative_rows``; None: each row has a code. OSError for a full disk.
+    Args:
+        path: The file to write.
+        matrix: The rows.
+        row_entities: The entity of each row: integers [n_rows], ascending.
+        alike: The minimum cosine of ``representative_rows``; None: each row has a code.
+
+    Raises:
+        OSError: The disk is full.
     """
     if len(matrix) <= MAX_SCANNED_ROWS:
         coded = None if alike is None else representative_rows(matrix, row_entities, alike)
@@ -77,9 +84,12 @@ def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> An
 
 
 def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) -> np.ndarray:
-    """Return representative rows, int64, ascending: each row has a cosine of ``alike`` to one of its entity.
+    """Choose rows so that each row has a cosine of at least ``alike`` to a chosen row of its entity.
 
-    The choice is greedy: the first row that represents the most remaining rows is next.
+    The choice is greedy. The next row is the first of those that represent the most remaining rows.
+
+    Returns:
+        The numbers of the chosen rows, int64, ascending.
     """
     bounds = np.flatnonzero(np.diff(row_entities, prepend=-1, append=-1))
     chosen = np.zeros(len(matrix), dtype=bool)
@@ -113,11 +123,14 @@ def chosen_effort(
 ) -> tuple[int, dict[str, float | int]]:
     """Choose the effort of a ``RowFinder`` of this index, and measure its recall.
 
-    The effort is the smallest power of 2 with the required recall; for lists, times a margin. Where rows
-    share codes it is the minimum, because more would not help.
+    The effort is the smallest power of 2 with the required recall. For lists, a margin multiplies it. For
+    rows that share codes, it is the minimum, because a greater effort does not help.
 
     Half of the queries are rows with noise. The others lie midway between two rows, far from the centres of
     lists, so that their nearest rows are in several lists.
+
+    Returns:
+        The effort, and the recall ("1", "64") with the number of queries ("queries").
     """
     random = np.random.default_rng(_SEED)
     rows = _drawn(len(matrix), _N_QUERIES, random)
@@ -148,12 +161,12 @@ def chosen_effort(
     return effort, reached
 
 
-def recall(found: Candidates, truth: Candidates) -> dict[str, float]:
+def recall(candidates: Candidates, truth: Candidates) -> dict[str, float]:
     """Return the recall of the true first entities ("1") and of all true entities ("64")."""
-    pairs = zip(found.numbers, truth.numbers)
+    pairs = zip(candidates.numbers, truth.numbers)
     hits = sum(np.isin(line, true[true >= 0]).sum() for line, true in pairs)
     return {
-        "1": round(float((found.numbers[:, 0] == truth.numbers[:, 0]).mean()), 4),
+        "1": round(float((candidates.numbers[:, 0] == truth.numbers[:, 0]).mean()), 4),
         "64": round(float(hits / (truth.numbers >= 0).sum()), 4),
     }
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
-from spacy_pel.linking.similarity import word_similarity
+from spacy_pel.linking.name_similarity import word_similarity
 
 NAMES = [["renal cell cancer", "kidney tumor of the cells"], ["lung cancers"], ["-"], ["stroke"]]
 WORDS = "cancer cancers lung kidney kidneys cell stroke of the abc foo_bar \u00e9t\u00e9".split()
