@@ -53,7 +53,7 @@ class Ranking(NamedTuple):
         """Order the best candidates of mentions with these labels by their probabilities.
 
         Equally probable candidates, and those that the ranking does not read, keep their order. In a KB that
-        knows word forms, the entities that have the mention as a name come first.
+        knows word forms, those that have the mention as a name come first.
         """
         comparison = compare(kb, given, self.contexts)
         p_correct = self.probabilities(features_of(labels, comparison))
@@ -64,7 +64,9 @@ class Ranking(NamedTuple):
         probabilities[:, :n_read] = p_correct[:, :-1]
         keys = np.nan_to_num(probabilities, nan=-1.0)
         if kb.settings.get("word_forms"):
-            keys += 2 * sure_owners(kb, given.mentions, given.candidates.numbers)
+            keys[:, :n_read] += 2 * sure_owners(
+                kb, given.mentions, given.candidates.numbers[:, :n_read]
+            )
         order = np.argsort(-keys, kind="stable", axis=1)
         evidence = evidence_of(comparison).in_order(order[:, :n_read])
         probabilities = np.take_along_axis(probabilities, order, axis=1)

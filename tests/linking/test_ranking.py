@@ -152,13 +152,21 @@ def test_a_label_says_which_types_fit_and_how_often_the_kb_lacks_it() -> None:
     assert none[0] < none[5] < none[2]
 
 
-def test_an_entity_that_alone_has_the_name_in_any_form_comes_first(tmp_path: Path) -> None:
+def test_an_entity_that_alone_has_the_name_in_any_form_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kb = build_kb(ENTITIES, tmp_path / "kb", word_forms=True)
     mention = MentionInContext("renal pain", 0, 5)
     order = np.arange(N)[None]
     given = RankingInput([mention], Candidates(order, -order.astype(np.float32)))
     ordered = ranking_by_score(labels={"A": 3}).ordered(kb, ["A"], given)
     assert kb.labels(ordered.order[0, :1])[0][1] == "kidney" != ENTITIES[0].canonical_name
+    # An owner behind the candidates that the ranking reads stays there.
+    monkeypatch.setattr("spacy_pel.linking.ranking.TOP", 2)
+    behind = np.roll(order, -int(ordered.order[0, 0]) - 1, axis=1)
+    given = RankingInput([mention], Candidates(behind, -order.astype(np.float32)))
+    last = ranking_by_score(labels={"A": 3}).ordered(kb, ["A"], given).order[0, -1]
+    assert kb.labels(behind[:, last])[0][1] == "kidney"
 
 
 def test_a_ranking_is_plain_data(whole_kb: KnowledgeBase) -> None:
