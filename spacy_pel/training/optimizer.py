@@ -48,6 +48,7 @@ class AdamW(Optimizer):
             use_averages=False,
         )
         self._of_weights: dict[tuple[int, ...], torch.optim.AdamW] = {}
+        self.last_norm = 0.0  # of the gradients of the last update, before clipping
 
     def update(self, model: AnyModel) -> None:
         """Update the torch modules of a model, and reset their gradients.
@@ -64,6 +65,7 @@ class AdamW(Optimizer):
         norm = float(nn.utils.clip_grad_norm_(with_gradients, self.grad_clip or math.inf))
         if not math.isfinite(norm):
             raise PelError(f"the norm of the gradients is {norm}", "lower the learning rate")
+        self.last_norm = norm
         key = tuple(map(id, weights))  # weights that are replaced get a new optimizer
         if key not in self._of_weights:
             self._of_weights[key] = self._optimizer(modules, weights)
