@@ -340,7 +340,7 @@ def test_entities_of_xml_that_only_shorten_are_read(tmp_path: Path) -> None:
 def test_owl_is_a_stream(tmp_path: Path) -> None:
     """Three times the classes, of files larger than a block, take no more memory: that of a block."""
     peaks = []
-    for times in (400, 1200):
+    for times in (800, 2400):
         more = "".join(CLASSES.replace("X_", f"X_{n}0") for n in range(times))
         text = f"{HEAD}{ONTOLOGY}{more}</rdf:RDF>"
         entities = open_source(write_text(tmp_path / "x.owl", text)).entities
