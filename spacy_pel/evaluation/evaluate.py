@@ -12,7 +12,6 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import minibatch
 
 from ..batch.document_blocks import NoBar
 from ..batch.fingerprints import linker_state
@@ -168,7 +167,7 @@ def read_batches(
     """
     docs = read_by_upstream(nlp, linker.name, (example.predicted for example in examples))
     with progress(desc="Linking", total=len(examples)) as bar:
-        for batch in minibatch(docs, linker.runtime.batch_size(_BATCH_SIZE)):
+        for batch in linker.runtime.batches(docs, _BATCH_SIZE):
             yield batch
             for doc in batch:
                 doc.tensor = np.zeros(0, dtype=np.float32)

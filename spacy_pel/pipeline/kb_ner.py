@@ -157,7 +157,8 @@ class KBRecogniser(KBComponent, Tok2Vec):
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Find the mentions of a stream of docs; with the runtime "exact", one doc at a time."""
-        return super().pipe(stream, batch_size=self.runtime.batch_size(batch_size))
+        for docs in self.runtime.batches(stream, batch_size):
+            yield from super().pipe(docs, batch_size=len(docs))
 
     def predict(self, docs: Iterable[Doc]) -> Recognised:
         """Return the mentions of docs: start and end in the plain text, and the number of the label.

@@ -212,7 +212,8 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Link the mentions of a stream of docs; with the runtime "exact", one doc at a time."""
-        return super().pipe(stream, batch_size=self.runtime.batch_size(batch_size))
+        for docs in self.runtime.batches(stream, batch_size):
+            yield from super().pipe(docs, batch_size=len(docs))
 
     def predict(self, docs: Iterable[Doc]) -> Linked | None:
         """Link the mentions of docs without changing the docs; None if there is no mention.

@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from spacy.tokens import Doc
+
 from ..errors import PelError
 from ..models.architectures import Tower, check_choice, encoder_of
 from ..models.encoders import BertEncoder, SpanEncoder
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MAX_TOKENS = 8192  # of a batch, unless one doc has more
 _TOKENIZERS = "TOKENIZERS_PARALLELISM"
 _set_here: list[str] = []  # the variables that are set only during a fork
 
@@ -53,12 +56,23 @@ class Runtime:
     def __reduce__(self) -> tuple[type[Runtime], tuple[str]]:
         return Runtime, (self.name,)
 
-    def batch_size(self, given: int) -> int:
-        """Return the number of documents per batch: ``given``, or 1 with "exact".
+    def batches(self, docs: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
+        """Yield batches of ``size`` docs, or with "exact" of one.
 
-        The last digits of a vector depend on the other inputs of its pass.
+        The last digits of a vector depend on the other inputs of its pass. A batch also ends before
+        MAX_TOKENS, so that the states of many whole articles are not in memory at once.
         """
-        return 1 if self.name == "exact" else given
+        batch: list[Doc] = []
+        for doc in docs:
+            if batch and sum(map(len, batch), len(doc)) > MAX_TOKENS:
+                yield batch
+                batch = []
+            batch.append(doc)
+            if len(batch) == size or self.name == "exact":
+                yield batch
+                batch = []
+        if batch:
+            yield batch
 
     @contextmanager
     def use(self, towers: Iterable[Tower]) -> Iterator[None]:

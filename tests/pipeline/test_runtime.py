@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import spacy
 from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
 from spacy_pel.errors import PelError
 from spacy_pel.models.architectures import entity_vectors
@@ -79,6 +81,17 @@ def test_exact_digits_do_not_depend_on_batches(trained: Trained) -> None:
     one, *others = (linked(nlp, batch_size=size) for size in (1, 7, 64))
     assert others == [one, one]
     assert one == linked(trained.nlp, batch_size=1)  # it is torch
+
+
+def test_a_batch_ends_at_its_docs_or_tokens(monkeypatch) -> None:
+    monkeypatch.setattr("spacy_pel.pipeline.runtime.MAX_TOKENS", 5)
+    docs = [Doc(Vocab(), words=["w"] * n) for n in (2, 2, 2, 9, 1, 1, 1, 1)]
+    for name, lengths in (
+        ("torch", [[2, 2], [2], [9], [1, 1, 1], [1]]),
+        ("exact", [[2], [2], [2], [9], [1], [1], [1], [1]]),
+    ):
+        batches = Runtime(name).batches(iter(docs), 3)
+        assert [list(map(len, batch)) for batch in batches] == lengths
 
 
 def test_training_is_torchs_and_its_weights_are_taken_afterwards(
