@@ -95,6 +95,7 @@ _TIMEOUT = 60  # seconds that a reader waits for a writer's commit, or a writer 
 _DAMAGE = (sqlite3.DatabaseError, ValueError, TypeError, RecursionError, OverflowError)
 # The file may be a stranger's: its schema may call no functions.
 _UNTRUSTED = "PRAGMA trusted_schema = OFF"
+_JOINT_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # the end of a journal that names other files
 _parsed = json.JSONDecoder().raw_decode  # a third of the time of json.loads
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -226,12 +227,21 @@ class Store:
 
 
 def connected(path: Path, to_write: bool = False) -> sqlite3.Connection:
-    """Connect to the database of a KB; PelError if the file is missing.
+    """Connect to the database of a KB. SQLite rolls back what a killed process began.
 
-    SQLite rolls back what a killed process began.
+    Raises:
+        PelError: The file is missing, or its journal is of several databases. SQLite would delete the files
+            that such a journal names.
     """
     if file_size(path) is None:
         raise damaged(path, "missing")
+    journal = path.with_name(JOURNAL)
+    if file_size(journal):
+        with suppress(FileNotFoundError), journal.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - len(_JOINT_JOURNAL)))
+            if file.read() == _JOINT_JOURNAL:
+                remedy = "do not use this KB, or delete that file"
+                raise PelError(f"{journal}: is not of a KB", remedy)
     connection = sqlite3.connect(
         f"{path.resolve().as_uri()}?mode=rw",  # SQLite falls back to reading a read-only file
         uri=True,

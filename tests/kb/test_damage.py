@@ -5,6 +5,7 @@ fixture ``large`` makes all files large, for what is checked in those as well.
 """
 
 import random
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from spacy_pel.kb import Entity, KnowledgeBase, SearchFilter, SemanticType, buil
 from spacy_pel.kb.change import change_entities, remove_entities
 from spacy_pel.kb.describe import copy_kb
 from spacy_pel.kb.knowledge_base import COPY_OR_BUILD, verify
-from spacy_pel.kb.store import KB_FILE
+from spacy_pel.kb.store import JOURNAL, KB_FILE
 from spacy_pel.kb.transaction import CHECKSUMS, write_checksums
 from spacy_pel.kb.vectors import stored as stored_vectors
 
@@ -237,3 +238,18 @@ def test_settings_that_no_writer_writes(folder: Path, changes: dict, fault: str)
     edit_settings(folder, edit)
     with pytest.raises(PelError, match=fault):
         KnowledgeBase.open(folder)
+
+
+def test_a_journal_that_names_other_files_is_not_played(changed: Path, tmp_path: Path) -> None:
+    """SQLite would delete the file that it names, as if it were the journal of several databases."""
+    victim = tmp_path / "thesis.tex"
+    victim.write_text("years of work")
+    name = str(victim).encode()
+    magic, page = bytes.fromhex("d9d505f920a163d7"), 4096
+    header = magic + struct.pack(">I4sIII", 0, b"seed", 1, 512, page)
+    end = struct.pack(">I", (1 << 30) // page + 1) + name + struct.pack(">II", len(name), sum(name))
+    (changed / JOURNAL).write_bytes(header.ljust(512, b"\0") + end + magic)
+    for open_it in USES:
+        with pytest.raises(PelError, match="journal: is not of a KB"):
+            open_it(changed)
+    assert victim.read_text() == "years of work"
