@@ -314,10 +314,11 @@ class KnowledgeBase:
         hashes = sorted({name_hash(key) for keys in spellings for key in keys})
         query = "SELECT value, number FROM json_each(?) JOIN name ON hash = value ORDER BY 1, 2"
         pairs = self._store.numbers(query, json.dumps(hashes)).reshape(-1, 2)
-        pairs = pairs[self._is_live(pairs[:, 1])]
         owners: dict[int, list[tuple[int, Entity]]] = defaultdict(list)
-        for hash, number, entity in zip(*pairs.T.tolist(), self.entities(pairs[:, 1])):
-            owners[hash].append((number, entity))
+        if len(pairs):  # most words that are looked up are no name
+            pairs = pairs[self._is_live(pairs[:, 1])]
+            for hash, number, entity in zip(*pairs.T.tolist(), self.entities(pairs[:, 1])):
+                owners[hash].append((number, entity))
 
         def of_name(name: str, keys: tuple[str, str]) -> np.ndarray:
             if self._word_forms and len(owners_by_forms := self._names.owners_by_forms(name)):

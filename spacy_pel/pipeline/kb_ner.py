@@ -506,9 +506,9 @@ class _WordShares(NamedTuple):
 def _summed(rows: np.ndarray, places: np.ndarray, n: int) -> np.ndarray:
     """Return n sums of rows [p, d], given the ascending place of each row: [n, d]."""
     sums = np.zeros((n, rows.shape[1]), dtype=rows.dtype)
-    starts = np.flatnonzero(np.diff(places, prepend=-1))
-    if len(starts):
-        sums[places[starts]] = np.add.reduceat(rows, starts, axis=0)
+    is_first = np.diff(places, prepend=-1) != 0
+    sums[places[is_first]] = rows[is_first]
+    np.add.at(sums, places[~is_first], rows[~is_first])  # slow, but few places have several rows
     return sums
 
 
