@@ -274,7 +274,8 @@ class Tagger(BertEncoder):
     """A tagger of words: it scores the tags of each word, and also returns the word's state.
 
     The features of a word (names of a knowledge base at this position, its shape) are embedded and added
-    to the input embeddings of its word pieces. The embeddings of word pieces are not trained.
+    to the input embeddings of its word pieces. The embeddings of word pieces are not trained. A token is a
+    word piece or a whole word (``forward``).
 
     Args:
         n_tags: The number of tags.
@@ -296,7 +297,13 @@ class Tagger(BertEncoder):
         self.n_outputs = self.n_tags + self.width
 
     def forward(
-        self, ids: Tensor, mask: Tensor, firsts: Tensor, features: Tensor, perturbation: Tensor
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        firsts: Tensor,
+        features: Tensor,
+        perturbation: Tensor,
+        others: Tensor | None = None,
     ) -> Tensor:
         """Score the words of n windows: float32 [w, n_tags + width], scores followed by states.
 
@@ -304,10 +311,28 @@ class Tagger(BertEncoder):
             ids, mask, perturbation: Those of ``BertEncoder.hidden_states``.
             firsts: bool [n, t], true at the first word piece of each word.
             features: float32 [n, t, f], the features of the word of each word piece.
+            others: int64 [n, t, p], the other word pieces of each token that is a word, or padding. Its
+                input embedding is the mean of those of its word pieces. None: a token is a word piece.
         """
         added = self.features(features) + perturbation
+        if others is not None:
+            added = added + self._mean_less_first(ids, others)
         states = self.hidden_states(ids, mask, added, needed=firsts)[firsts]
         return torch.cat([self.tags(states), states], dim=1)
+
+    def _mean_less_first(self, ids: Tensor, others: Tensor) -> Tensor:
+        """Return the mean embedding of the word pieces of each word, less that of the first: [n, t, d]."""
+        embeddings = self.transformer.embeddings.word_embeddings
+        padding = embeddings.padding_idx
+        is_split = others[..., 0] != padding
+        first = ids[is_split]
+        pieces = torch.cat([first[:, None], others[is_split]], dim=1)
+        mean = nn.functional.embedding_bag(
+            pieces, embeddings.weight, mode="mean", padding_idx=padding
+        )
+        difference = torch.zeros(*ids.shape, self.width, device=ids.device)
+        difference[is_split] = mean.float() - embeddings(first).float()
+        return difference
 
 
 class SpanEncoder(nn.Module):

@@ -444,7 +444,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
                     groups[kb.of_types(*chosen), columns.index(group)] = True
         encoder = encoder_of(self.model)
         length = min(self.model.attrs["length"], encoder.position_limit)
-        reader = WordReader(encoder.tokenizer, length)
+        reader = WordReader(encoder.tokenizer, length, self.model.attrs["whole_words"])
         finder = kb.name_finder(stop_words=self.stop_words)
         return _Tools(finder, groups, reader, NameTest(kb, groups[:, : len(self.labels)]))
 

@@ -28,6 +28,7 @@ N_SHAPES = len(_SHAPES)
 # A window ends after a full stop if there is one in this last part of it.
 _ENDING = 0.5
 _CACHE_SIZE = 50_000  # words
+_MAX_PIECES = 8  # of a word that is one token
 
 
 @lru_cache(_CACHE_SIZE)
@@ -37,11 +38,18 @@ def shape_of(word: str) -> int:
 
 
 class WordReader:
-    """Reads the words of documents in windows of at most ``length`` tokens, with special tokens."""
+    """Reads the words of documents in windows of at most ``length`` tokens, with special tokens.
 
-    def __init__(self, tokenizer: Tokenizer, length: int):
+    Args:
+        tokenizer: Splits words into word pieces.
+        length: The maximum number of tokens of a window.
+        whole: Read each word as one token, whatever the number of its word pieces.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, length: int, whole: bool = False):
         self._pieces = WordPieces(tokenizer)
         self._room = length - 2
+        self._whole = whole
 
     def inputs(
         self, pieces: Pieces, features: np.ndarray
@@ -55,13 +63,21 @@ class WordReader:
         Returns:
             The start and end of each word of each document, in characters, int64 [w, 2]; and windows
             with an output for each word: "firsts" marks its first word piece, "features" is repeated
-            for all its word pieces.
+            for all its word pieces. If words are read whole, "others" has the word pieces of a word after
+            the first, int64 [t, p], and the padding token behind them.
         """
         distinct = sorted(set(pieces.words) - {""})
         ids = {
             word: word_ids[: self._room] or [self._pieces.unknown]  # a control character has no id
             for word, word_ids in zip(distinct, self._pieces.tokenize(distinct))
         }
+        # The other pieces of the words that have several, if words are read whole.
+        others = {}
+        if self._whole:
+            for word, own in ids.items():
+                if len(own) > 1:
+                    others[word] = own[1:_MAX_PIECES]
+                    ids[word] = own[:1]
         shapes = {word: shape_of(word) for word in distinct}
         words, windows, n_words = [], [], 0
         for first, after in pairwise(pieces.first.tolist()):
@@ -80,6 +96,12 @@ class WordReader:
                 spread[1:-1] = known[start:end].repeat(counts, axis=0)
                 outputs = np.arange(n_words + start, n_words + end)
                 by_token = {"firsts": firsts, "features": spread}
+                if self._whole:
+                    rest = np.full((len(framed), _MAX_PIECES - 1), self._pieces.pad)
+                    for place, text in enumerate(texts[start:end], 1):
+                        if text in others:
+                            rest[place, : len(others[text])] = others[text]
+                    by_token["others"] = rest
                 windows.append(Window(framed.astype(np.int32), outputs, by_token))
             n_words += len(texts)
         return words, EncoderInputs(windows)

@@ -1,13 +1,12 @@
-"""Make a recogniser narrower, and teach it the states and scores of the wide one (distillation).
+"""Make a recogniser narrower, and teach it the states and scores of the wide one (distillation), and gold tags.
 
 ``prune.py`` makes the student. It reads texts without annotations, and learns what the teacher makes of each
-word. A linker that listens to the teacher can listen to the student: its weights, vectors, and calibration
-stay.
+word. In each step it also learns from annotated documents, as the teacher has. A linker that listens to the
+teacher can listen to the student: its weights, vectors, and calibration stay.
 """
 
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +17,11 @@ import typer
 from prune import narrowed
 from release_pipeline import STEPS, round_weights
 from spacy.util import fix_random_seed
+from texts import LABEL_OF
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from spacy_pel.corpora.document_corpus import make_document_corpus
 from spacy_pel.corpora.open_documents import open_documents
 from spacy_pel.io.whole_files import whole_file
 from spacy_pel.kb import KnowledgeBase
@@ -35,7 +36,9 @@ from spacy_pel.text.token_inputs import PAD
 
 CHARACTERS = 5_000  # of the texts of a step: about 1,100 word pieces
 OBSERVED = 20  # steps whose texts decide what is kept
-WARMUP, RATE = 50, 4e-4
+ANNOTATED, DROPOUT = 5, 0.1  # documents of a step with gold tags, and their dropout
+TAUGHT = 2.0  # the weight of what the teacher says, relative to that of gold tags
+WARMUP = 50
 HIDDEN = (
     0.1  # the share of names of the KB that a step hides, so that the student fits other KBs, too
 )
@@ -63,13 +66,14 @@ class Texts:
         self._frames = frames.read_text("utf8").splitlines()
         self._names = [entity.names for entity in kb]
 
-    def draw(self) -> Iterator[str]:
-        """Yield the texts of a step."""
-        characters = 0
-        while characters < CHARACTERS:
+    def draw(self, seed: int) -> list[str]:
+        """Return the texts of a step."""
+        random.seed(seed)
+        texts: list[str] = []
+        while sum(map(len, texts)) < CHARACTERS:
             [kind] = random.choices(list(KINDS), KINDS.values())
-            yield (text := getattr(self, f"_{kind}")())
-            characters += len(text)
+            texts.append(getattr(self, f"_{kind}")())
+        return texts
 
     def _document(self) -> str:
         return random.choice(self._documents)
@@ -91,28 +95,32 @@ class Texts:
         return re.sub(r"\{\w:?(.*?)\}", filling, " ".join(frames))
 
 
-def batches(recogniser: KBRecogniser, texts: Texts, seed: int) -> list[dict[str, Tensor]]:
-    """Return the inputs of an encoder for the texts of a step, in batches of similar lengths."""
-    fix_random_seed(seed)
-    drawn = list(texts.draw())
-    abbreviations = [defined_abbreviations(text) for text in drawn]
-    _, inputs, _ = recogniser._read(drawn, abbreviations, recogniser.kb.snapshot(), HIDDEN)
+def batches(
+    recogniser: KBRecogniser, texts: list[str], seed: int
+) -> list[tuple[np.ndarray, dict[str, Tensor]]]:
+    """Return the inputs of an encoder for texts, in batches of similar lengths, and the places of their words."""
+    fix_random_seed(seed)  # which names are hidden
+    abbreviations = [defined_abbreviations(text) for text in texts]
+    _, inputs, _ = recogniser._read(texts, abbreviations, recogniser.kb.snapshot(), HIDDEN)
     padding = encoder_of(recogniser.model).tokenizer.token_to_id(PAD)
-    groups = groups_by_length(np.array([len(w.ids) for w in inputs.windows]), CPU_TOKENS)
-    padded = [inputs.padded(group, padding, MIN_ROWS) for group in groups]
-    unchanged = {"perturbation": torch.zeros(1, 1, 1)}
-    return [{k: torch.as_tensor(x) for k, x in batch.items()} | unchanged for batch in padded]
+    given = []
+    for group in groups_by_length(np.array([len(w.ids) for w in inputs.windows]), CPU_TOKENS):
+        padded = inputs.padded(group, padding, MIN_ROWS)
+        batch = {name: torch.as_tensor(values) for name, values in padded.items()}
+        places = np.concatenate([inputs.windows[i].outputs for i in group])
+        given.append((places, {**batch, "perturbation": torch.zeros(1, 1, 1)}))
+    return given
 
 
-def read(encoder: Tagger, batch: dict[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """Return the scores of words, float32 [w, tags], and the states of tokens after each layer, [t, d]."""
+def read(encoder: Tagger, batch: dict[str, Tensor]) -> list[Tensor]:
+    """Return the scores of words, float32 [w, tags], and their states after each layer, [w, d]."""
     states: list[Tensor] = []
     inner = encoder.transformer.encoder.layer[:-1]
     hooks = [x.output.register_forward_hook(lambda *call: states.append(call[-1])) for x in inner]
     scores, last = encoder(**batch).split([encoder.n_tags, encoder.width], dim=1)
     for hook in hooks:
         hook.remove()
-    return scores, [*(each[batch["mask"]] for each in states), last]
+    return [scores, *(each[batch["firsts"]] for each in states), last]
 
 
 def unexplained(found: Tensor, wanted: Tensor) -> Tensor:
@@ -128,65 +136,96 @@ def main(
     frames: Annotated[
         Path, typer.Option(help="Sentences of notes with places for names: {D}, {C}")
     ],
+    gold: Annotated[
+        list[Path], typer.Option(help="Files of annotated documents that the teacher has learnt from")
+    ],
+    gold_kb: Annotated[
+        Path, typer.Option(help="The KB to read these with, which has not learnt their names")
+    ],
+    start: Annotated[
+        Path | None, typer.Option(help="Weights to go on from; otherwise the teacher is pruned")
+    ] = None,
     heads: Annotated[int, typer.Option(help="Attention heads of a layer that are kept")] = 8,
     units: Annotated[int, typer.Option(help="Feed-forward units of a layer that are kept")] = 768,
-    steps: Annotated[int, typer.Option(help="About a second each, on one core")] = 1_500,
+    steps: Annotated[int, typer.Option(help="About a second and a half each, on one core")] = 1_500,
+    rate: Annotated[float, typer.Option(help="The learning rate after the warmup")] = 4e-4,
     seed: int = 0,
 ) -> None:
     """Write the weights of a narrower recogniser to OUT; begun again, go on from OUT.checkpoint."""
     torch.set_num_threads(1)
-    recogniser = spacy.load(teacher, exclude=["proxy_linker"]).get_pipe("kb_ner")
+    nlp = spacy.load(teacher, exclude=["proxy_linker"])
+    recogniser = nlp.get_pipe("kb_ner")
     texts = Texts(documents, sentences, frames, recogniser.kb)
     large = encoder_of(recogniser.model).float().eval()
-    model = unpack_model(pack_model(recogniser.model), WordTagger)
-    small = encoder_of(model)
+    examples = list(make_document_corpus(gold, gold_mentions=False, labels=LABEL_OF)(nlp))
+    reader, student = (
+        spacy.load(teacher, exclude=["proxy_linker"]).get_pipe("kb_ner") for _ in range(2)
+    )
+    for component in (reader, student):
+        component.model.attrs["whole_words"] = True
+    student.set_kb(gold_kb)
+    small = encoder_of(student.model)
     checkpoint = out.with_suffix(".checkpoint")
     if checkpoint.exists():
         saved = torch.load(checkpoint)
     else:
-        seeds = range(seed - OBSERVED, seed)
-        observed = (batch for n in seeds for batch in batches(recogniser, texts, n % 2**32))
-        saved = {"step": 0, "optimizer": None, "student": narrowed(large, observed, heads, units)}
+        if start:
+            begun = encoder_of(unpack_model(start, WordTagger))
+            weights = begun.description(), begun.weights()
+        else:
+            seeds = range(seed - OBSERVED, seed)
+            observed = (
+                batch for n in seeds for _, batch in batches(recogniser, texts.draw(n), n % 2**32)
+            )
+            weights = narrowed(large, observed, heads, units)
+        saved = {"step": 0, "optimizer": None, "student": weights}
     small.restore(*saved["student"])
     small.train()
-    set_dropout(model, 0.0)
     trained = [weight for weight in small.parameters() if weight.requires_grad]
-    optimizer = torch.optim.AdamW(trained, RATE)
+    optimizer = torch.optim.AdamW(trained, rate)
     if saved["optimizer"]:
         optimizer.load_state_dict(saved["optimizer"])
     bar = tqdm(range(saved["step"], steps), initial=saved["step"], total=steps, unit=" steps")
-    recent: list[tuple[float, float]] = []
+    recent: list[tuple[float, float, float]] = []
     shares = ""
     for step in bar:
         for group in optimizer.param_groups:
-            group["lr"] = RATE * min((step + 1) / WARMUP, 1 - step / steps)
-        given = batches(recogniser, texts, seed + step)
-        n_words = sum(int(batch["firsts"].sum()) for batch in given)
-        for batch in given:
+            group["lr"] = rate * min((step + 1) / WARMUP, 1 - step / steps)
+        drawn = texts.draw(seed + step)
+        rows = []
+        for places, batch in batches(recogniser, drawn, seed + step):
             with torch.no_grad():
-                scores, states = read(large, batch)
-            own_scores, own_states = read(small, batch)
+                rows.append((places, *read(large, batch)))
+        order = np.concatenate([places for places, *_ in rows]).argsort()
+        taught = [torch.cat(column)[order] for column in list(zip(*rows))[1:]]
+        losses = student.update(random.sample(examples, ANNOTATED), drop=DROPOUT)  # adds gradients
+        set_dropout(student.model, 0.0)
+        for places, batch in batches(reader, drawn, seed + step):
+            scores, *states = (values[places] for values in taught)
+            own_scores, *own_states = read(small, batch)
             lost = list(map(unexplained, own_states, states))
             logs = own_scores.log_softmax(1), scores.log_softmax(1)
             divergence = nn.functional.kl_div(*logs, log_target=True, reduction="batchmean")
-            ((sum(lost) + divergence) * (len(scores) / n_words)).backward()
+            ((sum(lost) + divergence) * (TAUGHT * len(scores) / len(order))).backward()
             same = (own_scores.argmax(1) == scores.argmax(1)).float().mean()
-            recent = [*recent[-SAVED:], (lost[-1].item(), same.item())]
+            recent = [*recent[-SAVED:], (lost[-1].item(), same.item(), losses["kb_ner"])]
         nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        shares = "{:.1%} unexplained, {:.1%} of tags the same".format(*np.mean(recent, axis=0))
+        shares = "{:.1%} unexplained, {:.1%} of tags the same, gold loss {:.3f}".format(
+            *np.mean(recent, axis=0)
+        )
         bar.set_postfix_str(shares, refresh=False)
         if (step + 1) % SAVED == 0:
-            student = small.description(), small.weights()
+            weights = small.description(), small.weights()
             with whole_file(checkpoint, "xb") as file:
                 torch.save(
-                    {"step": step + 1, "optimizer": optimizer.state_dict(), "student": student},
+                    {"step": step + 1, "optimizer": optimizer.state_dict(), "student": weights},
                     file,
                 )
     round_weights(small, STEPS["kb_ner"])
     with whole_file(out, "xb") as file:
-        file.write(pack_model(model))
+        file.write(pack_model(student.model))
     checkpoint.unlink(missing_ok=True)
     print(f"{out}: {heads} heads, {units} units; of the last steps {shares}")
 

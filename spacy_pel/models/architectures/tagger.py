@@ -18,6 +18,7 @@ def WordTagger(
     mixed_precision: bool = False,
     labels: Sequence[str] = (),
     n_hints: int = 0,
+    whole_words: bool = False,
 ) -> Model[EncoderInputs, np.ndarray]:
     """Make a recogniser: words of documents -> scores and states, float32 [w, 1 + 2 * labels + d].
 
@@ -31,6 +32,8 @@ def WordTagger(
         mixed_precision: See ``BiEncoder``.
         labels: The labels of a trained model. ``initialize`` sets those of a new one.
         n_hints: The number of other groups of names to distinguish. The component sets it.
+        whole_words: Read a word as one token with the mean of the embeddings of its word pieces. A text
+            then has a quarter fewer tokens.
 
     Raises:
         PelError: The length is too short.
@@ -47,6 +50,7 @@ def WordTagger(
             "mixed_precision": mixed_precision,
             "labels": list(labels),
             "n_hints": n_hints,
+            "whole_words": whole_words,
         },
     )
 
