@@ -5,7 +5,7 @@ import torch
 from spacy_pel.errors import PelError
 from spacy_pel.models.architectures import encoder_of
 from spacy_pel.models.bert import has_fast_bfloat16
-from spacy_pel.models.encoders import TextEncoder
+from spacy_pel.models.encoders import Tagger, TextEncoder
 from spacy_pel.text.token_inputs import TokenIds, text_inputs
 
 from ..towers import bert_states, biencoder
@@ -71,3 +71,27 @@ def test_bfloat16_needs_a_processor_that_has_it(monkeypatch, instructions, diffe
         b = encoder(mixed_precision=True)(*batch(TOKENS), NO_PERTURBATION)
     has_fast_bfloat16.cache_clear()
     assert torch.equal(a, b) != differs
+
+
+def test_a_whole_word_has_the_mean_embedding_of_its_word_pieces() -> None:
+    source = encoder_of(biencoder().get_ref("entity"))
+    tagger = Tagger(n_tags=3, n_features=4, mixed_precision=False)
+    tagger.load(source.transformer, source.tokenizer)
+    tagger.eval()
+    ids = torch.tensor([[2, 9, 11, 3], [2, 17, 3, 0]])
+    others = torch.zeros(2, 4, 2, dtype=torch.int64)
+    others[0, 1] = torch.tensor([30, 12])
+    others[1, 1, 0] = 14
+    firsts = torch.tensor([[False, True, True, False], [False, True, False, False]])
+    features = torch.rand(2, 4, 4)
+    words = {"ids": ids, "mask": ids > 0, "firsts": firsts, "features": features}
+    pieces = tagger.transformer.embeddings.word_embeddings.weight
+    added = torch.zeros(2, 4, tagger.width)
+    for row, column in ((0, 1), (1, 1)):
+        own = [ids[row, column], *(id for id in others[row, column] if id)]
+        added[row, column] = sum(pieces[id] for id in own) / len(own) - pieces[own[0]]
+    with torch.no_grad():
+        expected = tagger(**words, perturbation=added)
+        found = tagger(**words, perturbation=NO_PERTURBATION, others=others)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(found, tagger(**words, perturbation=NO_PERTURBATION), atol=1e-3)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from spacy_pel.kb.pieces import Pieces
-from spacy_pel.text.token_inputs import CLS, SEP, train_tokenizer
+from spacy_pel.text.token_inputs import CLS, PAD, SEP, train_tokenizer
 from spacy_pel.text.word_inputs import N_SHAPES, WordReader, shape_of
 
 TEXTS = ["Aspirin (ASA) eases pain. It thins blood", "", "pain " * 9]
@@ -27,6 +27,21 @@ def test_a_window_ends_where_a_sentence_does_and_each_word_is_read_once() -> Non
     assert np.flatnonzero(first["features"][:, 1]).tolist() == list(range(1, 1 + n_pieces))
     assert (first["features"][1:-1, 2:].sum(1) == 1).all() and not first["features"][0].any()
     assert first["features"].shape[1] == 2 + N_SHAPES
+
+
+def test_a_word_that_is_read_whole_is_one_token_with_its_other_pieces() -> None:
+    pieces = Pieces(TEXTS)
+    features = np.zeros((len(pieces.words), 2), dtype=bool)
+    reader = WordReader(TOKENIZER, 2 + 7, whole=True)
+    words, (windows, _) = reader.inputs(pieces, features)
+    assert [len(window.ids) for window in windows] == [9, 5, 9, 4]
+    assert [len(own) for own in words] == [10, 0, 9]
+    first, padding = windows[0], TOKENIZER.token_to_id(PAD)
+    assert first.known["firsts"].tolist() == [False] + 7 * [True] + [False]
+    for word, id, others in zip(pieces.words, first.ids[1:-1], first.known["others"][1:-1]):
+        expected = TOKENIZER.encode(word.lower()).ids[:8]
+        assert [id, *others] == expected + [padding] * (8 - len(expected))
+    assert (first.known["others"][[0, -1]] == padding).all()
 
 
 @pytest.mark.parametrize("alike", [("MS", "COPD"), ("5", "12"), ("(", "["), ("B12", "CD4")])
