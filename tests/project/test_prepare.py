@@ -8,7 +8,7 @@ import mesh_alone
 import prepare
 import pytest
 import srsly
-from mesh_alone import folded, mesh_only
+from mesh_alone import folded, mesh_only, without_moved_names
 from selection import selected
 from weasel.cli.run import check_rerun, load_project_config, project_run
 
@@ -118,6 +118,15 @@ KNOWN = (
 def kept(*aliases: str, id: str = "D1", alt_ids: tuple[str, ...] = ("151430",)) -> tuple[str, ...]:
     [entity] = mesh_only([Entity(id, "Name", aliases, alt_ids=alt_ids)], *KNOWN, Counter())
     return entity.aliases
+
+
+def test_a_name_that_became_a_record_of_its_own_leaves_the_old_record() -> None:
+    old = Entity("D1", "Cerebral Infarction", ("Ischaemic Stroke", "Cerebral Infarct"))
+    new = Entity("D2", "Ischemic Stroke", ("ischemic stroke",))
+    left_out: Counter[str] = Counter()
+    kept = without_moved_names([old, new], left_out)
+    assert kept == [old._replace(aliases=("Cerebral Infarct",)), new]
+    assert left_out == {"names of other records": 1}
 
 
 def test_names_of_mesh_without_those_of_medic_and_omim() -> None:

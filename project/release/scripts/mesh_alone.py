@@ -60,7 +60,7 @@ def main(data: Path, current_names: Path, new_entities: Path, output: Path) -> N
         for entity in selected(source, current.keys(), left_out)
     ]
     entities += open_source(new_entities).entities
-    named = with_names_of_drugs(entities)
+    named = with_names_of_drugs(without_moved_names(entities, left_out))
     write_entities(output, named)
     new = sum(len(a.aliases) - len(b.aliases) for a, b in zip(named, entities))
     msg.info(f"Names of drugs, from those of their salts: {new:,}")
@@ -96,6 +96,25 @@ def names_in_ascii(path: Path) -> dict[str, set[str]]:
         records = file.read().split("*NEWRECORD")[1:]
     ids = (re.search(r"^UI = (\w+)", record, re.MULTILINE)[1] for record in records)
     return {id: set(map(folded, _NAME.findall(record))) for id, record in zip(ids, records)}
+
+
+def without_moved_names(entities: list[Entity], left_out: Counter[str]) -> list[Entity]:
+    """Return the entities without aliases that are the canonical name of another one.
+
+    In MeSH a name belongs to one record. "Ischemic Stroke" was a name of "Cerebral Infarction" until it became
+    a descriptor itself, and a list of several years still has both. ``left_out`` counts the names.
+    """
+    owners = {folded(entity.canonical_name): entity.concept_id for entity in entities}
+    kept = []
+    for entity in entities:
+        aliases = tuple(
+            name
+            for name in entity.aliases
+            if owners.get(folded(name), entity.concept_id) == entity.concept_id
+        )
+        left_out["names of other records"] += len(entity.aliases) - len(aliases)
+        kept.append(entity._replace(aliases=aliases))
+    return kept
 
 
 def with_names_of_drugs(entities: list[Entity]) -> list[Entity]:
