@@ -161,13 +161,21 @@ class NameTest(dict[str, bool]):
         self.kb, self.is_wanted = kb, is_wanted
 
     def __missing__(self, words: str) -> bool:
-        if len(self) > CACHE_SIZE:
+        return self.look_up([words])[0]
+
+    def look_up(self, names: Sequence[str]) -> list[bool]:
+        """Return whether each of several words is a name; faster than one by one."""
+        if len(self) + len(names) > CACHE_SIZE:
             self.clear()
-        owners = self.kb.numbers_of_names(list({words, words.removesuffix("s")}))
+        without_s = [words.removesuffix("s") for words in names]
+        owners = self.kb.numbers_of_names([*names, *without_s])
         # A KB that was refreshed meanwhile may have new entities.
-        known = (numbers[numbers < len(self.is_wanted)] for numbers in owners)
-        self[words] = is_name = any(self.is_wanted[numbers].any() for numbers in known)
-        return is_name  # not self[words]: another thread may have cleared the cache
+        wanted = [
+            bool(self.is_wanted[numbers[numbers < len(self.is_wanted)]].any()) for numbers in owners
+        ]
+        are_names = [a or b for a, b in zip(wanted, wanted[len(names) :])]
+        self.update(zip(names, are_names))
+        return are_names  # not of the cache: another thread may have cleared it
 
 
 def with_parts(doc: Doc, text: PlainText, spans: Iterable[Span], names: NameTest) -> list[Span]:

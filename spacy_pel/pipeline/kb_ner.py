@@ -250,6 +250,10 @@ class KBRecogniser(KBComponent, Tok2Vec):
         words as ``read_as``.
         """
         docs = list(docs)
+        texts_and_mentions = zip(recognised.texts, recognised.mentions)
+        recognised.names.look_up(
+            [text.text[start:end] for text, mentions in texts_and_mentions for start, end, _ in mentions]
+        )
         for doc, text, mentions in zip(docs, recognised.texts, recognised.mentions):
             spans = [
                 span_of(doc, text, start, end, self.labels[label]) for start, end, label in mentions
