@@ -252,7 +252,11 @@ class KBRecogniser(KBComponent, Tok2Vec):
         docs = list(docs)
         texts_and_mentions = zip(recognised.texts, recognised.mentions)
         recognised.names.look_up(
-            [text.text[start:end] for text, mentions in texts_and_mentions for start, end, _ in mentions]
+            [
+                text.text[start:end]
+                for text, mentions in texts_and_mentions
+                for start, end, _ in mentions
+            ]
         )
         for doc, text, mentions in zip(docs, recognised.texts, recognised.mentions):
             spans = [

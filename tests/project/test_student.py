@@ -62,7 +62,7 @@ def test_texts_are_documents_sentences_fragments_and_notes_with_names_of_the_kb(
     for kind in student.KINDS:
         monkeypatch.setattr(student, "KINDS", {kind: 1})
         texts = student.Texts(**files, kb=kb)
-        drawn[kind] = {text for _ in range(40) for text in texts.draw()}
+        drawn[kind] = {text for seed in range(40) for text in texts.draw(seed)}
     assert drawn["document"] == {"Aspirin for pain."}
     assert {"No cold.", "A cold sore.", "No cold. A cold sore."} == drawn["passage"]
     assert "No cold.. cold sore." in drawn["fragments"]
@@ -78,30 +78,45 @@ def test_a_student_learns_what_the_teacher_makes_of_texts_and_goes_on_after_a_st
     nlp.to_disk(tmp_path / "wide")
     monkeypatch.setattr(student, "CHARACTERS", 200)
     monkeypatch.setattr(student, "SAVED", 10)
-    monkeypatch.setattr(student, "RATE", 4e-3)
+    monkeypatch.setattr(student, "ANNOTATED", 1)
+    monkeypatch.setattr(student, "TAUGHT", 100.0)  # this teacher has learnt nothing from gold tags
+    gold = tmp_path / "gold.pubtator"
+    [label] = nlp.get_pipe("kb_ner").labels
+    gold.write_text(f"1|t|Aspirin for pain.\n1\t0\t7\tAspirin\t{label}\tC1\n\n")
+    annotated = {"gold": [gold], "gold_kb": tmp_path / "kb"}
     out, read = tmp_path / "weights", student.batches
+    start = None
 
-    def taught(until: int, steps: int = 40) -> tuple[dict[str, Tensor], float]:
-        """The weights after some steps, stopped before one, and the share of unexplained variance."""
+    def taught(until: int, steps: int = 40) -> tuple[dict[str, Tensor], float, float]:
+        """The weights after some steps, stopped before one; the unexplained variance; the gold loss."""
 
-        def stopping(recogniser: KBRecogniser, texts: student.Texts, seed: int) -> list:
+        def stopping(recogniser: KBRecogniser, texts: list[str], seed: int) -> list:
             if seed == until:
                 raise KeyboardInterrupt
             return read(recogniser, texts, seed)
 
         monkeypatch.setattr(student, "batches", stopping)
-        student.main(str(tmp_path / "wide"), out, **files, heads=1, units=12, steps=steps)
-        encoder = encoder_of(unpack_model(out, WordTagger))
-        assert encoder.transformer.config.num_attention_heads == 1
-        return encoder.weights(), float(capsys.readouterr().out.split("steps ")[1].split("%")[0])
+        given = {**files, **annotated, "start": start, "heads": 1, "units": 12, "rate": 4e-3}
+        student.main(str(tmp_path / "wide"), out, **given, steps=steps)
+        model = unpack_model(out, WordTagger)
+        encoder = encoder_of(model)
+        assert model.attrs["whole_words"] and encoder.transformer.config.num_attention_heads == 1
+        shown = capsys.readouterr().out.split("steps ")[1]
+        return encoder.weights(), float(shown.split("%")[0]), float(shown.split()[-1])
 
-    _, before = taught(1, steps=1)
-    weights, unexplained = taught(40)
+    _, before, gold_before = taught(1, steps=1)
+    weights, unexplained, _ = taught(40)
     assert unexplained < 0.8 * before
     with pytest.raises(KeyboardInterrupt):
         taught(25)
     assert out.with_suffix(".checkpoint").exists()
-    again, same = taught(40)
+    again, same, _ = taught(40)
     assert not out.with_suffix(".checkpoint").exists()
     assert same == unexplained
     assert all(torch.equal(again[name], weight) for name, weight in weights.items())
+    start = out.rename(tmp_path / "start")
+    _, further, _ = taught(1, steps=1)
+    assert further < 0.8 * before
+    monkeypatch.setattr(student, "TAUGHT", 0.0)
+    _, _, gold_after = taught(40)
+    assert gold_after < 0.8 * gold_before

@@ -101,8 +101,8 @@ def names_in_ascii(path: Path) -> dict[str, set[str]]:
 def without_moved_names(entities: list[Entity], left_out: Counter[str]) -> list[Entity]:
     """Return the entities without aliases that are the canonical name of another one.
 
-    In MeSH a name belongs to one record. "Ischemic Stroke" was a name of "Cerebral Infarction" until it became
-    a descriptor itself, and a list of several years still has both. ``left_out`` counts the names.
+    In MeSH a name belongs to one record. "Anosmia" was a name of "Olfaction Disorders" until it became a
+    descriptor itself, and a list of several years still has both. ``left_out`` counts the names.
     """
     owners = {folded(entity.canonical_name): entity.concept_id for entity in entities}
     kept = []

@@ -1,8 +1,8 @@
-"""Make a recogniser narrower, and teach it the states and scores of the wide one (distillation), and gold tags.
+"""Make a recogniser narrower, and teach it the states and scores of the wide one, and gold tags.
 
-``prune.py`` makes the student. It reads texts without annotations, and learns what the teacher makes of each
-word. In each step it also learns from annotated documents, as the teacher has. A linker that listens to the
-teacher can listen to the student: its weights, vectors, and calibration stay.
+``prune.py`` makes the student. It reads whole words, and its teacher may read word pieces. In each step, it
+learns what the teacher makes of each word of texts, and the tags of annotated documents, as the teacher has.
+A linker that listens to the teacher can listen to the student: its weights and vectors stay.
 """
 
 import random
@@ -62,7 +62,8 @@ class Texts:
         self, documents: list[Path], sentences: list[Path], frames: Path, kb: KnowledgeBase
     ):
         self._documents = [raw.document().text for raw in open_documents(documents)]
-        self._sentences = [raw.document().text for raw in open_documents(sentences)]
+        texts = (raw.document().text for raw in open_documents(sentences))
+        self._sentences = [line for text in texts for line in text.splitlines() if line]
         self._frames = frames.read_text("utf8").splitlines()
         self._names = [entity.names for entity in kb]
 
@@ -98,8 +99,8 @@ class Texts:
 def batches(
     recogniser: KBRecogniser, texts: list[str], seed: int
 ) -> list[tuple[np.ndarray, dict[str, Tensor]]]:
-    """Return the inputs of an encoder for texts, in batches of similar lengths, and the places of their words."""
-    fix_random_seed(seed)  # which names are hidden
+    """Return the places of words and the inputs of an encoder, in batches of similar lengths."""
+    fix_random_seed(seed)  # decides which names are hidden
     abbreviations = [defined_abbreviations(text) for text in texts]
     _, inputs, _ = recogniser._read(texts, abbreviations, recogniser.kb.snapshot(), HIDDEN)
     padding = encoder_of(recogniser.model).tokenizer.token_to_id(PAD)
@@ -132,12 +133,15 @@ def main(
     teacher: Annotated[str, typer.Argument(help="A pipeline with a kb_ner: a folder or a package")],
     out: Annotated[Path, typer.Argument(help="The file of the student's weights")],
     documents: Annotated[list[Path], typer.Option(help="Files of documents")],
-    sentences: Annotated[list[Path], typer.Option(help="Files or folders of sentences")],
+    sentences: Annotated[
+        list[Path], typer.Option(help="Files or folders of text with a sentence per line")
+    ],
     frames: Annotated[
         Path, typer.Option(help="Sentences of notes with places for names: {D}, {C}")
     ],
     gold: Annotated[
-        list[Path], typer.Option(help="Files of annotated documents that the teacher has learnt from")
+        list[Path],
+        typer.Option(help="Annotated documents that the teacher has learnt from"),
     ],
     gold_kb: Annotated[
         Path, typer.Option(help="The KB to read these with, which has not learnt their names")
