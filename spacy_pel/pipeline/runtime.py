@@ -130,8 +130,7 @@ def _fastest_on_cpu() -> str:
 
     # Matrix instructions compute bfloat16 faster than ONNX Runtime computes 8 bits.
     has_matrices = torch.cpu.get_capabilities().get("amx_bf16", False)
-    is_installed = find_spec("onnxruntime") and find_spec("onnx")
-    name = "onnx-int8" if is_installed and not has_matrices else "torch"
+    name = "onnx-int8" if find_spec("onnxruntime") and not has_matrices else "torch"
     logger.info('runtime "auto" computes with "%s"', name)
     return name
 
