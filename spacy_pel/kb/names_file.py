@@ -43,7 +43,8 @@ def stored_names(folder: Path, stem: str, count: int, word_forms: bool) -> np.nd
         except (PelError, OSError):  # damaged or deleted
             continue
         if _is_valid(table, count, _FORMS_COLUMNS if word_forms else _COLUMNS):
-            return table
+            # Mapped again: what was read for the checks alone leaves memory.
+            return mapped(path)
     return None
 
 

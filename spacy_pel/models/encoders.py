@@ -12,6 +12,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from typing_extensions import Self
 
 from ..errors import PelError
 from .bert import Bert, BertLayer, architecture, as_bert, has_fast_bfloat16, last_hidden_states
@@ -55,6 +56,8 @@ class BertEncoder(nn.Module):
         n_outputs: The number of values per input.
         computed_by: Computes the hidden states in place of torch in inference
             (``onnx_states.OnnxStates``). It is set for the duration of a call.
+        known_fingerprint: The fingerprint of the weights that were loaded (``retrievers``), and the versions
+            of these weights; "" once the encoder is trained.
     """
 
     transformer: Bert
@@ -68,6 +71,13 @@ class BertEncoder(nn.Module):
         super().__init__()
         self.mixed_precision = mixed_precision
         self.computed_by: OnnxStates | None = None
+        self.known_fingerprint: tuple[str, list[tuple[int, int]]] = ("", [])
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the training mode. An optimizer may change weights without torch noticing."""
+        if mode:
+            self.known_fingerprint = "", []
+        return super().train(mode)
 
     def load(self, transformer: nn.Module, tokenizer: Tokenizer) -> None:
         """Set a BERT, of Hugging Face or of this package, with its weights, and its tokenizer."""

@@ -119,13 +119,14 @@ def read_signed(packed: Packed) -> tuple[dict[str, Any], dict[str, Tensor]]:
         with safe_open(packed, "pt") as file:
             metadata = file.metadata()
     facts = json.loads(metadata[_FACTS])
-    if facts.pop(_CHECKSUM) != _checksum(facts, _tensors(packed)):
+    if facts.pop(_CHECKSUM) != _checksum(facts, read_tensors(packed)):
         raise ValueError("its checksum does not match")
     # Map the file again, so that pages read for the checksum alone can leave memory.
-    return facts, _tensors(packed)
+    return facts, read_tensors(packed)
 
 
-def _tensors(packed: Packed) -> dict[str, Tensor]:
+def read_tensors(packed: Packed) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file, mapped, or of its bytes."""
     if isinstance(packed, bytes):
         tensors: dict[str, Tensor] = load(packed)
         return tensors

@@ -81,6 +81,16 @@ def read_documents(
     return contexts, finish
 
 
+def drop_states(retriever: AnyModel, name: str, docs: Iterable[Doc]) -> None:
+    """Drop the states of docs if only the linker of this name listens to their "kb_ner"."""
+    tok2vec = retriever.maybe_get_ref("tok2vec")
+    recogniser = tok2vec and tok2vec.attrs.get(RECOGNISER)
+    if tok2vec and recogniser and recogniser.all_listeners == {name}:
+        for doc in docs:
+            if doc.tensor.shape[1:] == (tok2vec.get_dim("nO"),):  # else another component's
+                doc.tensor = np.zeros(0, dtype=np.float32)
+
+
 def text_of(doc: Doc, acronyms: Collection[str]) -> PlainText:
     """Return the plain text of a doc, with acronyms of a KB in capitals (``with_capitals``)."""
     text = PlainText(doc.text)

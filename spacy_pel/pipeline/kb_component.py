@@ -9,8 +9,9 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 import srsly
 
@@ -18,6 +19,8 @@ from ..errors import PelError
 from ..io.whole_files import whole_file
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.location import KB_REFERENCE, referred_kb
+from ..kb.store import KB_FILE
+from ..kb.transaction import checked_settings
 from .annotations import install_extensions
 
 # The errors that damaged files cause in JSON, in msgpack, and where their values are read.
@@ -100,7 +103,7 @@ class KBComponent:
                         f'nlp.add_pipe("{self.factory}", config={{"kb": "KB"}}) or the component\'s '
                         'set_kb("KB")',
                     )
-                self._opened_kb = KnowledgeBase.open(Path(self.kb_path))
+                self._opened_kb = _opened(Path(self.kb_path))
             return self._opened_kb
 
     def set_kb(self, path: str | os.PathLike) -> None:
@@ -216,6 +219,25 @@ class KBComponent:
         path = referred_kb(saved if isinstance(saved, Path) else None, reference)
         if path is not None:
             self.kb_path, self._opened_kb = str(path), None
+
+
+_in_use: WeakValueDictionary[tuple[str, int], KnowledgeBase] = WeakValueDictionary()
+_opening = Lock()
+
+
+def _opened(folder: Path) -> KnowledgeBase:
+    """Open a KB, once for all components: others need not read again what one of them has read.
+
+    If the KB has changed since another component opened it, that one keeps the former state.
+    """
+    file = folder / KB_FILE
+    with _opening:
+        inode = file.stat().st_ino if file.exists() else 0  # another one if it was built again
+        place = str(folder), inode
+        kb = _in_use.get(place)
+        if kb is None or kb.settings != checked_settings(folder):
+            kb = _in_use[place] = KnowledgeBase.open(folder)
+        return kb
 
 
 def content(saved: Saved) -> bytes:

@@ -51,6 +51,7 @@ from . import training_session as learning
 from .annotations import Prediction, predictions, write_predictions
 from .doc_mentions import (
     RECOGNISER,
+    drop_states,
     mentions_in_context,
     read_documents,
     search_filters,
@@ -364,7 +365,12 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
         return with_decisions(links, kb, decisions_about(kb, decided, groups))
 
     def set_annotations(self, docs: Iterable[Doc], linked: Linked | None) -> None:
-        """Write ids, scores, probabilities and candidates on the mentions that ``predict`` linked."""
+        """Write ids, scores, probabilities and candidates on the mentions that ``predict`` linked.
+
+        Also ``drop_states``.
+        """
+        docs = list(docs)
+        drop_states(self.model, self.name, docs)
         if linked is None:
             return
         spans = linked.spans

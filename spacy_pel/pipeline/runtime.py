@@ -1,6 +1,6 @@
 """The runtime of encoders in inference: torch or ONNX Runtime.
 
-This module also prepares the worker processes of ``nlp.pipe(n_process=2)``.
+This module also prepares the processes of ``nlp.pipe(n_process=2)``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from spacy.tokens import Doc
+from srsly.msgpack import msgpack_decoders, msgpack_encoders
 
 from ..errors import PelError
 from ..models.architectures import Tower, check_choice, encoder_of
@@ -130,8 +131,7 @@ def _fastest_on_cpu() -> str:
 
     # Matrix instructions compute bfloat16 faster than ONNX Runtime computes 8 bits.
     has_matrices = torch.cpu.get_capabilities().get("amx_bf16", False)
-    is_installed = find_spec("onnxruntime") and find_spec("onnx")
-    name = "onnx-int8" if is_installed and not has_matrices else "torch"
+    name = "onnx-int8" if find_spec("onnxruntime") and not has_matrices else "torch"
     logger.info('runtime "auto" computes with "%s"', name)
     return name
 
@@ -162,5 +162,17 @@ def _restore_tokenizers() -> None:
         del os.environ[_set_here.pop()]
 
 
+def _search_coders_once() -> None:
+    """Keep srsly from searching all installed packages for its coders at each message.
+
+    A doc that a process sends or receives is three messages, and the searches took a third to a half of that.
+    """
+    for coders in (msgpack_encoders, msgpack_decoders):
+        for name, function in coders.get_entry_points().items():
+            coders.register(name, func=function)
+        coders.entry_points = False
+
+
+_search_coders_once()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_quiet_tokenizers, after_in_parent=_restore_tokenizers)

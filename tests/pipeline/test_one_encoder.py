@@ -52,8 +52,10 @@ def test_text_is_read_once_for_both(nlp: Language, folder: Path) -> None:
 
 def test_a_token_has_the_mean_of_the_states_of_its_words(nlp: Language) -> None:
     spaces = [False, False, True, True, False]
-    apart = nlp(Doc(nlp.vocab, ["RA", "-", "related", " ", "pain"], spaces))
-    together = nlp(Doc(nlp.vocab, ["RA-", "related", " ", "pain"], [False, True, True, False]))
+    recogniser = nlp.get_pipe("kb_ner")
+    apart = recogniser(Doc(nlp.vocab, ["RA", "-", "related", " ", "pain"], spaces))
+    words = ["RA-", "related", " ", "pain"]
+    together = recogniser(Doc(nlp.vocab, words, [False, True, True, False]))
     assert apart.text == together.text
     np.testing.assert_allclose(together.tensor[0], apart.tensor[:2].mean(axis=0), atol=1e-6)
     np.testing.assert_array_equal(together.tensor[1:], apart.tensor[2:])
@@ -132,6 +134,19 @@ def test_given_mentions_are_linked_alone(nlp: Language, folder: Path) -> None:
     spans = [span for doc in groups for span in doc.spans["sc"]]
     assert [s.kb_id_ for s in spans] == [e.kb_id_ for doc in docs for e in doc.ents]
     assert not any(doc.ents for doc in groups)
+
+
+def test_the_linker_drops_the_states_that_it_alone_reads(nlp: Language, folder: Path) -> None:
+    texts = [text for text, _ in TRAIN] + ["No mention."]
+    docs = list(nlp.pipe(texts))
+    expected = results(docs)
+    assert not any(doc.tensor.size for doc in docs)
+    assert results(nlp.get_pipe("proxy_linker").pipe(docs)) == expected  # read again
+    other = spacy.load(folder)
+    other.add_pipe("ner", config={"model": {"tok2vec": LISTENER}}).add_label("X")
+    with other.select_pipes(disable=["ner"]):
+        docs = list(other.pipe(texts))
+    assert results(docs) == expected and all(doc.tensor.shape == (len(doc), 32) for doc in docs)
 
 
 def test_a_linker_whose_recogniser_is_gone_names_the_remedy(folder: Path) -> None:

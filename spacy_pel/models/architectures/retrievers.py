@@ -18,6 +18,7 @@ import numpy as np
 from spacy.util import registry
 from thinc.api import Model
 from thinc.util import get_torch_default_device
+from torch import Tensor
 
 from ...errors import PelError
 from ...text.entity_texts import EntityReader, EntityText
@@ -30,7 +31,7 @@ from ...text.mention_inputs import (
 )
 from ...text.token_inputs import text_inputs
 from ..encoders import SpanEncoder, TextEncoder
-from ..packed_weights import Packed
+from ..packed_weights import Packed, read_tensors, under
 from .towers import (
     AnyModel,
     Backprop,
@@ -49,6 +50,7 @@ from .towers import (
 )
 
 MAX_REMEMBERED = 10_000  # vectors of mentions by their words
+_DIGESTED = 1 << 18  # weights that a digest reads at a time
 
 Retriever = Model[Sequence[MentionInContext], np.ndarray]
 # From spaCy's documents to the states of their tokens, [t, w].
@@ -196,20 +198,35 @@ def fingerprint(model: Retriever) -> str:
 
 def entity_fingerprint(model: Retriever) -> str:
     """Return a digest of all that determines the vectors of entities. A KB that fits has the same."""
-    return _digest(model.attrs["architecture"].entity_settings, [model.get_ref("entity")])
+    entity = model.get_ref("entity")
+    known, versions = encoder_of(entity).known_fingerprint
+    if known and versions == _versions(entity):
+        return str(known)
+    return _digest(model.attrs["architecture"].entity_settings, [entity])
 
 
-def _digest(settings: dict[str, Any], towers: Sequence[Tower]) -> str:
+def _digest(
+    settings: dict[str, Any],
+    towers: Sequence[Tower],
+    saved_weights: dict[str, Tensor] | None = None,
+) -> str:
+    """Return a digest of settings and towers, or of one tower with the weights of its file."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(settings, sort_keys=True).encode())
     for tower in towers:
         encoder = encoder_of(tower)
         for value in encoder.description().values():
             digest.update(str(value).encode())
-        for name, tensor in sorted(encoder.weights().items()):
+        for name, tensor in sorted((saved_weights or encoder.weights()).items()):
             digest.update(name.encode())
-            digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
+            for part in tensor.reshape(-1).split(_DIGESTED):  # float32 copies are short
+                digest.update(part.float().cpu().numpy().data)
     return digest.hexdigest()
+
+
+def _versions(tower: Tower) -> list[tuple[int, int]]:
+    """Return the place of each weight of a tower, and how often torch has changed the weight."""
+    return [(w.data_ptr(), w._version) for w in encoder_of(tower).state_dict().values()]
 
 
 # Saving and loading
@@ -252,7 +269,16 @@ def unpack_retriever(packed: Packed, tok2vec: Tok2Vec | None = None) -> Retrieve
         PelError: It is no packed retriever, or its architecture is not registered.
     """
     model = unpack_model(packed, lambda _, **settings: retriever_from_settings(settings, tok2vec))
-    return _with_readers(model) if is_initialized(model) else model
+    if not is_initialized(model):
+        return model
+    # The digest reads all weights, but linking only some rows of the word embeddings. So the digest maps the
+    # file again: what it reads leaves memory with its map.
+    entity = model.get_ref("entity")
+    saved_weights = under(f"{model.layers.index(entity)}.", read_tensors(packed))
+    of_entities = model.attrs["architecture"].entity_settings
+    of_file = _digest(of_entities, [entity], saved_weights)
+    encoder_of(entity).known_fingerprint = of_file, _versions(entity)
+    return _with_readers(model)
 
 
 # The architectures
