@@ -327,10 +327,10 @@ class VectorIndex:
 
     @cached_property
     def _starts(self) -> np.ndarray:
-        """The first row of each rank, then the number of rows twice: int64."""
+        """The first row of each rank, then the number of rows twice: int32."""
         n_ranks = int(self.row_entities[-1]) + 1 if len(self.row_entities) else 0
         ranks = np.arange(n_ranks + 2, dtype=self.row_entities.dtype)  # else owners are converted
-        return np.searchsorted(self.row_entities, ranks)
+        return np.searchsorted(self.row_entities, ranks).astype(np.int32)
 
     def _rows_of(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         last = len(self._starts) - 2
