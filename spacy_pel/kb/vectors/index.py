@@ -23,7 +23,6 @@ _GROUPS = 1 << 9  # of the rows of a block; their best scores give a lower bound
 _CHUNK_SIZE = 1 << 19  # rows found for the queries of a chunk, which limits the memory
 _TOLERANCE = 1e-5  # of the best score; float32 sums in another order differ by less
 _SPARE_ENTITIES = 16  # to find in addition to k
-_SPARE_GROUPED = 48  # entities to score in addition to k, where a row found represents others
 _MIN_SHARE = 8  # finding more than one in so many rows is slower than exact search
 _MAX_EXACT_ROWS = 50_000  # up to this many selected rows, exact search is faster
 FAST_SCAN_KIND = "PQ4"
@@ -321,13 +320,23 @@ class VectorIndex:
         if allowed is None:
             return None
         of_ranks = allowed if self._numbers is None else allowed[self._numbers[:-1]]
+        if of_ranks.all():
+            return None
         mask = of_ranks[self.row_entities]
         return RowSelection(np.flatnonzero(mask), np.packbits(mask, bitorder="little"))
 
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        """The first row of each rank, then the number of rows twice: int32."""
+        n_ranks = int(self.row_entities[-1]) + 1 if len(self.row_entities) else 0
+        ranks = np.arange(n_ranks + 2, dtype=self.row_entities.dtype)  # else owners are converted
+        return np.searchsorted(self.row_entities, ranks).astype(np.int32)
+
     def _rows_of(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        wanted = ranks.astype(self.row_entities.dtype)  # else numpy would convert all owners
-        starts = np.searchsorted(self.row_entities, wanted)
-        counts = np.searchsorted(self.row_entities, wanted, "right") - starts
+        last = len(self._starts) - 2
+        ranks = np.where((ranks >= 0) & (ranks < last), ranks, last)  # the last one has no rows
+        starts = self._starts[ranks]
+        counts = self._starts[ranks + 1] - starts
         rows = np.repeat(starts - counts.cumsum() + counts, counts) + np.arange(counts.sum())
         return rows, np.repeat(np.arange(len(ranks)), counts)
 
@@ -391,18 +400,12 @@ class VectorIndex:
         if nearest.max(initial=0) >= len(self.row_entities) and self.matrix.path:
             raise damaged(self.matrix.path, f"has no row {nearest.max()}, which its index finds")
         lines, places = np.nonzero(nearest >= 0)
-        rows = nearest[lines, places]
-        scores, entities = self.matrix.inner_products(queries, lines, rows), self.row_entities[rows]
-        # A row may represent other rows of its entity: then more than k entities are compared.
-        more = k // 2 + _SPARE_GROUPED if finder.finds_entities else 0
-        best = best_candidates(n, lines, entities, scores, k + more)
-        is_complete = (best.numbers[:, k - 1] >= 0) & (np.bincount(lines, minlength=n) >= enough)
-        if finder.finds_entities:
-            compared = np.sort(best.numbers, axis=1)  # ascending rows are read faster
-            lines, places = np.nonzero(compared >= 0)
-            entities = compared[lines, places]
+        rows, counts = nearest[lines, places], np.bincount(lines, minlength=n)
+        if finder.finds_entities:  # a row represents other rows of its entity
+            width = int(self.row_entities[-1]) + 1
+            lines, entities = np.divmod(np.unique(lines * width + self.row_entities[rows]), width)
             rows, places = self._rows_of(entities)
-            lines, entities = lines[places], entities[places]
-            scores = self.matrix.inner_products(queries, lines, rows)
-            best = best_candidates(n, lines, entities, scores, k)
-        return best, is_complete
+            lines = lines[places]
+        scores = self.matrix.inner_products(queries, lines, rows)
+        best = best_candidates(n, lines, self.row_entities[rows], scores, k)
+        return best, (best.numbers[:, k - 1] >= 0) & (counts >= enough)
