@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kb.vectors.index import Candidates, RowFinder, VectorIndex
-from ..kb.vectors.index_building import built_inverted_file
+from ..kb.vectors.index import MAPPED_KIND, Candidates, RowFinder, VectorIndex
+from ..kb.vectors.index_building import built_lists
 from ..kb.vectors.matrix import VectorMatrix
 from .clusters import Clusters, MentionGraph, directed_clusters, undirected_clusters
 
@@ -59,7 +59,9 @@ def mention_neighbours(matrix: VectorMatrix, k: int) -> Candidates:
     scores = np.full((n, k), -np.inf, dtype=np.float32)
     if not n or not k:
         return Candidates(numbers, scores)
-    finder = RowFinder(built_inverted_file(matrix), _PROBES) if n > MAX_COMPARED else None
+    finder = None
+    if n > MAX_COMPARED:
+        finder = RowFinder(built_lists(matrix, MAPPED_KIND), _PROBES, n)
     index = VectorIndex(matrix, np.arange(n), finder)
     for start in range(0, n, _BATCH_SIZE):
         batch = np.arange(start, min(n, start + _BATCH_SIZE))

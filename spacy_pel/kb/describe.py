@@ -24,7 +24,7 @@ def kb_info(folder: Path) -> dict[str, Any]:
 
     "scopes" counts the aliases whose scope the sources state. "prefixes" counts the entities by the prefix
     of their ids, and "left_out" the classes that were left out of ontologies. Sizes are in bytes. Facts about
-    vectors are None without vectors. "codes" is the number of codes of a PQ4 index. "recall" is that of the
+    vectors are None without vectors. "codes" is the number of codes of the index. "recall" is that of the
     approximate index at 1 and 64 candidates; None if search is exact. "mentions" are counted by source.
 
     Raises:

@@ -47,7 +47,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 def made(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A KB that was changed, unless its vectors were made shorter."""
     if kind == "lists":
-        monkeypatch.setattr("spacy_pel.kb.vectors.index_building.MAX_SCANNED_ROWS", 0)
+        monkeypatch.setattr("spacy_pel.kb.vectors.index_building.MAX_CODED_ROWS", 0)
     build_kb(PEOPLE, folder, types=TYPES, sources=["people"]).close()
     embed(folder, **KINDS[kind]).close()
     learn(folder, "a", [("Gout", "C1"), ("Name 5", "C2"), ("?", "C3")])

@@ -25,7 +25,7 @@ _TOLERANCE = 1e-5  # of the best score; float32 sums in another order differ by 
 _SPARE_ENTITIES = 16  # to find in addition to k
 _MIN_SHARE = 8  # finding more than one in so many rows is slower than exact search
 _MAX_EXACT_ROWS = 50_000  # up to this many selected rows, exact search is faster
-FAST_SCAN_KIND = "PQ4"
+FAST_SCAN_KIND, LIST_KIND, MAPPED_KIND = "PQ4", "IVFPQ4", "SQ8"
 _LIST_OVERSAMPLING = 4  # rows to find in lists per entity: more cost less than a second search
 _SELECTION_FACTOR = 4  # on the rows read for a small selection, whose rows may be far from a query
 # Up to these numbers of products and of queries one thread is faster: idle threads keep spinning.
@@ -93,17 +93,17 @@ class RowSelection(NamedTuple):
 class RowFinder:
     """Find rows near a query approximately, by a FAISS index.
 
-    Up to two million rows have 4-bit codes in memory, which are all scanned (``IndexPQFastScan``): a third of
-    the work of exact search. Very similar rows of an entity, such as "lung cancers" and "cancers, lung", may
-    share a code (``IndexIDMap``): then the index finds the entity, and all its rows are scored. More rows are
-    in lists around centres, mapped from their file (``IndexIVFScalarQuantizer``).
+    Rows are in lists around centres, of which the nearest are read. Up to two million rows have 4-bit codes
+    in memory (``IndexIVFPQFastScan``). Very similar rows of an entity, such as "lung cancers" and "cancers,
+    lung", may share a code: then the index finds the entity, and all its rows are scored. More rows have one
+    byte per number, mapped from their file (``IndexIVFScalarQuantizer``). Earlier versions wrote codes
+    without lists (``IndexPQFastScan``), which are all scanned.
 
-    ``effort`` is the number of rows to find per entity, or of lists to read.
+    ``effort`` is the number of lists to read; without lists, of rows to find per entity.
     """
 
-    def __init__(self, index: Any, effort: int) -> None:
-        self.n_rows: int = index.ntotal
-        self.finds_entities = isinstance(index, imported_faiss().IndexIDMap)
+    def __init__(self, index: Any, effort: int, n_rows: int) -> None:
+        self.n_rows, self.finds_entities = n_rows, index.ntotal < n_rows
         self.n_lists: int = getattr(index, "nlist", 0)
         self.oversampling = _LIST_OVERSAMPLING if self.n_lists else effort
         self._index, self._probes = index, effort
@@ -111,23 +111,30 @@ class RowFinder:
     @classmethod
     def opened(cls, path: Path, found_by: dict[str, Any], matrix: VectorMatrix) -> RowFinder:
         """Open the index of a file, given its settings; PelError unless it is an index of these rows."""
-        faiss, scans = imported_faiss(), found_by["kind"] == FAST_SCAN_KIND
+        faiss, kind = imported_faiss(), found_by["kind"]
         try:
-            flags = 0 if scans else faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY
+            flags = faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if kind == MAPPED_KIND else 0
             index = faiss.read_index(str(path), flags)
         except (RuntimeError, MemoryError) as error:
             raise damaged(path, "cannot be read") from error
-        codes, n_rows = index, len(matrix)
-        if scans and isinstance(index, faiss.IndexIDMap):
-            codes, n_rows = faiss.downcast_index(index.index), index.id_map.size()
-        fits = isinstance(codes, faiss.IndexPQFastScan if scans else faiss.IndexIVF)
-        fits = fits and (index.ntotal, codes.ntotal, codes.d) == (n_rows, n_rows, matrix.dim)
-        if not fits or scans and matrix.dim % max(codes.M, 1):
+        codes, n_codes = index, found_by.get("codes", len(matrix))
+        if isinstance(index, faiss.IndexIDMap):
+            codes = faiss.downcast_index(index.index)
+            n_codes = index.id_map.size()
+        types = {
+            FAST_SCAN_KIND: faiss.IndexPQFastScan,
+            LIST_KIND: faiss.IndexIVFPQFastScan,
+            MAPPED_KIND: faiss.IndexIVFScalarQuantizer,
+        }
+        fits = isinstance(codes, types[kind]) and len(matrix) >= n_codes
+        fits = fits and (index.ntotal, codes.ntotal, codes.d) == (n_codes, n_codes, matrix.dim)
+        if not fits or kind != MAPPED_KIND and matrix.dim % max(codes.M, 1):
             raise damaged(path, f"is no index of {len(matrix)} vectors")
-        if not scans:
+        if kind == MAPPED_KIND:
             # The operating system reads ahead. FAISS's threads would not survive a fork.
             faiss.downcast_InvertedLists(index.invlists).prefetch_nthread = 0
-        return cls(index, found_by["oversampling" if scans else "probes"])
+        effort = found_by["oversampling" if kind == FAST_SCAN_KIND else "probes"]
+        return cls(index, effort, len(matrix))
 
     def nearest(
         self, queries: np.ndarray, depth: int, effort: int, selection: RowSelection | None

@@ -8,28 +8,26 @@ from typing import Any
 import numpy as np
 
 from .index import (
-    FAST_SCAN_KIND,
+    LIST_KIND,
+    MAPPED_KIND,
     Candidates,
     RowFinder,
     VectorIndex,
     imported_faiss,
-    one_faiss_thread,
 )
 from .matrix import VectorMatrix
 
-MAX_SCANNED_ROWS = 2_000_000  # a fast scan of all codes up to here; above, an inverted file
+MAX_CODED_ROWS = 2_000_000  # up to here, lists have 4-bit codes in memory; above, they are mapped
 _SEED = 0
-_TRAINING_ROWS = 20_000  # for the codes of a fast scan
 _MAX_FINE_DIM = 192  # shorter rows need a code for each number, or too many would be scored again
 _TRAINING_ROWS_PER_CENTRE = 50  # for k-means
 _ITERATIONS = 8
 DEPTH = 64
 _N_QUERIES = 512
 _NOISE = 0.5  # relative to the length of a row; the cosine of a query and its row is about 0.9
-# The recall required at 1 and 64 entities.
-_LIST_RECALL, _CODE_RECALL = {"1": 0.995, "64": 0.95}, {"1": 0.999, "64": 0.99}
+# The recall required at 1 and 64 entities, relative to that of all lists.
+_RECALL = {"1": 0.995, "64": 0.95}
 _MARGIN = 2  # on the lists that the sample needs: mentions are farther from rows than the sample
-_MIN_OVERSAMPLING = 4  # enough where a row represents other rows of its entity
 
 
 def write_index(
@@ -46,41 +44,38 @@ def write_index(
     Raises:
         OSError: The disk is full.
     """
-    if len(matrix) <= MAX_SCANNED_ROWS:
-        coded = None if alike is None else representative_rows(matrix, row_entities, alike)
-        index, effort = built_fast_scan(matrix, coded), "oversampling"
-        about = {"kind": FAST_SCAN_KIND, "codes": index.ntotal}
-    else:
-        index, effort, about = built_inverted_file(matrix), "probes", {"kind": "SQ8"}
-    chosen, recall = chosen_effort(matrix, row_entities, index)
+    kind = LIST_KIND if len(matrix) <= MAX_CODED_ROWS else MAPPED_KIND
+    coded = None
+    if alike is not None and kind == LIST_KIND:
+        coded = representative_rows(matrix, row_entities, alike)
+    index = built_lists(matrix, kind, coded)
+    probes, recall = chosen_probes(matrix, row_entities, index)
     try:
         imported_faiss().write_index(index, str(path))
     except RuntimeError as error:
         raise OSError(errno.ENOSPC, "the vectors could not be written whole") from error
-    return {**about, effort: chosen, "recall": recall}
+    return {"kind": kind, "codes": index.ntotal, "probes": probes, "recall": recall}
 
 
-def built_fast_scan(matrix: VectorMatrix, coded: np.ndarray | None = None) -> Any:
-    """Build a deterministic FAISS index of the codes of some rows, int64, or of all."""
+def built_lists(matrix: VectorMatrix, kind: str, coded: np.ndarray | None = None) -> Any:
+    """Build a deterministic FAISS index of the codes of some rows, int64 ascending, or of all, in lists."""
     faiss, dim = imported_faiss(), matrix.dim
+    rows = np.arange(len(matrix)) if coded is None else coded
+    n_lists = min(len(rows), int((2 if kind == MAPPED_KIND else 1) * len(rows) ** 0.5))
     # One code for two numbers needs an even dimension. It suffices for long vectors, and for rows that
     # share codes, because then more rows than entities are found.
     halved = dim % 2 == 0 and (coded is not None or dim > _MAX_FINE_DIM)
-    pieces = dim // 2 if halved else dim
-    codes = faiss.IndexPQFastScan(dim, pieces, 4, faiss.METRIC_INNER_PRODUCT)
-    codes.pq.cp.seed = _SEED
-    codes.pq.cp.min_points_per_centroid = 1  # no warning
-    sample = matrix.take(_drawn(len(matrix), _TRAINING_ROWS))
-    with one_faiss_thread():  # several took minutes on a busy machine, not 1 s
-        codes.train(np.resize(sample, (max(len(sample), 16), dim)))
-    if coded is None:
-        for _, block in matrix.blocks():
-            codes.add(np.ascontiguousarray(block))
-        return codes
-    numbered = faiss.IndexIDMap(codes)
-    for rows, block in matrix.blocks(coded):
-        numbered.add_with_ids(block, rows)
-    return numbered
+    codes = "SQ8" if kind == MAPPED_KIND else f"PQ{dim // 2 if halved else dim}x4fsr"
+    ivf = faiss.index_factory(dim, f"IVF{n_lists},{codes}", faiss.METRIC_INNER_PRODUCT)
+    ivf.cp.niter, ivf.cp.spherical, ivf.cp.seed = _ITERATIONS, True, _SEED
+    ivf.cp.min_points_per_centroid, ivf.cp.max_points_per_centroid = 1, _TRAINING_ROWS_PER_CENTRE
+    if kind == LIST_KIND:
+        ivf.pq.cp.seed, ivf.pq.cp.min_points_per_centroid = _SEED, 1
+    sample = matrix.take(rows[_drawn(len(rows), n_lists * _TRAINING_ROWS_PER_CENTRE)])
+    ivf.train(np.resize(sample, (max(len(sample), 16), dim)))
+    for numbers, block in matrix.blocks(coded):
+        ivf.add_with_ids(np.ascontiguousarray(block), numbers)
+    return ivf
 
 
 def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: float) -> np.ndarray:
@@ -106,31 +101,18 @@ def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: f
     return np.flatnonzero(chosen)
 
 
-def built_inverted_file(matrix: VectorMatrix) -> Any:
-    """Build a deterministic FAISS inverted file of all rows, with one byte per number."""
-    faiss, n_lists = imported_faiss(), min(len(matrix), int(2 * len(matrix) ** 0.5))
-    ivf = faiss.index_factory(matrix.dim, f"IVF{n_lists},SQ8", faiss.METRIC_INNER_PRODUCT)
-    ivf.cp.niter, ivf.cp.spherical, ivf.cp.seed = _ITERATIONS, True, _SEED
-    ivf.cp.min_points_per_centroid, ivf.cp.max_points_per_centroid = 1, _TRAINING_ROWS_PER_CENTRE
-    ivf.train(matrix.take(_drawn(len(matrix), n_lists * _TRAINING_ROWS_PER_CENTRE)))
-    for _, block in matrix.blocks():
-        ivf.add(block)
-    return ivf
-
-
-def chosen_effort(
+def chosen_probes(
     matrix: VectorMatrix, row_entities: np.ndarray, index: Any
 ) -> tuple[int, dict[str, float | int]]:
-    """Choose the effort of a ``RowFinder`` of this index, and measure its recall.
+    """Choose the number of lists to read, and measure its recall.
 
-    The effort is the smallest power of 2 with the required recall. For lists, a margin multiplies it. For
-    rows that share codes, it is the minimum, because a greater effort does not help.
+    It is the smallest power of 2 with the required recall, multiplied by a margin.
 
     Half of the queries are rows with noise. The others lie midway between two rows, far from the centres of
     lists, so that their nearest rows are in several lists.
 
     Returns:
-        The effort, and the recall ("1", "64") with the number of queries ("queries").
+        The number, and the recall ("1", "64") with the number of queries ("queries").
     """
     random = np.random.default_rng(_SEED)
     rows = _drawn(len(matrix), _N_QUERIES, random)
@@ -142,23 +124,20 @@ def chosen_effort(
     queries = np.concatenate([(vectors + noise)[:half], between[half:]])
     truth = VectorIndex(matrix, row_entities).search(queries, DEPTH)
 
-    def measured(effort: int) -> dict[str, float | int]:
-        searched = VectorIndex(matrix, row_entities, RowFinder(index, effort))
+    def measured(probes: int) -> dict[str, float | int]:
+        finder = RowFinder(index, probes, len(matrix))
+        searched = VectorIndex(matrix, row_entities, finder)
         first = recall(searched.search(queries, 1), truth)["1"]
         return {**recall(searched.search(queries, DEPTH), truth), "1": first, "queries": len(rows)}
 
-    finder = RowFinder(index, 1)
-    n_lists = finder.n_lists
-    effort, wanted = (1, _LIST_RECALL) if n_lists else (_MIN_OVERSAMPLING, _CODE_RECALL)
-    max_effort, reached = n_lists or (effort if finder.finds_entities else np.inf), measured(effort)
-    # Without lists this ends where search becomes exact.
-    while effort < max_effort and any(reached[at] < share for at, share in wanted.items()):
-        effort *= 2
-        reached = measured(effort)
-    if n_lists:
-        effort = min(_MARGIN * effort, n_lists)
-        reached = measured(effort)
-    return effort, reached
+    most, probes = measured(index.nlist), 1
+    while probes < index.nlist:
+        reached = measured(probes)
+        if all(reached[at] >= share * most[at] for at, share in _RECALL.items()):
+            break
+        probes *= 2
+    probes = min(_MARGIN * probes, index.nlist)
+    return probes, measured(probes)
 
 
 def recall(candidates: Candidates, truth: Candidates) -> dict[str, float]:

@@ -8,9 +8,8 @@ from spacy_pel.kb import VectorIndex
 from spacy_pel.kb.vectors import index, index_building
 from spacy_pel.kb.vectors.index import RowFinder
 from spacy_pel.kb.vectors.index_building import (
-    built_fast_scan,
-    built_inverted_file,
-    chosen_effort,
+    built_lists,
+    chosen_probes,
     recall,
     representative_rows,
 )
@@ -23,11 +22,25 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
+def codes_without_lists(matrix: VectorMatrix, coded: np.ndarray | None) -> faiss.Index:
+    codes = faiss.IndexPQFastScan(
+        DIM, DIM // 2 if coded is not None else DIM, 4, faiss.METRIC_INNER_PRODUCT
+    )
+    rows = np.arange(len(matrix)) if coded is None else coded
+    codes.train(matrix.take(rows))
+    if coded is None:
+        codes.add(matrix.take(rows))
+        return codes
+    numbered = faiss.IndexIDMap(codes)
+    numbered.add_with_ids(matrix.take(rows), rows)
+    return numbered
+
+
 class Example:
     """Rows of entities in clusters, an approximate index of them, and queries.
 
-    Of "codes" and "lists" an entity has three rows anywhere in a cluster. Of "alike" it has nine, in
-    three bunches with a code each.
+    An entity has three rows anywhere in a cluster. Of "alike" it has nine, in three bunches with a code
+    each. Earlier versions wrote "PQ4".
     """
 
     def __init__(self, kind: str, folder: Path) -> None:
@@ -37,28 +50,31 @@ class Example:
         noise = random.standard_normal((N, DIM)) / DIM**0.5
         rows = unit(centres[self.clusters] + 0.5 * noise)
         self.row_entities = (np.arange(N) // 3).astype(np.int32)
-        if kind == "alike":
+        self.is_alike = kind.startswith("alike")
+        if self.is_alike:
             bunches = unit(random.standard_normal((N // 3, DIM)))
             rows = unit(np.repeat(bunches, 3, axis=0) + 0.05 * noise)
             self.row_entities = (np.arange(N) // 9).astype(np.int32)
         self.matrix = VectorMatrix(rows.astype(np.float16))
-        self.is_alike = kind == "alike"
-        if kind == "lists":
-            made, found_by = built_inverted_file(self.matrix), {"kind": "SQ8"}
+        kind, coded = kind.split()[-1], None
+        if self.is_alike:
+            coded = representative_rows(self.matrix, self.row_entities, 0.9)
+        if kind == "PQ4":
+            made = codes_without_lists(self.matrix, coded)
+            found_by, self.recall = {"oversampling": 4}, {"1": 1, "64": 1, "queries": 512}
         else:
-            alike = (self.matrix, self.row_entities, 0.9)
-            coded = representative_rows(*alike) if self.is_alike else None
-            made, found_by = built_fast_scan(self.matrix, coded), {"kind": "PQ4"}
+            made = built_lists(self.matrix, kind, coded)
+            probes, self.recall = chosen_probes(self.matrix, self.row_entities, made)
+            found_by = {"probes": probes}
+        found_by |= {"kind": kind, "codes": made.ntotal}
         faiss.write_index(made, str(folder / "index.faiss"))
-        effort, self.recall = chosen_effort(self.matrix, self.row_entities, made)
-        found_by |= {"oversampling": effort, "probes": effort}
         finder = RowFinder.opened(folder / "index.faiss", found_by, self.matrix)
         self.queries = unit(rows[::30] + 0.3 * noise[::-30])
         self.exact = VectorIndex(self.matrix, self.row_entities)
         self.index = VectorIndex(self.matrix, self.row_entities, finder)
 
 
-@pytest.fixture(scope="module", params=["codes", "alike", "lists"])
+@pytest.fixture(scope="module", params=["IVFPQ4", "alike IVFPQ4", "SQ8", "PQ4", "alike PQ4"])
 def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Example:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index, "_MIN_SHARE", 1)
@@ -141,12 +157,10 @@ def test_rows_that_stand_for_all() -> None:
 
 
 def finder_of(matrix: VectorMatrix, kind: str) -> RowFinder:
-    if kind == "PQ4":
-        return RowFinder(built_fast_scan(matrix), 4)
-    return RowFinder(built_inverted_file(matrix), 16)
+    return RowFinder(built_lists(matrix, kind), 16, len(matrix))
 
 
-@pytest.mark.parametrize("kind", ["PQ4", "SQ8"])
+@pytest.mark.parametrize("kind", ["IVFPQ4", "SQ8"])
 def test_equal_rows_tie_by_number_and_names_do_not_crowd_out(kind: str) -> None:
     random = np.random.default_rng(2)
     names = np.tile(unit(random.standard_normal((1, 8))), (900, 1))
@@ -159,7 +173,7 @@ def test_equal_rows_tie_by_number_and_names_do_not_crowd_out(kind: str) -> None:
 
 
 @pytest.mark.parametrize("n, dim", [(1, 8), (3, 1), (40, 7), (300, 8)])
-@pytest.mark.parametrize("kind", ["PQ4", "SQ8"])
+@pytest.mark.parametrize("kind", ["IVFPQ4", "SQ8"])
 def test_a_few_rows_of_few_dimensions(n: int, dim: int, kind: str) -> None:
     rows = unit(np.random.default_rng(3).standard_normal((n, dim)))
     matrix = VectorMatrix(rows)
