@@ -2,6 +2,7 @@
 
 import errno
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ _NOISE = 0.5  # relative to the length of a row; the cosine of a query and its r
 # The recall required at 1 and 64 entities, relative to that of all lists.
 _RECALL = {"1": 0.995, "64": 0.95}
 _MARGIN = 2  # on the lists that the sample needs: mentions are farther from rows than the sample
+# The largest share of lists of 4-bit codes to read. A mention's nearest names are in the nearest lists, but its
+# eighth name may be in any. With all lists, search takes twice as long, and 1 in 4,000 links differs.
+_MAX_SHARE = 0.25
 
 
 def write_index(
@@ -49,7 +53,8 @@ def write_index(
     if alike is not None and kind == LIST_KIND:
         coded = representative_rows(matrix, row_entities, alike)
     index = built_lists(matrix, kind, coded)
-    probes, recall = chosen_probes(matrix, row_entities, index)
+    max_probes = index.nlist if kind == MAPPED_KIND else ceil(_MAX_SHARE * index.nlist)
+    probes, recall = chosen_probes(matrix, row_entities, index, max_probes)
     try:
         imported_faiss().write_index(index, str(path))
     except RuntimeError as error:
@@ -102,11 +107,11 @@ def representative_rows(matrix: VectorMatrix, row_entities: np.ndarray, alike: f
 
 
 def chosen_probes(
-    matrix: VectorMatrix, row_entities: np.ndarray, index: Any
+    matrix: VectorMatrix, row_entities: np.ndarray, index: Any, max_probes: int
 ) -> tuple[int, dict[str, float | int]]:
     """Choose the number of lists to read, and measure its recall.
 
-    It is the smallest power of 2 with the required recall, multiplied by a margin.
+    It is the smallest power of 2 with the required recall, times a margin, but at most ``max_probes``.
 
     Half of the queries are rows with noise. The others lie midway between two rows, far from the centres of
     lists, so that their nearest rows are in several lists.
@@ -131,12 +136,12 @@ def chosen_probes(
         return {**recall(searched.search(queries, DEPTH), truth), "1": first, "queries": len(rows)}
 
     most, probes = measured(index.nlist), 1
-    while probes < index.nlist:
+    while probes < max_probes:
         reached = measured(probes)
         if all(reached[at] >= share * most[at] for at, share in _RECALL.items()):
             break
         probes *= 2
-    probes = min(_MARGIN * probes, index.nlist)
+    probes = min(_MARGIN * probes, max_probes)
     return probes, measured(probes)
 
 

@@ -64,7 +64,7 @@ class Example:
             found_by, self.recall = {"oversampling": 4}, {"1": 1, "64": 1, "queries": 512}
         else:
             made = built_lists(self.matrix, kind, coded)
-            probes, self.recall = chosen_probes(self.matrix, self.row_entities, made)
+            probes, self.recall = chosen_probes(self.matrix, self.row_entities, made, made.nlist)
             found_by = {"probes": probes}
         found_by |= {"kind": kind, "codes": made.ntotal}
         faiss.write_index(made, str(folder / "index.faiss"))
