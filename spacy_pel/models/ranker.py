@@ -19,6 +19,9 @@ _RATE, _DECAY = 3e-3, 1e-3
 # The dropout of features. Without it, patterns of a few mentions in one kind of text decide in others:
 # acronyms in notes got no sense at all.
 _DROPOUT = 0.2
+# The largest distance of a feature from its mean, in standard deviations. Nearly all entities of a KB may
+# have a type. An entity that a user adds without one would be 300 away, and its probability 0.
+_FARTHEST = 8.0
 
 
 class Ranker(nn.Module):
@@ -56,6 +59,7 @@ class Ranker(nn.Module):
         """
         candidates = (candidates - self.candidate_mean) / self.candidate_spread
         mentions = (mentions - self.mention_mean) / self.mention_spread
+        candidates, mentions = (x.clamp(-_FARTHEST, _FARTHEST) for x in (candidates, mentions))
         beside = mentions[:, None].expand(-1, candidates.shape[1], -1)
         hide = partial(nn.functional.dropout, p=_DROPOUT, training=self.training)
         scores = self.candidate(hide(torch.cat([candidates, beside], dim=2)))[..., 0]

@@ -138,6 +138,19 @@ def test_a_ranker_learns_what_tells_and_keeps_it(monkeypatch: pytest.MonkeyPatch
     assert same.as_data() == ranker.as_data()
 
 
+def test_a_rare_value_of_a_feature_does_not_outweigh_all_others() -> None:
+    """Nearly all candidates have the first feature; the second tells which one is right."""
+    rng, n = np.random.default_rng(0), 1000
+    candidates = np.stack([np.ones((n, 4)), rng.random((n, 4))], axis=2).astype(np.float32)
+    candidates[0, 0] = 0.0
+    right = candidates[..., 1] == candidates[..., 1].max(axis=1, keepdims=True)
+    there, mentions = np.ones((n, 4), bool), rng.random((n, 1)).astype(np.float32)
+    ranker = fitted_ranker(candidates, mentions, there, right)
+    rare = np.float32([[[0, 1], [1, 0.1], [1, 0.1], [1, 0.1]]])
+    chances = ranker.probabilities(rare, mentions[:1], there[:1])
+    assert chances[0].argmax() == 0 and chances[0, 0] > 0.5
+
+
 def test_a_label_says_which_types_fit_and_how_often_the_kb_lacks_it() -> None:
     labels = ["Disease"] * 50 + ["Drug"] * 50
     types = [("T1",)] * 50 + [("T2",)] * 25 + [None] * 25
