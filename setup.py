@@ -20,7 +20,7 @@ MCP = ["mcp>=2.0,<3"]
 # spaCy imports it whenever a pipeline is made: 4 seconds and 180 MB for those who do not use it. It also
 # pins transformers below 4.53.3, which CVE-2026-4372 is reported for: without it, pip takes 5.
 TRANSFORMERS = ["spacy-transformers>=1.3.8,<1.5"]
-ONNX = ["onnxruntime>=1.19"]
+ONNX = ["onnxruntime>=1.19", "onnx>=1.16"]
 TEST = [
     "pytest>=8.0",
     "hypothesis>=6.100",

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import torch
+from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
 from ..errors import PelError
 from .bert import Bert, BertLayer
-from .onnx_format import MICROSOFT, model, node, tensor, value_info
 
 # The largest 8-bit weight. Processors without VNNI instructions add pairs of products in 16 bits, which
 # larger weights would overflow. With this limit all processors compute the same.
 _MAX_WEIGHT = 63
+# The versions of the format and of the operators, and the domain of ONNX Runtime's own operators.
+_IR_VERSION, _OPSET, _MICROSOFT = 10, 20, "com.microsoft"
 
 
 class OnnxStates:
@@ -49,7 +51,6 @@ class OnnxStates:
         self.vectors: dict[str, np.ndarray] = {}  # of texts, remembered by the retriever
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
-        options.enable_cpu_mem_arena = False  # it keeps memory for the longest input
         # A higher level fuses each sum with the LayerNorm after it, which is six times slower.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         graph = _Graph(transformer, int8).serialized()
@@ -112,8 +113,8 @@ class _Graph:
         self.layers = [""]
         if isinstance(transformer, Bert):
             self.layers = [f"encoder.layer.{i}." for i in range(self.config.num_hidden_layers)]
-        self.nodes: list[bytes] = []
-        self.constants: list[bytes] = []
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
 
     def serialized(self) -> bytes:
         """Return the whole graph."""
@@ -124,14 +125,16 @@ class _Graph:
         for layer in inner:
             states = self._layer(layer, states, None)
         states = self._layer(last, states, "wanted")
-        self.nodes.append(node("Identity", [states], ["states"]))
+        self.nodes.append(helper.make_node("Identity", [states], ["states"]))
         width = self.config.hidden_size
-        inputs = (
-            value_info("embedded", "float32", "t", width),
-            value_info("wanted", "int64", "w"),
-        )
-        outputs = [value_info("states", "float32", "w", width)]
-        return model(self.nodes, self.constants, inputs, outputs)
+        embedded = helper.make_tensor_value_info("embedded", TensorProto.FLOAT, ["t", width])
+        asked = helper.make_tensor_value_info("wanted", TensorProto.INT64, ["w"])
+        output = helper.make_tensor_value_info("states", TensorProto.FLOAT, ["w", width])
+        graph = helper.make_graph(self.nodes, "bert", [embedded, asked], [output], self.constants)
+        versions = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
+        model = helper.make_model(graph, opset_imports=versions, ir_version=_IR_VERSION)
+        serialized: bytes = model.SerializeToString()
+        return serialized
 
     def _layer(self, layer: str, states: str, wanted: str | None) -> str:
         """Add a layer of BERT: [t, d] to [t, d], or to [w, d] for the wanted tokens."""
@@ -163,7 +166,7 @@ class _Graph:
         """Add the attention of all heads, [q, d]."""
         n_heads = self.config.num_attention_heads
         attended = self._node(
-            "MultiHeadAttention", queries, keys, values, domain=MICROSOFT, num_heads=n_heads
+            "MultiHeadAttention", queries, keys, values, domain=_MICROSOFT, num_heads=n_heads
         )
         return self._node("Squeeze", attended, self._constant(np.array([0])))
 
@@ -178,7 +181,7 @@ class _Graph:
         rounded = self._constant(np.round(weight / scales).astype(np.int8))
         zeros = self._constant(np.zeros(len(scales), dtype=np.int8))
         quantized = (states, rounded, self._constant(scales), zeros, bias)
-        return self._node("DynamicQuantizeMatMul", *quantized, domain=MICROSOFT)
+        return self._node("DynamicQuantizeMatMul", *quantized, domain=_MICROSOFT)
 
     def _normalized(self, layer: str, states: str) -> str:
         weight, bias = (self._constant(self._weight(f"{layer}.{k}")) for k in ("weight", "bias"))
@@ -191,7 +194,7 @@ class _Graph:
 
     def _constant(self, array: np.ndarray) -> str:
         name = f"constant.{len(self.constants)}"
-        self.constants.append(tensor(name, array))
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
     def _node(
@@ -199,5 +202,5 @@ class _Graph:
     ) -> str:
         """Add an operator and return the name of its first output."""
         outputs = outputs or [f"{operator}.{len(self.nodes)}"]
-        self.nodes.append(node(operator, inputs, outputs, **attributes))
+        self.nodes.append(helper.make_node(operator, inputs, outputs, **attributes))
         return outputs[0]

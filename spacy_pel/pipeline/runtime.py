@@ -131,7 +131,8 @@ def _fastest_on_cpu() -> str:
 
     # Matrix instructions compute bfloat16 faster than ONNX Runtime computes 8 bits.
     has_matrices = torch.cpu.get_capabilities().get("amx_bf16", False)
-    name = "onnx-int8" if find_spec("onnxruntime") and not has_matrices else "torch"
+    is_installed = find_spec("onnxruntime") and find_spec("onnx")
+    name = "onnx-int8" if is_installed and not has_matrices else "torch"
     logger.info('runtime "auto" computes with "%s"', name)
     return name
 
