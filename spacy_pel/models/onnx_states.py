@@ -51,6 +51,7 @@ class OnnxStates:
         self.vectors: dict[str, np.ndarray] = {}  # of texts, remembered by the retriever
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
+        options.enable_cpu_mem_arena = False  # it keeps memory for the longest input
         # A higher level fuses each sum with the LayerNorm after it, which is six times slower.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         graph = _Graph(transformer, int8).serialized()
