@@ -94,17 +94,17 @@ class OnnxStates:
             wanted: The positions of tokens, int64 [w].
         """
         states: np.ndarray = self._session.run(
-            ["states"], {"embedded": embedded, "wanted": wanted}
-        )[0]
+            ["states"], {"embedded": embedded[None], "wanted": wanted}
+        )[0][0]
         return states
 
 
 class _Graph:
     """The operators and constants of a graph. Each method adds some and returns the name of its output.
 
-    Inputs are ``embedded``, float32 [t, d], the summed embeddings, which torch looks up, and ``wanted``,
+    Inputs are ``embedded``, float32 [1, t, d], the summed embeddings, which torch looks up, and ``wanted``,
     int64 [w], the positions of the tokens for which the last layer is computed. The output is ``states``,
-    float32 [w, d].
+    float32 [1, w, d].
     """
 
     def __init__(self, transformer: Bert | BertLayer, int8: bool):
@@ -128,9 +128,9 @@ class _Graph:
         states = self._layer(last, states, "wanted")
         self.nodes.append(helper.make_node("Identity", [states], ["states"]))
         width = self.config.hidden_size
-        embedded = helper.make_tensor_value_info("embedded", TensorProto.FLOAT, ["t", width])
+        embedded = helper.make_tensor_value_info("embedded", TensorProto.FLOAT, [1, "t", width])
         asked = helper.make_tensor_value_info("wanted", TensorProto.INT64, ["w"])
-        output = helper.make_tensor_value_info("states", TensorProto.FLOAT, ["w", width])
+        output = helper.make_tensor_value_info("states", TensorProto.FLOAT, [1, "w", width])
         graph = helper.make_graph(self.nodes, "bert", [embedded, asked], [output], self.constants)
         versions = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
         model = helper.make_model(graph, opset_imports=versions, ir_version=_IR_VERSION)
@@ -138,12 +138,12 @@ class _Graph:
         return serialized
 
     def _layer(self, layer: str, states: str, wanted: str | None) -> str:
-        """Add a layer of BERT: [t, d] to [t, d], or to [w, d] for the wanted tokens."""
+        """Add a layer of BERT: [1, t, d] to [1, t, d], or to [1, w, d] for the wanted tokens."""
         attention, kinds = f"{layer}attention.self", ("query", "key", "value")
         if wanted is None:
             heads = self._projections(attention, states, *kinds)
         else:
-            asking = self._node("Gather", states, wanted)
+            asking = self._node("Gather", states, wanted, axis=1)
             heads = self._projections(attention, asking, "query")
             heads += self._projections(attention, states, "key", "value")
             states = asking
@@ -158,21 +158,17 @@ class _Graph:
     def _projections(self, attention: str, states: str, *kinds: str) -> list[str]:
         """Add one matrix product for queries, keys or values, each [1, t, d]."""
         linear = self._linear(states, *(f"{attention}.{kind}" for kind in kinds))
-        joined = self._node("Unsqueeze", linear, self._constant(np.array([0])))
-        names = [f"{joined}.{kind}" for kind in kinds]
-        self._node("Split", joined, outputs=names, axis=-1, num_outputs=len(kinds))
+        names = [f"{linear}.{kind}" for kind in kinds]
+        self._node("Split", linear, outputs=names, axis=-1, num_outputs=len(kinds))
         return names
 
-    def _attention(self, queries: str, keys: str, values: str) -> str:
-        """Add the attention of all heads, [q, d]."""
+    def _attention(self, *heads: str) -> str:
+        """Add the attention of queries to keys and values, [1, q, e]."""
         n_heads = self.config.num_attention_heads
-        attended = self._node(
-            "MultiHeadAttention", queries, keys, values, domain=_MICROSOFT, num_heads=n_heads
-        )
-        return self._node("Squeeze", attended, self._constant(np.array([0])))
+        return self._node("MultiHeadAttention", *heads, domain=_MICROSOFT, num_heads=n_heads)
 
     def _linear(self, states: str, *layers: str) -> str:
-        """Add linear layers of the same input and concatenate their outputs: [t, d] to [t, e]."""
+        """Add linear layers of the same input and concatenate their outputs: [1, t, d] to [1, t, e]."""
         weight = np.concatenate([self._weight(f"{name}.weight") for name in layers]).T
         bias = self._constant(np.concatenate([self._weight(f"{name}.bias") for name in layers]))
         if not self.int8:

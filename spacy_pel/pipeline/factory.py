@@ -84,7 +84,7 @@ reranker = null
 # each document by itself, so the digits do not depend on the batch size. "onnx": ONNX Runtime on a CPU,
 # with nearly the same vectors. "onnx-int8": the same with 8-bit products; the cosine to the exact vectors
 # is 0.99. Both need pip install "spacy-pel[onnx]", and one second for 6 layers at the first document.
-# "auto": "onnx-int8" on a CPU where it is installed and faster, otherwise "torch"; the log names the choice.
+# "auto": "onnx-int8" on a CPU where ONNX Runtime is installed, otherwise "torch"; the log names the choice.
 runtime = "torch"
 # The probability, 0 to 1, that training hides an alias of an entity.
 name_dropout = 0.1

@@ -40,7 +40,7 @@ class Runtime:
 
     Args:
         name: "torch", "exact", "onnx", "onnx-int8" or "auto". "exact" is torch with one document at a
-            time. "auto" is "onnx-int8" where it is installed and faster, otherwise "torch".
+            time. "auto" is "onnx-int8" on a CPU where ONNX Runtime is installed, otherwise "torch".
 
     Raises:
         PelError: The name is unknown.
@@ -127,12 +127,7 @@ class Runtime:
 
 @cache
 def _fastest_on_cpu() -> str:
-    import torch
-
-    # Matrix instructions compute bfloat16 faster than ONNX Runtime computes 8 bits.
-    has_matrices = torch.cpu.get_capabilities().get("amx_bf16", False)
-    is_installed = find_spec("onnxruntime") and find_spec("onnx")
-    name = "onnx-int8" if is_installed and not has_matrices else "torch"
+    name = "onnx-int8" if find_spec("onnxruntime") and find_spec("onnx") else "torch"
     logger.info('runtime "auto" computes with "%s"', name)
     return name
 
