@@ -50,6 +50,7 @@ class WordReader:
         self._pieces = WordPieces(tokenizer)
         self._room = length - 2
         self._whole = whole
+        self._remembered: dict[str, list[int]] = {}  # of ``_ids_of``
 
     def inputs(
         self, pieces: Pieces, features: np.ndarray
@@ -66,48 +67,66 @@ class WordReader:
             for all its word pieces. If words are read whole, "others" has the word pieces of a word after
             the first, int64 [t, p], and the padding token behind them.
         """
-        distinct = sorted(set(pieces.words) - {""})
-        ids = {
-            word: word_ids[: self._room] or [self._pieces.unknown]  # a control character has no id
-            for word, word_ids in zip(distinct, self._pieces.tokenize(distinct))
+        texts = [word for word in pieces.words if word]  # without the empty piece after each text
+        is_word = np.ones(len(pieces.words), dtype=bool)
+        is_word[pieces.first[1:] - 1] = False
+        documents = pieces.first - np.arange(len(pieces.first))  # their bounds, in words
+        distinct = list(dict.fromkeys(texts))
+        number_of = {word: number for number, word in enumerate(distinct)}
+        numbers = np.array([number_of[word] for word in texts], dtype=np.int64)
+        ids = self._ids_of(distinct)
+        read = [own[:1] for own in ids] if self._whole else ids  # tokens
+        lengths = np.array(list(map(len, read)), dtype=np.int64)[numbers]
+        bounds = [0]  # of the windows, in words
+        for first, after in pairwise(documents.tolist()):
+            bounds += [first + n for n in self._ends(texts[first:after], lengths[first:after])]
+        # The tokens of all windows in a row: [CLS], words and [SEP] of each.
+        edges = np.append(0, lengths.cumsum())[bounds] + 2 * np.arange(len(bounds))
+        windows = np.arange(len(bounds) - 1).repeat(np.diff(bounds))  # of the words
+        words = np.arange(len(texts)).repeat(lengths)  # of the tokens of words
+        places = np.arange(len(words)) + 1 + 2 * windows[words]
+        firsts = places[lengths.cumsum() - lengths]
+        tokens = np.full(edges[-1], self._pieces.sep, dtype=np.int32)
+        tokens[edges[:-1]] = self._pieces.cls
+        tokens[places] = [id for number in numbers.tolist() for id in read[number]]
+        n_given = features.shape[1]
+        shapes = np.array(list(map(shape_of, distinct)), dtype=np.int64)[numbers]
+        known = {
+            "firsts": np.zeros(len(tokens), dtype=bool),
+            "features": np.zeros((len(tokens), n_given + N_SHAPES), dtype=np.float32),
         }
-        # The other pieces of the words that have several, if words are read whole.
-        others = {}
+        known["firsts"][firsts] = True
+        known["features"][places, :n_given] = features[is_word][words]
+        known["features"][places, n_given + shapes[words]] = 1
         if self._whole:
-            for word, own in ids.items():
-                if len(own) > 1:
-                    others[word] = own[1:_MAX_PIECES]
-                    ids[word] = own[:1]
-        shapes = {word: shape_of(word) for word in distinct}
-        words, windows, n_words = [], [], 0
-        for first, after in pairwise(pieces.first.tolist()):
-            document = slice(first, after - 1)  # without the empty piece at the end of a text
-            words.append(np.stack([pieces.starts[document], pieces.ends[document]], axis=1))
-            texts = pieces.words[document]
-            one_hot = np.eye(N_SHAPES, dtype=bool)[[shapes[text] for text in texts]]
-            known = np.concatenate([features[document], one_hot], axis=1)
-            lengths = np.array([len(ids[text]) for text in texts], dtype=np.int64)
-            for start, end in self._bounds(texts, lengths):
-                tokens, counts = [ids[text] for text in texts[start:end]], lengths[start:end]
-                framed = np.concatenate([[self._pieces.cls], *tokens, [self._pieces.sep]])
-                firsts = np.zeros(len(framed), dtype=bool)
-                firsts[counts.cumsum() - counts + 1] = True
-                spread = np.zeros((len(framed), known.shape[1]), dtype=np.float32)
-                spread[1:-1] = known[start:end].repeat(counts, axis=0)
-                outputs = np.arange(n_words + start, n_words + end)
-                by_token = {"firsts": firsts, "features": spread}
-                if self._whole:
-                    rest = np.full((len(framed), _MAX_PIECES - 1), self._pieces.pad)
-                    for place, text in enumerate(texts[start:end], 1):
-                        if text in others:
-                            rest[place, : len(others[text])] = others[text]
-                    by_token["others"] = rest
-                windows.append(Window(framed.astype(np.int32), outputs, by_token))
-            n_words += len(texts)
-        return words, EncoderInputs(windows)
+            others = np.full((len(distinct), _MAX_PIECES - 1), self._pieces.pad)
+            for row, own in zip(others, ids):
+                row[: len(own) - 1] = own[1:]
+            known["others"] = np.full((len(tokens), _MAX_PIECES - 1), self._pieces.pad)
+            known["others"][firsts] = others[numbers]
+        outputs = np.arange(len(texts))
+        of_windows = [
+            Window(tokens[a:b], outputs[first:after], {name: known[name][a:b] for name in known})
+            for (first, after), (a, b) in zip(pairwise(bounds), pairwise(edges.tolist()))
+        ]
+        offsets = np.stack([pieces.starts, pieces.ends], axis=1)[is_word]
+        of_documents = [offsets[first:after] for first, after in pairwise(documents.tolist())]
+        return of_documents, EncoderInputs(of_windows)
 
-    def _bounds(self, words: Sequence[str], lengths: np.ndarray) -> Iterator[tuple[int, int]]:
-        """Yield the first word of each window and the one after its last."""
+    def _ids_of(self, words: Sequence[str]) -> list[list[int]]:
+        """Return the word pieces of each word, at least one. They are remembered."""
+        if len(self._remembered) > _CACHE_SIZE:
+            self._remembered = {}
+        remembered = self._remembered  # another thread may begin a new one
+        new = [word for word in words if word not in remembered]
+        n_kept = _MAX_PIECES if self._whole else self._room
+        for word, ids in zip(new, self._pieces.tokenize(new)):
+            # A control character has no id.
+            remembered[word] = ids[:n_kept] or [self._pieces.unknown]
+        return [remembered[word] for word in words]
+
+    def _ends(self, words: Sequence[str], lengths: np.ndarray) -> Iterator[int]:
+        """Yield the word after the last one of each window of a document."""
         ends, first = lengths.cumsum(), 0
         while first < len(words):
             before = ends[first] - lengths[first]
@@ -117,5 +136,5 @@ class WordReader:
                 stop = next(stops, None)
                 if stop and ends[stop - 1] - before > _ENDING * self._room:
                     last = stop
-            yield first, last
+            yield last
             first = last
