@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -216,7 +216,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
                 as_defined(text.text, mentions, of_text)
                 for text, mentions, of_text in zip(texts, all_mentions, abbreviations)
             ],
-            _token_means(_word_shares(words, docs, texts), states) if self.listeners else None,
+            _word_shares(words, docs, texts).means(states) if self.listeners else None,
             self.cached_for_kb(kb, self._tools).names,
         )
 
@@ -227,7 +227,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
             texts = [text_of(doc, kb.acronyms) for doc in docs]
             abbreviations = [long_forms(doc, text.text) for doc, text in zip(docs, texts)]
             words, _, _, states = self._outputs(texts, abbreviations, kb)
-            return _token_means(_word_shares(words, docs, texts), states)
+            return _word_shares(words, docs, texts).means(states)
 
         return self.read_kb(read)
 
@@ -340,11 +340,10 @@ class KBRecogniser(KBComponent, Tok2Vec):
             gradient[:, :n_tags] = d_scores
             losses[self.name] += loss
         docs = [example.predicted for example in examples]
-        shares = _word_shares(words, docs, texts) if self.listeners else []
+        shares = _word_shares(words, docs, texts)
 
         def add_gradients(d_tokens: Sequence[np.ndarray]) -> list[np.ndarray]:
-            d_words = [share.of_words(values) for share, values in zip(shares, d_tokens)]
-            gradient[:, n_tags:] += self.grad_factor * np.concatenate(d_words)
+            gradient[:, n_tags:] += self.grad_factor * shares.of_words(d_tokens)
             return []
 
         def finish(d_tokens: Sequence[np.ndarray] = ()) -> list[np.ndarray]:
@@ -360,7 +359,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         if not self.listeners:
             finish()
             return losses
-        states = _token_means(shares, outputs[:, n_tags:])
+        states = shares.means(outputs[:, n_tags:])
         batch = Tok2VecListener.get_batch_id(docs)
         for listener in self.listeners[:-1]:
             listener.receive(batch, states, add_gradients)
@@ -497,53 +496,52 @@ def with_definitions(
 
 
 class _WordShares(NamedTuple):
-    """The words that the tokens of a doc touch, p pairs in order. A token, such as blanks, may touch none."""
+    """The words that the tokens of docs touch, p pairs in order. A token, such as blanks, may touch none."""
 
     tokens: np.ndarray  # int64 [p], ascending
     words: np.ndarray  # int64 [p], ascending
     weights: np.ndarray  # float32 [p, 1], one divided by the number of words of the token
-    n_tokens: int
+    docs: list[int]  # the number of tokens before each doc, and that of all
     n_words: int
 
-    def of_tokens(self, of_words: np.ndarray) -> np.ndarray:
-        """Return the mean of the words of each token, float32 [t, d], or 0."""
-        return _summed(of_words[self.words] * self.weights, self.tokens, self.n_tokens)
+    def means(self, of_words: np.ndarray) -> list[np.ndarray]:
+        """Return the mean of the words of each token of each doc, float32 [t, d], or 0."""
+        means = _summed(of_words, self.words, self.tokens, self.weights, self.docs[-1])
+        return [means[start:end] for start, end in pairwise(self.docs)]
 
-    def of_words(self, of_tokens: np.ndarray) -> np.ndarray:
-        """Return the gradient by words, float32 [w, d], from that by their means."""
-        return _summed(of_tokens[self.tokens] * self.weights, self.words, self.n_words)
+    def of_words(self, of_docs: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the gradient by words, float32 [w, d], from those by the means of each doc."""
+        of_tokens = np.concatenate(of_docs)
+        return _summed(of_tokens, self.tokens, self.words, self.weights, self.n_words)
 
 
-def _summed(rows: np.ndarray, places: np.ndarray, n: int) -> np.ndarray:
-    """Return n sums of rows [p, d], given the ascending place of each row: [n, d]."""
-    sums = np.zeros((n, rows.shape[1]), dtype=rows.dtype)
-    is_first = np.diff(places, prepend=-1) != 0
-    sums[places[is_first]] = rows[is_first]
-    np.add.at(sums, places[~is_first], rows[~is_first])  # slow, but few places have several rows
+def _summed(
+    values: np.ndarray, rows: np.ndarray, places: np.ndarray, weights: np.ndarray, n: int
+) -> np.ndarray:
+    """Return n sums of rows of values [..., d], given the place and the weight of each row: [n, d]."""
+    sums = np.zeros((n, values.shape[1]), dtype=values.dtype)
+    is_sum = (np.bincount(places, minlength=n)[places] == 1) & (weights[:, 0] == 1)  # by itself
+    sums[places[is_sum]] = values[rows[is_sum]]
+    # Slow, but these are few.
+    np.add.at(sums, places[~is_sum], values[rows[~is_sum]] * weights[~is_sum])
     return sums
 
 
 def _word_shares(
     words: Sequence[np.ndarray], docs: Sequence[Doc], texts: Sequence[PlainText]
-) -> list[_WordShares]:
-    """Return which words the tokens of each doc touch."""
-    shares = []
-    for offsets, doc, text in zip(words, docs, texts):
-        tokens = token_offsets(doc, text)
-        first = np.searchsorted(offsets[:, 1], tokens[:, 0], side="right")
-        counts = np.searchsorted(offsets[:, 0], tokens[:, 1], side="left") - first
-        counts = np.maximum(counts, 0)
-        touched = np.arange(counts.sum()) + np.repeat(first - counts.cumsum() + counts, counts)
-        weights = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)[:, None]
-        of_pairs = np.repeat(np.arange(len(tokens)), counts)
-        shares.append(_WordShares(of_pairs, touched, weights, len(tokens), len(offsets)))
-    return shares
-
-
-def _token_means(shares: Sequence[_WordShares], word_values: np.ndarray) -> list[np.ndarray]:
-    """Return the values of the tokens of each doc, float32 [t, d], from the values of all words."""
-    ends = np.cumsum([share.n_words for share in shares])[:-1]
-    return [share.of_tokens(own) for share, own in zip(shares, np.split(word_values, ends))]
+) -> _WordShares:
+    """Return which words the tokens of docs touch."""
+    before = list(accumulate((len(text.text) for text in texts), initial=0))
+    word_starts, word_ends = np.concatenate([o + n for o, n in zip(words, before)]).T
+    offsets = [token_offsets(doc, text) + n for doc, text, n in zip(docs, texts, before)]
+    starts, ends = np.concatenate(offsets).T
+    first = word_ends.searchsorted(starts, side="right")
+    counts = np.maximum(word_starts.searchsorted(ends, side="left") - first, 0)
+    touched = np.arange(counts.sum()) + np.repeat(first - counts.cumsum() + counts, counts)
+    weights = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)[:, None]
+    tokens = np.repeat(np.arange(len(counts)), counts)
+    bounds = list(accumulate(map(len, docs), initial=0))
+    return _WordShares(tokens, touched, weights, bounds, len(word_starts))
 
 
 def _source(example: Example) -> str:
