@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import cast
+from weakref import WeakKeyDictionary
 from zlib import crc32
 
 import numpy as np
@@ -24,6 +25,7 @@ from ..text.mention_inputs import DocumentContext, GoldMention, MentionInContext
 _NOTHING = SearchFilter(ids=("",))  # for blank mentions: no name of an entity is blank
 CACHE_SIZE = 10_000  # names
 _LONG_FORMS = "long_forms"  # the key of abbreviations in ``doc.user_data``
+_texts: WeakKeyDictionary[Doc, str] = WeakKeyDictionary()  # of ``plain_text``
 RECOGNISER = "recogniser"  # the attribute of a listener that has the recogniser it listens to
 
 
@@ -69,9 +71,9 @@ def read_documents(
         new_states = recogniser.token_states([docs[place] for place in unread])
         for place, states in zip(unread, new_states):
             all_states[place] = states
-    gradients = [np.zeros_like(states) for states in all_states]
+    gradients = [np.zeros_like(states) if is_train else None for states in all_states]
     contexts = [
-        DocumentContext(states, token_offsets(doc, PlainText(doc.text)), gradient)
+        DocumentContext(states, token_offsets(doc, plain_text(doc)), gradient)
         for doc, states, gradient in zip(docs, all_states, gradients)
     ]
 
@@ -91,17 +93,26 @@ def drop_states(retriever: AnyModel, name: str, docs: Iterable[Doc]) -> None:
                 doc.tensor = np.zeros(0, dtype=np.float32)
 
 
+def plain_text(doc: Doc) -> PlainText:
+    """Return the plain text of a doc. spaCy joins the tokens at each call, so their text is kept."""
+    text = _texts.get(doc)
+    if text is None:
+        text = _texts[doc] = doc.text
+    return PlainText(text)
+
+
 def text_of(doc: Doc, acronyms: Collection[str]) -> PlainText:
     """Return the plain text of a doc, with acronyms of a KB in capitals (``with_capitals``)."""
-    text = PlainText(doc.text)
+    text = plain_text(doc)
     text.text = with_capitals(text.text, acronyms)
     return text
 
 
 def token_offsets(doc: Doc, text: PlainText) -> np.ndarray:
     """Return the start and the end of each token in the plain text, int64 [t, 2]."""
-    starts, lengths = doc.to_array([IDX, LENGTH]).astype(np.int64).reshape(-1, 2).T
-    return text.places(np.stack([starts, starts + lengths], axis=1))
+    offsets = doc.to_array([IDX, LENGTH]).astype(np.int64).reshape(-1, 2)
+    offsets[:, 1] += offsets[:, 0]
+    return text.places(offsets)
 
 
 def plain_offsets(spans: Iterable[Span], text: PlainText) -> list[tuple[int, int]]:
