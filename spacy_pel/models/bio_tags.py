@@ -58,11 +58,12 @@ def tagged_mentions(words: Sequence[np.ndarray], scores: np.ndarray) -> list[lis
     others = np.append(np.flatnonzero(tags * (tags % 2 - 1) == 0), len(tags))  # than "inside"
     begins = np.flatnonzero(tags % 2)
     lasts = others[others.searchsorted(begins, side="right")] - 1
+    offsets = np.concatenate(words)
+    starts, stops = offsets[begins, 0], offsets[lasts, 1]
+    documents, labels = ends.searchsorted(begins, side="right"), (tags[begins] - 1) // 2
     mentions: list[list[Tagged]] = [[] for _ in words]
-    for document, first, last in zip(ends.searchsorted(begins, side="right"), begins, lasts):
-        before = ends[document] - lengths[document]
-        start, end = words[document][[first - before, last - before], [0, 1]].tolist()
-        mentions[document].append((start, end, int(tags[first] - 1) // 2))
+    for document, *mention in np.column_stack([documents, starts, stops, labels]).tolist():
+        mentions[document].append(tuple(mention))
     return mentions
 
 
