@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .ordinary_words import ORDINARY_WORDS
-from .pieces import Pieces, hash_of, is_case_sensitive
+from .pieces import Pieces, hash_of, is_case_sensitive, runs
 from .records.entity import Entity
 from .records.names import american
 from .records.plain_text import plain
@@ -125,6 +125,12 @@ class NameFinder:
     def owners_of(self, name: int) -> np.ndarray:
         """Return the numbers of the entities that have a name: int32."""
         return self.owners[self.bounds[name] : self.bounds[name + 1]]
+
+    def owners_of_all(self, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the owners of names, int64 [n], name by name: int32; and their counts: int64 [n]."""
+        firsts, after = self.bounds[[names, names + 1]].astype(np.int64)
+        counts = after - firsts
+        return self.owners[runs(firsts, counts)], counts
 
     def is_canonical(self, name: int) -> bool:
         """Tell whether an entity has this name, in any of its forms, as its canonical name."""

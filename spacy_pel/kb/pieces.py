@@ -70,6 +70,13 @@ def paragraph_ends(text: str) -> list[int]:
     return [match.end() for match in _BLANK_LINES.finditer(text)]
 
 
+def runs(firsts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the numbers of runs of successive numbers, run by run: int64 [sum of lengths]."""
+    ends = lengths.cumsum()
+    numbers: np.ndarray = np.arange(lengths.sum()) + np.repeat(firsts - ends + lengths, lengths)
+    return numbers
+
+
 def hash_of(text: str, kind: bytes) -> int:
     """Return a 64-bit hash of a text. Each ``kind`` has hashes of its own."""
     digest = blake2b(text.encode("utf8", "surrogatepass"), digest_size=8, person=kind).digest()

@@ -18,7 +18,7 @@ from thinc.api import Optimizer
 from ..errors import PelError
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import NameFinder, NameMatches
-from ..kb.pieces import Pieces, paragraph_ends
+from ..kb.pieces import Pieces, paragraph_ends, runs
 from ..kb.records.plain_text import PlainText
 from ..kb.records.semantic_types import types_meant
 from ..linking.ordering import is_acronym
@@ -420,22 +420,21 @@ class KBRecogniser(KBComponent, Tok2Vec):
         if hidden:
             kept = np.random.random(len(names.first)) >= hidden
             names = NameMatches(*(column[kept] for column in names))
-        owners = [finder.owners_of(name) for name in names.names.tolist()]
-        groups = np.array([entity_groups[numbers].any(axis=0) for numbers in owners])
-        groups = groups.reshape(-1, entity_groups.shape[1])
+        owners, counts = finder.owners_of_all(names.names)
+        groups = np.logical_or.reduceat(entity_groups[owners], counts.cumsum() - counts)
         shown = np.column_stack([groups, ~groups.any(axis=1)])
         labels = groups[:, : len(self.labels)]
         features = np.zeros((len(pieces.words), shown.shape[1], 2), dtype=bool)
         features[names.first, :, 0] = shown
+        lengths = names.last - names.first
+        features[runs(names.first + 1, lengths), :, 1] = shown.repeat(lengths, axis=0)
+        is_clear = (counts == 1) & (labels.sum(axis=1) == 1)
+        first, last = names.first[is_clear], names.last[is_clear]
+        columns = pieces.texts[first], pieces.starts[first], pieces.ends[last]
         unambiguous: list[list[Tagged]] = [[] for _ in texts]
-        for first, last, columns, of_name, numbers in zip(
-            names.first, names.last, shown, labels, owners
-        ):
-            features[first + 1 : last + 1, columns, 1] = True
-            if len(numbers) == 1 and of_name.sum() == 1:
-                text, start, end = pieces.texts[first], pieces.starts[first], pieces.ends[last]
-                if not is_acronym(texts[text][start:end]):
-                    unambiguous[text].append((int(start), int(end), int(of_name.argmax())))
+        for text, *name in np.column_stack([*columns, labels[is_clear].argmax(axis=1)]).tolist():
+            if not is_acronym(texts[text][slice(*name[:2])]):
+                unambiguous[text].append(tuple(name))
         words, inputs = reader.inputs(pieces, features.reshape(len(features), -1))
         return words, inputs, unambiguous
 
@@ -537,11 +536,10 @@ def _word_shares(
     starts, ends = np.concatenate(offsets).T
     first = word_ends.searchsorted(starts, side="right")
     counts = np.maximum(word_starts.searchsorted(ends, side="left") - first, 0)
-    touched = np.arange(counts.sum()) + np.repeat(first - counts.cumsum() + counts, counts)
     weights = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)[:, None]
     tokens = np.repeat(np.arange(len(counts)), counts)
     bounds = list(accumulate(map(len, docs), initial=0))
-    return _WordShares(tokens, touched, weights, bounds, len(word_starts))
+    return _WordShares(tokens, runs(first, counts), weights, bounds, len(word_starts))
 
 
 def _source(example: Example) -> str:
