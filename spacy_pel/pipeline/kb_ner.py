@@ -253,13 +253,12 @@ class KBRecogniser(KBComponent, Tok2Vec):
         """
         docs = list(docs)
         texts_and_mentions = zip(recognised.texts, recognised.mentions)
-        recognised.names.look_up(
-            [
-                text.text[start:end]
-                for text, mentions in texts_and_mentions
-                for start, end, _ in mentions
-            ]
-        )
+        words = {
+            text.text[start:end]
+            for text, mentions in texts_and_mentions
+            for start, end, _ in mentions
+        }
+        recognised.names.look_up(sorted(words - recognised.names.keys()))
         for doc, text, mentions in zip(docs, recognised.texts, recognised.mentions):
             spans = [
                 span_of(doc, text, start, end, self.labels[label]) for start, end, label in mentions
