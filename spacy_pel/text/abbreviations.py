@@ -75,20 +75,19 @@ def with_capitals(text: str, acronyms: Collection[str]) -> str:
     """Return the text with the acronyms, a collection in lower case, in capitals."""
     if not acronyms:
         return text
-
-    def read(match: re.Match[str]) -> str:
-        word = match[0].lower()
-        return word.upper() if word in acronyms and word not in _WORDS else match[0]
-
-    return (_ACRONYM if _CAPITAL_INSIDE.search(text) else _SHORT_ACRONYM).sub(read, text)
+    pattern = _ACRONYM if _CAPITAL_INSIDE.search(text) else _SHORT_ACRONYM
+    words = {word: word.lower() for word in pattern.findall(text)}
+    read = {word for word, low in words.items() if low in acronyms and low not in _WORDS}
+    if not read:  # as in most texts
+        return text
+    return pattern.sub(lambda match: match[0].upper() if match[0] in read else match[0], text)
 
 
 def defined_abbreviations(text: str) -> dict[str, str]:
     """Return the long form of each abbreviation that a text defines, the first of several."""
     first: dict[str, str] = {}
     if "(" in text:
-        # Tokens joined by blanks have padded parentheses.
-        text = _PADDING.sub("", _without_surrogates(text))
+        text = _without_padding(_without_surrogates(text))
         for piece in _pieces(text):
             # The time may grow with the third power of the length of a sentence.
             pairs = extract_abbreviation_definition_pairs(
@@ -118,7 +117,7 @@ def hidden_definitions(text: str, long_forms: Mapping[str, str]) -> tuple[str, l
         The new text, and the ascending offsets of the abbreviations in it. Those that the new text
         still defines have none.
     """
-    text = _PADDING.sub("", _without_surrogates(text))
+    text = _without_padding(_without_surrogates(text))
     for short, long in long_forms.items():
         word, phrase, end = re.escape(short), re.escape(long), r"(?:[,;:][^()]*)?\)"
         definition = rf"(?<!\w)(?:(?i:{phrase}) ?\({word}{end}|{word} ?\((?i:{phrase}){end})"
@@ -347,6 +346,11 @@ def _replaced(
         return offset + shifts[passed]
 
     return "".join(part for pair in zip(kept, [*news, ""]) for part in pair), moved
+
+
+def _without_padding(text: str) -> str:
+    """Return the text without blanks at the inner sides of parentheses, where joined tokens have them."""
+    return _PADDING.sub("", text) if "( " in text or " )" in text else text  # the search is slow
 
 
 def _without_surrogates(text: str) -> str:
