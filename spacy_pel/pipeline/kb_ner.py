@@ -517,11 +517,16 @@ def _summed(
     values: np.ndarray, rows: np.ndarray, places: np.ndarray, weights: np.ndarray, n: int
 ) -> np.ndarray:
     """Return n sums of rows of values [..., d], given the place and the weight of each row: [n, d]."""
-    sums = np.zeros((n, values.shape[1]), dtype=values.dtype)
-    is_sum = (np.bincount(places, minlength=n)[places] == 1) & (weights[:, 0] == 1)  # by itself
-    sums[places[is_sum]] = values[rows[is_sum]]
-    # Slow, but these are few.
-    np.add.at(sums, places[~is_sum], values[rows[~is_sum]] * weights[~is_sum])
+    if not len(rows):
+        return np.zeros((n, values.shape[1]), dtype=values.dtype)
+    row_of = np.zeros(n, dtype=np.int64)
+    row_of[places] = rows
+    sums = values[row_of]
+    # Slow, but few places have several rows or none.
+    is_sum = np.bincount(places, minlength=n) != 1
+    is_sum[places[weights[:, 0] != 1]] = True
+    sums[is_sum], added = 0, is_sum[places]
+    np.add.at(sums, places[added], values[rows[added]] * weights[added])
     return sums
 
 
