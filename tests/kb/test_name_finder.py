@@ -92,6 +92,8 @@ def test_which_names_are_preferred() -> None:
     entities = [Entity("0", "common cold"), Entity("1", "cold", ("Common Cold",))]
     finder = finder_of(entities)
     assert [o.tolist() for _, _, o in finder.find("a common cold, a cold")] == [[0, 1], [1]]
+    owners, counts = finder.owners_of_all(finder.find_in(Pieces(["Cold, common cold"])).names)
+    assert (owners.tolist(), counts.tolist()) == ([1, 0, 1], [1, 2])
     (name,) = finder.find_in(Pieces(["common cold"])).names
     assert finder.preferred[finder.bounds[name] : finder.bounds[name + 1]].tolist() == [True, False]
 

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import spacy
 from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.vocab import Vocab
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, build_kb
@@ -13,6 +15,7 @@ from spacy_pel.kb.pieces import Pieces
 from spacy_pel.kb.records.plain_text import PlainText
 from spacy_pel.pipeline.kb_ner import (
     Recognised,
+    _word_shares,
     with_definitions,
 )
 from spacy_pel.pipeline.runtime import Runtime
@@ -134,6 +137,24 @@ def test_hints_tell_other_names_apart(tiny_kb: Path) -> None:
     # "Begins" and "goes on" of two labels, two hints and no group, at the second word.
     shown = inputs.windows[0].known["features"][2, :10]
     assert np.flatnonzero(shown).tolist() == [4]
+
+
+def test_the_state_of_a_token_is_the_mean_of_its_words() -> None:
+    # One token touches three words, two touch one word, and one touches none.
+    docs = [
+        Doc(Vocab(), words=["p-53", "gene"]),
+        Doc(Vocab(), words=["can", "not", "  "], spaces=[False, True, False]),
+    ]
+    texts = [PlainText(doc.text) for doc in docs]
+    words = [np.array([[0, 1], [1, 2], [2, 4], [5, 9]]), np.array([[0, 6]])]
+    shares = _word_shares(words, docs, texts)
+    states = np.array([[1], [2], [6], [4], [5]], dtype=np.float32)
+    assert [means.ravel().tolist() for means in shares.means(states)] == [[3, 4], [5, 5, 0]]
+    gradients = [np.array([[3], [1]]), np.array([[1], [2], [9]])]
+    of_words = shares.of_words([values.astype(np.float32) for values in gradients])
+    assert of_words.ravel().tolist() == [1, 1, 1, 1, 3]
+    (blank,) = _word_shares([words[0][:0]], docs[:1], texts[:1]).means(states[:0])
+    assert blank.tolist() == [[0], [0]]
 
 
 def test_a_stream_is_read_as_single_docs_are(nlp: Language) -> None:
