@@ -6,6 +6,7 @@ import pytest
 
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, SemanticType, build_kb
+from spacy_pel.kb.change import change_entities
 from spacy_pel.kb.describe import copy_kb
 from spacy_pel.kb.store import KB_FILE
 
@@ -57,3 +58,16 @@ def test_a_copy_has_no_vectors_that_were_replaced(tmp_path: Path) -> None:
     for path, n_kept in (folder, 2), (copy, 1):
         with closing(sqlite3.connect(path / KB_FILE)) as database:
             assert database.execute("SELECT count(*) FROM vectors").fetchone() == (n_kept,)
+
+
+def test_a_copy_has_the_words_of_all_changes_in_one_part(tmp_path: Path) -> None:
+    folder, copy = build_kb(ENTITIES, tmp_path / "kb").path, tmp_path / "copy"
+    new = Entity("C9", "a name added later")
+    change_entities(folder, "add", [new])
+    with KnowledgeBase.open(folder) as kb:
+        copy_kb(kb, copy)
+    for path, n_parts in (folder, 2), (copy, 1):
+        with closing(sqlite3.connect(path / KB_FILE)) as database:
+            query = "SELECT count(DISTINCT segid) FROM word_idx"
+            assert database.execute(query).fetchone() == (n_parts,)
+    assert_holds(copy, [*ENTITIES, new])
