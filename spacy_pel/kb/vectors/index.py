@@ -182,7 +182,7 @@ def best_candidates(
     """Return the k best numbers of each of n queries from scored pairs of a query and a number."""
     keys = lines * (numbers.max(initial=0) + 1) + numbers
     order = np.argsort(keys, kind="stable")  # fast if they already ascend
-    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1) != 0)
     candidates = no_candidates(n, k)
     if not len(starts):
         return candidates
@@ -410,7 +410,8 @@ class VectorIndex:
         rows, counts = nearest[lines, places], np.bincount(lines, minlength=n)
         if finder.finds_entities:  # a row represents other rows of its entity
             width = int(self.row_entities[-1]) + 1
-            lines, entities = np.divmod(np.unique(lines * width + self.row_entities[rows]), width)
+            keys = np.sort(lines * width + self.row_entities[rows])  # np.unique takes ten times as long
+            lines, entities = np.divmod(keys[np.diff(keys, prepend=-1) != 0], width)
             rows, places = self._rows_of(entities)
             lines = lines[places]
         scores = self.matrix.inner_products(queries, lines, rows)

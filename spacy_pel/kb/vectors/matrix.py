@@ -77,8 +77,9 @@ class VectorMatrix:
         """
         scores = np.empty(len(rows), dtype=np.float32)
         step = max(1, _BATCH_SIZE // self.dim)
-        bounds = np.union1d(np.flatnonzero(np.diff(lines, prepend=-1)), range(0, len(rows), step))
-        for start, stop in pairwise([*bounds.tolist(), len(rows)]):  # of the same query
+        changes = 1 + np.flatnonzero(lines[1:] != lines[:-1])
+        starts = {*changes.tolist(), *range(0, len(rows), step)}
+        for start, stop in pairwise([*sorted(starts), len(rows)]):  # of the same query
             vectors = self._values.take(rows[start:stop], axis=0).astype(np.float32)
             np.einsum("ij,j->i", vectors, queries[lines[start]], out=scores[start:stop])
         if self.scales is not None:
