@@ -410,7 +410,8 @@ class VectorIndex:
         rows, counts = nearest[lines, places], np.bincount(lines, minlength=n)
         if finder.finds_entities:  # a row represents other rows of its entity
             width = int(self.row_entities[-1]) + 1
-            keys = np.sort(lines * width + self.row_entities[rows])  # np.unique takes ten times as long
+            # np.unique takes ten times as long.
+            keys = np.sort(lines * width + self.row_entities[rows])
             lines, entities = np.divmod(keys[np.diff(keys, prepend=-1) != 0], width)
             rows, places = self._rows_of(entities)
             lines = lines[places]
