@@ -219,14 +219,16 @@ def write_predictions(
             if span.kb_id_ and not overwrite:
                 vector = {"kb_vector": prediction["kb_vector"]} if "kb_vector" in prediction else {}
                 prediction = {"kb_id": span.kb_id_, **vector}
+            attributes = span._
             for name, value in prediction.items():
-                setattr(span._, name, value)
+                setattr(attributes, name, value)
             ids.append(prediction["kb_id"])
         if not spans_key:
             # doc.ents makes new spans at each call, so an id that is set on a span is lost.
             for span, id in zip(mentions, ids):
+                key = doc.vocab.strings.add(id)
                 for token in span:
-                    token.ent_kb_id_ = id
+                    token.ent_kb_id = key
         elif mentions:  # otherwise the doc may lack the group
             group = doc.spans[spans_key]
             linked = [
