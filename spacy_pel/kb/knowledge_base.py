@@ -281,7 +281,11 @@ class KnowledgeBase:
     @_at_once
     def labels(self, numbers: Sequence[int] | np.ndarray) -> list[tuple[str, str]]:
         """Return the concept id and canonical name of each number; faster than ``entities``."""
-        return self.remembered("labels", self._checked(numbers).tolist(), self._read_labels)
+        wanted, known = self._checked(numbers).tolist(), self._state.remembered["entities"]
+        entities = list(filter(None, map(known.get, wanted)))
+        if len(entities) == len(wanted):  # as after a ranking
+            return [(entity.concept_id, entity.canonical_name) for entity in entities]
+        return self.remembered("labels", wanted, self._read_labels)
 
     def _read_labels(self, numbers: Sequence[int]) -> list[tuple[str, str]]:
         return self._store.records(
