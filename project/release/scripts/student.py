@@ -1,7 +1,9 @@
 """Make a recogniser narrower, and teach it the states and scores of the wide one, and gold tags.
 
-``prune.py`` makes the student. It reads whole words, and its teacher may read word pieces. In each step, it
-learns what the teacher makes of each word of texts, and the tags of annotated documents, as the teacher has.
+``prune.py`` makes the student. It reads whole words in short windows; its teacher may read word pieces. Each
+step teaches it what the teacher makes of each word of texts, and the tags of annotated documents, which the
+teacher has learnt. With --start, the result is the mean of the first and the last weights, which suits other
+texts better (Wortsman et al. 2022, section 3).
 A linker that listens to the teacher can listen to the student: its weights and vectors stay.
 """
 
@@ -151,6 +153,7 @@ def main(
     ] = None,
     heads: Annotated[int, typer.Option(help="Attention heads of a layer that are kept")] = 8,
     units: Annotated[int, typer.Option(help="Feed-forward units of a layer that are kept")] = 768,
+    length: Annotated[int, typer.Option(help="Tokens of a window of the student, at most")] = 128,
     steps: Annotated[int, typer.Option(help="About a second and a half each, on one core")] = 1_500,
     rate: Annotated[float, typer.Option(help="The learning rate after the warmup")] = 4e-4,
     seed: int = 0,
@@ -166,7 +169,7 @@ def main(
         spacy.load(teacher, exclude=["proxy_linker"]).get_pipe("kb_ner") for _ in range(2)
     )
     for component in (reader, student):
-        component.model.attrs["whole_words"] = True
+        component.model.attrs |= {"whole_words": True, "length": length}
     student.set_kb(gold_kb)
     small = encoder_of(student.model)
     checkpoint = out.with_suffix(".checkpoint")
@@ -227,6 +230,10 @@ def main(
                     {"step": step + 1, "optimizer": optimizer.state_dict(), "student": weights},
                     file,
                 )
+    if start:
+        begun = encoder_of(unpack_model(start, WordTagger)).float()
+        for weight, first in zip(small.parameters(), begun.parameters(), strict=True):
+            weight.data.lerp_(first, 0.5)
     round_weights(small, STEPS["kb_ner"])
     with whole_file(out, "xb") as file:
         file.write(pack_model(student.model))
