@@ -118,5 +118,12 @@ def test_a_student_learns_what_the_teacher_makes_of_texts_and_goes_on_after_a_st
     _, further, _ = taught(1, steps=1)
     assert further < 0.8 * before
     monkeypatch.setattr(student, "TAUGHT", 0.0)
-    _, _, gold_after = taught(40)
+    name = "encoder.layer.0.attention.self.query.weight"
+    last: list[Tensor] = []
+    monkeypatch.setattr(
+        torch, "save", lambda saved, _: last.append(saved["student"][1][name].clone())
+    )
+    mean, _, gold_after = taught(40)
     assert gold_after < 0.8 * gold_before
+    assert (last[-1] - weights[name]).abs().max() > 0.01
+    torch.testing.assert_close(mean[name], (last[-1] + weights[name]) / 2, atol=0.003, rtol=0)

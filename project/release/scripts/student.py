@@ -169,7 +169,7 @@ def main(
         spacy.load(teacher, exclude=["proxy_linker"]).get_pipe("kb_ner") for _ in range(2)
     )
     for component in (reader, student):
-        component.model.attrs |= {"whole_words": True, "length": length}
+        component.model.attrs.update(whole_words=True, length=length)
     student.set_kb(gold_kb)
     small = encoder_of(student.model)
     checkpoint = out.with_suffix(".checkpoint")
