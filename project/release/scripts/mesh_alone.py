@@ -60,7 +60,8 @@ def main(data: Path, current_names: Path, new_entities: Path, output: Path) -> N
         for entity in selected(source, current.keys(), left_out)
     ]
     entities += open_source(new_entities).entities
-    named = with_names_of_drugs(without_moved_names(entities, left_out))
+    entities = without_moved_names(entities, left_out)
+    named = with_names_of_drugs(entities)
     write_entities(output, named)
     new = sum(len(a.aliases) - len(b.aliases) for a, b in zip(named, entities))
     msg.info(f"Names of drugs, from those of their salts: {new:,}")
