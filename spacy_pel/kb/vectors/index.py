@@ -26,7 +26,7 @@ _SPARE_ENTITIES = 16  # to find in addition to k
 _MIN_SHARE = 8  # finding more than one in so many rows is slower than exact search
 _MAX_EXACT_ROWS = 50_000  # up to this many selected rows, exact search is faster
 FAST_SCAN_KIND, LIST_KIND, MAPPED_KIND = "PQ4", "IVFPQ4", "SQ8"
-_LIST_OVERSAMPLING = 2  # rows to find in lists per entity: more seldom changes a candidate
+_LIST_OVERSAMPLING = 4  # rows to find in lists per entity: more cost less than a second search
 _SELECTION_FACTOR = 4  # on the rows read for a small selection, whose rows may be far from a query
 # Up to these numbers of products and of queries one thread is faster: idle threads keep spinning.
 _MAX_PRODUCTS_OF_THREAD, _MAX_QUERIES_OF_THREAD = 1 << 22, 64
