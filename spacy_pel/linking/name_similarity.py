@@ -15,6 +15,7 @@ import numpy as np
 from Stemmer import Stemmer
 
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.pieces import runs
 from ..kb.records.names import american
 from ..kb.records.plain_text import plain
 
@@ -182,12 +183,12 @@ def _compared(
     lines, places = np.divmod(pairs, max(len(counts), 1))
     of_all = np.array(counts, dtype=np.int64)
     n_names, first_names = of_all[places], (of_all.cumsum() - of_all)[places]
-    names, lines = _ranges(first_names, n_names), np.repeat(lines, n_names)
+    names, lines = runs(first_names, n_names), np.repeat(lines, n_names)
     n_codes = max(tokens.codes.max(initial=0) for tokens in (of_names, of_mentions)) + 1
     has_token = np.zeros((len(surfaces), n_codes), dtype=bool)
     has_token[np.repeat(np.arange(len(surfaces)), of_mentions.lengths), of_mentions.codes] = True
     lengths = of_names.lengths[names]
-    tokens = _ranges((of_names.lengths.cumsum() - of_names.lengths)[names], lengths)
+    tokens = runs((of_names.lengths.cumsum() - of_names.lengths)[names], lengths)
     comparisons = np.repeat(np.arange(len(names)), lengths)
     shared = has_token[lines[comparisons], of_names.codes[tokens]]
     starts = n_names.cumsum() - n_names
@@ -235,8 +236,3 @@ def _trigrams(texts: Sequence[str]) -> _Tokens:
     codes = hashes[inside].astype(np.uint16)
     counts = np.diff(np.flatnonzero(ends), prepend=-1) - 3
     return _Tokens(codes, counts)
-
-
-def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Concatenate ranges of numbers with these starts and lengths."""
-    return np.repeat(starts - lengths.cumsum() + lengths, lengths) + np.arange(lengths.sum())

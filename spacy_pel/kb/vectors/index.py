@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import PelError, damaged
+from ..pieces import runs
 from .matrix import Projection, VectorMatrix
 
 _BATCH_SIZE = 64  # queries of an exact search, which limits its memory
@@ -344,8 +345,7 @@ class VectorIndex:
         ranks = np.where((ranks >= 0) & (ranks < last), ranks, last)  # the last one has no rows
         starts = self._starts[ranks]
         counts = self._starts[ranks + 1] - starts
-        rows = np.repeat(starts - counts.cumsum() + counts, counts) + np.arange(counts.sum())
-        return rows, np.repeat(np.arange(len(ranks)), counts)
+        return runs(starts, counts), np.repeat(np.arange(len(ranks)), counts)
 
     def _exact(
         self, queries: np.ndarray, k: int, selection: RowSelection | None, owners: np.ndarray
