@@ -93,7 +93,10 @@ def defined_abbreviations(text: str) -> dict[str, str]:
             pairs = extract_abbreviation_definition_pairs(
                 piece, first_definition=True, ignore_errors=True
             )
-            long_first = [(piece.find(p.definition), p.abbreviation, p.definition) for p in pairs]
+            long_first = [
+                (piece.find(long), short, _with_all_words(piece, short, long))
+                for short, long in ((pair.abbreviation, pair.definition) for pair in pairs)
+            ]
             for _, short, long in sorted([*long_first, *short_forms_first(piece)]):
                 first.setdefault(short, long)
     # A piece of text that two parentheses happen to enclose is no definition.
@@ -102,6 +105,19 @@ def defined_abbreviations(text: str) -> dict[str, str]:
         for short, long in first.items()
         if short not in long and long.count("(") == long.count(")")
     }
+
+
+def _with_all_words(text: str, short: str, long: str) -> str:
+    """Return a long form that a text defines, with the words before it that its short form also stands for.
+
+    Schwartz and Hearst take as few words as have the letters: "sinus syndrome" of "sick sinus syndrome (SSS)".
+    """
+    before = text[: max(0, text.find(f"({short}"))].rstrip()
+    words = list(_WORD.finditer(before))[-len(short) :]
+    initials = "".join(word[0][0] for word in words)
+    if initials.casefold() != short.casefold() or not before.endswith(long):
+        return long
+    return max(long, before[words[0].start() :], key=len)
 
 
 def hidden_definitions(text: str, long_forms: Mapping[str, str]) -> tuple[str, list[Offsets]]:

@@ -29,6 +29,12 @@ MS = {"MS": "Multiple sclerosis"}
         ("Multiple sclerosis (MS) is one. Mass spectrometry (MS) is another.", MS),
         ("\ud800 multiple sclerosis (MS)", {"MS": "multiple sclerosis"}),  # a lone surrogate
         ("MS (multiple sclerosis), by mass spectrometry (MS).", {"MS": "multiple sclerosis"}),
+        ("A sick sinus syndrome (SSS).", {"SSS": "sick sinus syndrome"}),
+        (
+            "TTP, or thrombotic thrombocytopenic purpura (TTP).",
+            {"TTP": "thrombotic thrombocytopenic purpura"},
+        ),
+        ("No sinus rhythm (SR) here.", {"SR": "sinus rhythm"}),
         ("By mass spectrometry (MS), MS (multiple sclerosis).", {"MS": "mass spectrometry"}),
     ],
 )
