@@ -3,6 +3,7 @@
 WEAK_LABELS is the output of "pel kb learn --acronyms --weak-labels": texts without definitions of acronyms.
 """
 
+import csv
 import random
 import re
 from collections import Counter, defaultdict
@@ -26,6 +27,7 @@ from spacy_pel.io.whole_files import whole_file
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.readers.mesh import PARTS
 from spacy_pel.linking.ordering import is_acronym
+from spacy_pel.text.abbreviations import defined_abbreviations
 
 app = typer.Typer()
 
@@ -52,7 +54,11 @@ DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
 # Of notes: how many, sentences of each, and the shares of acronyms, mentions, names, and current names.
 NOTES, FRAMES_OF_NOTE = 2_500, 5
 CALIBRATED = 60  # notes that the ranking is fitted to
+PLACE = r"\{([CD]):?(.*?)\}"
+LABEL_OF_PLACE = {"D": "Disease", "C": "Chemical"}
 SOURCES = {"Disease": (3, 4, 2, 2), "Chemical": (1, 5, 2, 4)}
+# Of the senses of acronyms in notes: the texts that a share of 1 counts for, and the notes to calibrate on.
+COUNTED, DRAWN = 50, 100
 # The weakly labelled texts and the sentences that teachers mark, and sentences per text.
 TAUGHT, VOTED, SENTENCES = 1_200, 50_000, 10
 
@@ -274,7 +280,7 @@ def notes(
         )
 
     def filling(place: re.Match) -> tuple[int, int, str, str, tuple]:
-        label = {"D": "Disease", "C": "Chemical"}[place[1]]
+        label = LABEL_OF_PLACE[place[1]]
         words, ids = place[2], ()
         if not words:
             words, ids = rng.choice(rng.choices(names[label], SOURCES[label])[0])
@@ -285,10 +291,69 @@ def notes(
     lines = frames.read_text().splitlines()
     texts_with_places = (" ".join(rng.sample(lines, FRAMES_OF_NOTE)) for _ in range(NOTES))
     made = (
-        with_mentions(frame, f"note-{i}", map(filling, re.finditer(r"\{([CD]):?(.*?)\}", frame)))
+        with_mentions(frame, f"note-{i}", map(filling, re.finditer(PLACE, frame)))
         for i, frame in enumerate(texts_with_places)
     )
     write(out, "notes", made)
+
+
+@app.command()
+def senses(
+    kb: Path,
+    frames: Path,
+    out: Path,
+    lists: Annotated[list[Path], typer.Option(help="Acronyms, and how often notes mean what")],
+) -> None:
+    """Write how often notes mean which sense of an acronym, by LISTS, to the folder OUT.
+
+    A list has the columns "abbreviation", "sense" and "frequency", the share of the sense. senses.txt has
+    "long form (SHORT)" as often as notes mean it, for "pel kb learn --acronyms". senses.pubtator, to
+    calibrate on, has FRAMES with acronyms whose senses are drawn by these shares. KB must know the senses.
+    """
+    rng = random.Random(0)
+    base = KnowledgeBase.open(kb)
+    counts: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
+    for row in chain.from_iterable(csv.DictReader(path.open(), delimiter="\t") for path in lists):
+        short, long = row["abbreviation"].upper(), row["sense"]
+        owners = base.entities(base.numbers_named(long))
+        if (
+            len(owners) == 1
+            and len(short) > 1
+            and short in defined_abbreviations(f"{long} ({short})")
+        ):
+            for label in LABELS:
+                if has_label(owners[0], label):
+                    sense = long, owners[0].concept_id
+                    counts[short, label][sense] += round(COUNTED * float(row["frequency"]))
+    counts = {key: +of_senses for key, of_senses in sorted(counts.items()) if +of_senses}
+    with whole_file(out / "senses.txt") as file:
+        for (short, _), of_senses in counts.items():
+            file.writelines(f"{long} ({short})\n" for long, _ in sorted(of_senses.elements()))
+    # Half of the places have an acronym that the KB has several senses of.
+    several = {key: value for key, value in counts.items() if len(base.numbers_named(key[0])) > 1}
+    forms = [
+        {label: [short for short, of in chosen if of == label] for label in LABELS}
+        for chosen in (counts, several)
+    ]
+
+    def filling(place: re.Match) -> tuple[int, int, str, str, tuple]:
+        label = LABEL_OF_PLACE[place[1]]
+        short = rng.choice(rng.choice(forms)[label])
+        of_senses = counts[short, label]
+        [(_, id)] = rng.choices(list(of_senses), of_senses.values())
+        return place.start(), place.end(), short, label, (id,)
+
+    lines = [line for line in frames.read_text().splitlines() if re.search(PLACE, line)]
+    frames_only = [line for line in lines if not re.search(r"\{\w:", line)]
+    chosen = (rng.choice(frames_only) for _ in range(DRAWN))
+    write(
+        out,
+        "senses",
+        (
+            with_mentions(frame, f"senses-{i}", map(filling, re.finditer(PLACE, frame)))
+            for i, frame in enumerate(chosen)
+        ),
+    )
 
 
 @app.command()
