@@ -2,11 +2,12 @@
 
     python benchmarks/notes.py PIPELINE [--show]
 
-``notes.pubtator`` has 27 notes of eleven kinds. ``acronym_sentences.pubtator`` has sentences whose ids begin
-with their acronym; none of these acronyms is in ``project/release/acronym_sentences.pubtator``.
-``usual_acronyms.pubtator`` has other acronyms than its namesake there, with their usual senses in notes and
-no context that tells these. All were written for this project. The ids are those of MeSH 2026, with "|"
-between alternatives.
+``notes.pubtator`` has 27 notes of eleven kinds. No context tells the usual senses in
+``usual_acronyms.pubtator``, nor those in ``sign_out_acronyms.pubtator``: the diseases and chemicals that
+acronyms mean in most sign-out notes of a hospital (Stetson et al. 2002, "The sublanguage of
+cross-coverage"), whose counts the package does not have. ``acronym_sentences.pubtator`` has sentences whose
+ids begin with their acronym; none of these acronyms is in ``project/release/acronym_sentences.pubtator``.
+All sentences were written for this project. The ids are those of MeSH 2026, with "|" between alternatives.
 
 For raw text: mentions with correct bounds, correct links, and NIL. For gold bounds: the share of correct
 links, and the mean probabilities of correct and of wrong links.
@@ -26,7 +27,7 @@ from spacy_pel.spans import mention_spans
 
 HERE = Path(__file__).parent
 NOTES, DEV = HERE / "notes.pubtator", HERE / "acronym_sentences.pubtator"
-USUAL = HERE / "usual_acronyms.pubtator"
+WITHOUT_CONTEXT = tuple(HERE / f"{name}_acronyms.pubtator" for name in ("usual", "sign_out"))
 TRAIN = HERE.parent / "project" / "release" / DEV.name
 HEAD = ["", "mentions", "found %", "right %", "NIL", "in gold bounds %", "p right", "p wrong"]
 
@@ -40,14 +41,14 @@ def main(pipeline: str, show: bool = False) -> None:
     def current(ids: tuple[str, ...]) -> set[str]:
         return {kb[id].concept_id if id in kb else id for id in ids}
 
-    for path in (NOTES, USUAL, DEV, TRAIN):
+    for path in (NOTES, *WITHOUT_CONTEXT, DEV, TRAIN):
         documents = list(open_corpus(path).documents())
         examples = gold_examples(nlp, linker, [path])
         link_examples(nlp, linker, examples)
         of_text: list[list[bool]] = []
         of_bounds: list[tuple[bool, float]] = []
         for document, doc, example in zip(documents, nlp.pipe(d.text for d in documents), examples):
-            acronym = "" if path in (NOTES, USUAL) else str(document.id).rsplit("-", 1)[0]
+            acronym = str(document.id).rsplit("-", 1)[0] if path in (DEV, TRAIN) else ""
             found = {(e.start_char, e.end_char): e for e in doc.ents}
             gold = [m for m in document.mentions or () if acronym in ("", m.text)]
             linked = {
