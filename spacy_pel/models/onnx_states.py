@@ -140,14 +140,16 @@ class _Graph:
     def _layer(self, layer: str, states: str, wanted: str | None) -> str:
         """Add a layer of BERT: [1, t, d] to [1, t, d], or to [1, w, d] for the wanted tokens."""
         attention, kinds = f"{layer}attention.self", ("query", "key", "value")
-        if wanted is None:
-            heads = self._projections(attention, states, *kinds)
-        else:
+        if wanted is not None:
             asking = self._node("Gather", states, wanted, axis=1)
             heads = self._projections(attention, asking, "query")
             heads += self._projections(attention, states, "key", "value")
-            states = asking
-        attended = self._linear(self._attention(*heads), f"{layer}attention.output.dense")
+            attended, states = self._attention(*heads), asking
+        elif self.int8:
+            attended = self._int8_attention(states, *(f"{attention}.{kind}" for kind in kinds))
+        else:
+            attended = self._attention(*self._projections(attention, states, *kinds))
+        attended = self._linear(attended, f"{layer}attention.output.dense")
         states = self._normalized(
             f"{layer}attention.output.LayerNorm", self._node("Add", attended, states)
         )
@@ -167,18 +169,40 @@ class _Graph:
         n_heads = self.config.num_attention_heads
         return self._node("MultiHeadAttention", *heads, domain=_MICROSOFT, num_heads=n_heads)
 
+    def _int8_attention(self, states: str, *layers: str) -> str:
+        """Add projections and attention as one operator, which copies less: [1, t, d] to [1, t, e]."""
+        inputs = [f"{kind}.{len(self.nodes)}" for kind in ("rounded", "scale", "zero")]
+        self._node("DynamicQuantizeLinear", states, outputs=inputs)
+        rounded, scale, zero = inputs
+        weight, scales, zeros, bias = self._rounded(*layers)
+        given = (rounded, weight, bias, scale, scales, "", zero, zeros)
+        n_heads = self.config.num_attention_heads
+        return self._node("QAttention", *given, domain=_MICROSOFT, num_heads=n_heads)
+
     def _linear(self, states: str, *layers: str) -> str:
         """Add linear layers of the same input and concatenate their outputs: [1, t, d] to [1, t, e]."""
-        weight = np.concatenate([self._weight(f"{name}.weight") for name in layers]).T
-        bias = self._constant(np.concatenate([self._weight(f"{name}.bias") for name in layers]))
-        if not self.int8:
-            return self._node("Add", self._node("MatMul", states, self._constant(weight)), bias)
+        if self.int8:
+            given = (states, *self._rounded(*layers))
+            return self._node("DynamicQuantizeMatMul", *given, domain=_MICROSOFT)
+        weight, bias = map(self._constant, self._joined(*layers))
+        return self._node("Add", self._node("MatMul", states, weight), bias)
+
+    def _rounded(self, *layers: str) -> tuple[str, ...]:
+        """Add the weights [d, e] of linear layers in 8 bits, their scales and zero points [e], and biases."""
+        weight, bias = self._joined(*layers)
         scales = np.abs(weight).max(axis=0) / _MAX_WEIGHT
         scales[scales == 0] = 1
-        rounded = self._constant(np.round(weight / scales).astype(np.int8))
-        zeros = self._constant(np.zeros(len(scales), dtype=np.int8))
-        quantized = (states, rounded, self._constant(scales), zeros, bias)
-        return self._node("DynamicQuantizeMatMul", *quantized, domain=_MICROSOFT)
+        rounded = np.round(weight / scales).astype(np.int8)
+        zeros = np.zeros(len(scales), dtype=np.int8)
+        return tuple(map(self._constant, (rounded, scales, zeros, bias)))
+
+    def _joined(self, *layers: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weights of linear layers of the same input, [d, e], and their biases, [e]."""
+        weights, biases = (
+            np.concatenate([self._weight(f"{layer}.{kind}") for layer in layers])
+            for kind in ("weight", "bias")
+        )
+        return weights.T, biases
 
     def _normalized(self, layer: str, states: str) -> str:
         weight, bias = (self._constant(self._weight(f"{layer}.{k}")) for k in ("weight", "bias"))
