@@ -458,14 +458,15 @@ def _meant_elsewhere(
     its first candidate.
     """
     documents = [mention.document or mention.text for mention in mentions]
-    meant: dict[tuple[object, int], set[str]] = defaultdict(set)
+    by_document: dict[object, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     first = np.where(unambiguous.any(axis=1), unambiguous.argmax(axis=1), 0)
     for document, surface, row, place in zip(documents, surfaces, numbers.tolist(), first.tolist()):
-        meant[document, row[place]].add(surface)
-    counts = [
-        [len(meant[document, number] - {surface}) for number in row]
-        for document, surface, row in zip(documents, surfaces, numbers.tolist())
-    ]
+        by_document[document][row[place]].add(surface)
+    counts = []
+    for meant, surface, row in zip(
+        map(by_document.__getitem__, documents), surfaces, numbers.tolist()
+    ):
+        counts.append([len(meant[n] - {surface}) if n in meant else 0 for n in row])
     shares: np.ndarray = (
         np.minimum(np.array(counts).reshape(numbers.shape), _MAX_ELSEWHERE) / _MAX_ELSEWHERE
     )

@@ -108,9 +108,9 @@ def defined_abbreviations(text: str) -> dict[str, str]:
 
 
 def _with_all_words(text: str, short: str, long: str) -> str:
-    """Return a long form that a text defines, with the words before it that its short form also stands for.
+    """Return a long form that a text defines, with all words whose initials are its short form.
 
-    Schwartz and Hearst take as few words as have the letters: "sinus syndrome" of "sick sinus syndrome (SSS)".
+    Schwartz and Hearst take as few words as have its letters: of "sick sinus syndrome (SSS)" the last two.
     """
     before = text[: max(0, text.find(f"({short}"))].rstrip()
     words = list(_WORD.finditer(before))[-len(short) :]
