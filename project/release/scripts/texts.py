@@ -57,8 +57,9 @@ CALIBRATED = 60  # notes that the ranking is fitted to
 PLACE = r"\{([CD]):?(.*?)\}"
 LABEL_OF_PLACE = {"D": "Disease", "C": "Chemical"}
 SOURCES = {"Disease": (3, 4, 2, 2), "Chemical": (1, 5, 2, 4)}
-# Of the senses of acronyms in notes: the texts that a share of 1 counts for, and the notes to calibrate on.
-COUNTED, DRAWN = 50, 100
+# Of the senses of acronyms: the smallest share, the texts that an acronym of a list counts for, and the notes
+# to calibrate on.
+RARE, COUNTED, DRAWN = 0.01, 50, 100
 # The weakly labelled texts and the sentences that teachers mark, and sentences per text.
 TAUGHT, VOTED, SENTENCES = 1_200, 50_000, 10
 
@@ -306,26 +307,28 @@ def senses(
 ) -> None:
     """Write how often notes mean which sense of an acronym, by LISTS, to the folder OUT.
 
-    A list has the columns "abbreviation", "sense" and "frequency", the share of the sense. senses.txt has
-    "long form (SHORT)" as often as notes mean it, for "pel kb learn --acronyms". senses.pubtator, to
-    calibrate on, has FRAMES with acronyms whose senses are drawn by these shares. KB must know the senses.
+    A list has the columns "abbreviation", "sense" and "frequency", the share of the sense. Shares are those
+    among the diseases, or the chemicals, that KB knows. senses.txt has "long form (SHORT)" as often as notes
+    mean it, for "pel kb learn --acronyms". senses.pubtator, to calibrate on, has FRAMES with acronyms whose
+    senses are drawn by these shares.
     """
     rng = random.Random(0)
     base = KnowledgeBase.open(kb)
     counts: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
-    for row in chain.from_iterable(csv.DictReader(path.open(), delimiter="\t") for path in lists):
-        short, long = row["abbreviation"].upper(), row["sense"]
-        owners = base.entities(base.numbers_named(long))
-        if (
-            len(owners) == 1
-            and len(short) > 1
-            and short in defined_abbreviations(f"{long} ({short})")
-        ):
-            for label in LABELS:
-                if has_label(owners[0], label):
-                    sense = long, owners[0].concept_id
-                    counts[short, label][sense] += round(COUNTED * float(row["frequency"]))
-    counts = {key: +of_senses for key, of_senses in sorted(counts.items()) if +of_senses}
+    for path in lists:
+        shares = defaultdict(Counter)
+        for row in csv.DictReader(path.open(), delimiter="\t"):
+            short, long, share = row["abbreviation"].upper(), row["sense"], float(row["frequency"])
+            owners = base.entities(base.numbers_named(long))
+            if len(owners) == 1 and short in defined_abbreviations(f"{long} ({short})"):
+                for label in LABELS:
+                    if has_label(owners[0], label) and share >= RARE:
+                        shares[short, label][long, owners[0].concept_id] += share
+        for key, of_senses in shares.items():
+            total = of_senses.total()
+            for sense, share in of_senses.items():
+                counts[key][sense] += round(COUNTED * share / total)
+    counts = dict(sorted(counts.items()))
     with whole_file(out / "senses.txt") as file:
         for (short, _), of_senses in counts.items():
             file.writelines(f"{long} ({short})\n" for long, _ in sorted(of_senses.elements()))
