@@ -227,6 +227,29 @@ def test_calibration_has_the_labels_and_ids_of_the_package(tmp_path: Path) -> No
     assert [m.ids for m in found] == [("C1",), ("D1",), ("C1",)]
 
 
+def test_senses_of_acronyms_are_as_frequent_as_in_notes(tmp_path: Path) -> None:
+    diseases = [
+        Entity("1", "multiple sclerosis", ["MS"], types=["Diseases"]),
+        Entity("2", "mitral stenosis", ["MS"], types=["Diseases"]),
+    ]
+    chemical = Entity("3", "morphine sulfate", types=["Chemicals and Drugs"])
+    build_kb([*diseases, chemical], tmp_path / "kb", sources=["tiny"])
+    rows = ("abbreviation\tsense\tfrequency", "ms\tmultiple sclerosis\t.3", "ms\tMiss\t.6",
+            "ms\tmorphine sulfate\t.1", "ms\tmitral stenosis\t.001")  # fmt: skip
+    (tmp_path / "list.txt").write_text("\n".join(rows))
+    (tmp_path / "frames.txt").write_text("Hx of {D}, on {C}.\n{D:mets} of {D}.\nNone.\n")
+    release_texts.senses(
+        tmp_path / "kb", tmp_path / "frames.txt", tmp_path, [tmp_path / "list.txt"] * 2
+    )
+    lines = (tmp_path / "senses.txt").read_text().splitlines()
+    assert lines.count("multiple sclerosis (MS)") == 2 * 38  # 3 of 4 that the KB knows, of 50
+    assert lines.count("morphine sulfate (MS)") == 2 * 12 == len(lines) - 2 * 38
+    made = list(open_corpus(tmp_path / "senses.pubtator").documents())
+    assert {document.text.strip() for document in made} == {"Hx of MS, on MS."}
+    mentions = {(m.label, m.ids) for document in made for m in document.mentions}
+    assert mentions == {("Disease", ("1",)), ("Chemical", ("3",))}
+
+
 def test_a_small_encoder_learns_from_the_large_one(bert: Path, tmp_path: Path, monkeypatch) -> None:
     build_kb(ENTITIES, tmp_path / "kb", sources=["tiny"])
     make_small(bert, tmp_path, layers=1)

@@ -308,55 +308,45 @@ def senses(
     """Write how often notes mean which sense of an acronym, by LISTS, to the folder OUT.
 
     A list has the columns "abbreviation", "sense" and "frequency", the share of the sense. Shares are those
-    among the diseases, or the chemicals, that KB knows. senses.txt has "long form (SHORT)" as often as notes
+    among the diseases and chemicals that KB knows. senses.txt has "long form (SHORT)" as often as notes
     mean it, for "pel kb learn --acronyms". senses.pubtator, to calibrate on, has FRAMES with acronyms whose
     senses are drawn by these shares.
     """
     rng = random.Random(0)
     base = KnowledgeBase.open(kb)
-    counts: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
+    counts: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
     for path in lists:
         shares = defaultdict(Counter)
         for row in csv.DictReader(path.open(), delimiter="\t"):
             short, long, share = row["abbreviation"].upper(), row["sense"], float(row["frequency"])
             owners = base.entities(base.numbers_named(long))
-            if len(owners) == 1 and short in defined_abbreviations(f"{long} ({short})"):
-                for label in LABELS:
-                    if has_label(owners[0], label) and share >= RARE:
-                        shares[short, label][long, owners[0].concept_id] += share
-        for key, of_senses in shares.items():
-            total = of_senses.total()
-            for sense, share in of_senses.items():
-                counts[key][sense] += round(COUNTED * share / total)
-    counts = dict(sorted(counts.items()))
+            known = [label for label in LABELS if len(owners) == 1 and has_label(owners[0], label)]
+            if known and share >= RARE and short in defined_abbreviations(f"{long} ({short})"):
+                shares[short][long, owners[0].concept_id, known[0]] += share
+        for short, senses in shares.items():
+            for sense, share in senses.items():
+                counts[short][sense] += round(COUNTED * share / senses.total())
     with whole_file(out / "senses.txt") as file:
-        for (short, _), of_senses in counts.items():
-            file.writelines(f"{long} ({short})\n" for long, _ in sorted(of_senses.elements()))
+        for short, senses in sorted(counts.items()):
+            file.writelines(f"{long} ({short})\n" for long, *_ in sorted(senses.elements()))
     # Half of the places have an acronym that the KB has several senses of.
-    several = {key: value for key, value in counts.items() if len(base.numbers_named(key[0])) > 1}
-    forms = [
-        {label: [short for short, of in chosen if of == label] for label in LABELS}
-        for chosen in (counts, several)
-    ]
+    ambiguous = [short for short in sorted(counts) if len(base.numbers_named(short)) > 1]
 
     def filling(place: re.Match) -> tuple[int, int, str, str, tuple]:
-        label = LABEL_OF_PLACE[place[1]]
-        short = rng.choice(rng.choice(forms)[label])
-        of_senses = counts[short, label]
-        [(_, id)] = rng.choices(list(of_senses), of_senses.values())
+        label = ""
+        while label != LABEL_OF_PLACE[place[1]]:
+            short = rng.choice(rng.choice((sorted(counts), ambiguous)))
+            [(_, id, label)] = rng.choices(list(counts[short]), counts[short].values())
         return place.start(), place.end(), short, label, (id,)
 
-    lines = [line for line in frames.read_text().splitlines() if re.search(PLACE, line)]
-    frames_only = [line for line in lines if not re.search(r"\{\w:", line)]
-    chosen = (rng.choice(frames_only) for _ in range(DRAWN))
-    write(
-        out,
-        "senses",
-        (
-            with_mentions(frame, f"senses-{i}", map(filling, re.finditer(PLACE, frame)))
-            for i, frame in enumerate(chosen)
-        ),
+    # Frames without words that are mentions as they stand.
+    lines = frames.read_text().splitlines()
+    lines = [line for line in lines if re.search(PLACE, line) and not re.search(r"\{\w:", line)]
+    made = (
+        with_mentions(frame, f"senses-{i}", map(filling, re.finditer(PLACE, frame)))
+        for i, frame in enumerate(rng.choices(lines, k=DRAWN))
     )
+    write(out, "senses", made)
 
 
 @app.command()
