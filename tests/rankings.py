@@ -7,7 +7,7 @@ import torch
 from spacy_pel.linking.ranking import LabelPriors, Ranking
 from spacy_pel.models.ranker import Ranker
 
-N_CANDIDATE, N_MENTION = 29, 14
+N_CANDIDATE, N_MENTION = 30, 14
 
 
 def ranking_by_score(

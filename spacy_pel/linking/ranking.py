@@ -24,6 +24,7 @@ from .ordering import (
     RankingInput,
     group_means,
     is_acronym,
+    log_softmax,
     sure_owners,
 )
 
@@ -36,6 +37,9 @@ _MAX_ELSEWHERE = 4  # mentions of a document that mean a candidate; more count a
 _PRIOR = 20  # the weight, in gold mentions, of the types in the whole KB among those of a label
 _MAX_LOG_RATIO = 3.0  # of a type
 _MAX_LABELS = 10  # in a message
+# The weight of the context among definitions: naive Bayes counts related words as if they were independent.
+_CONTEXT_WEIGHT = 0.5
+_MIN_LOG_SENSE = -8.0
 
 
 class Ranking(NamedTuple):
@@ -278,7 +282,8 @@ CANDIDATE_FEATURES: dict[str, Callable[[Comparison], np.ndarray]] = {
     "score by the canonical name": lambda c: c.canonical_scores,
     "the same, behind the best": lambda c: _behind_best(c.canonical_scores),
 }
-# The arrays of ``word_similarity`` follow, then each of these behind the best, then the context score.
+# The arrays of ``word_similarity`` follow, then each of these behind the best, the context score, and the
+# log-probability of the sense.
 
 # The features of a mention, [n] each. The maximum of each array of ``word_similarity`` follows.
 MENTION_FEATURES: dict[str, Callable[[Comparison], np.ndarray | list[float]]] = {
@@ -353,7 +358,7 @@ def features_of(labels: Sequence[str], comparison: Comparison) -> Features:
     words, numbers = comparison.word_similarities, comparison.numbers
     candidates = [feature(comparison) for feature in CANDIDATE_FEATURES.values()]
     candidates += [*words, *map(_behind_best, words)]
-    candidates.append(comparison.context_scores)
+    candidates += [comparison.context_scores, _log_senses(comparison)]
     mentions = [feature(comparison) for feature in MENTION_FEATURES.values()]
     mentions += [values.max(axis=1) for values in words]
     entities = comparison.entities
@@ -444,6 +449,18 @@ def _context_scores(
                 of_mention[place] = context.score(around) if context else 0.0
             of_mention[senses] -= of_mention[senses].max()
     return scores
+
+
+def _log_senses(c: Comparison) -> np.ndarray:
+    """Return the log-probability of each sense of a name, by definitions and context: float [n, k].
+
+    The senses are the candidates that have the mention as a name. It is 0 for the others, and for a name
+    with one sense.
+    """
+    scores = c.definition_share + _CONTEXT_WEIGHT * c.context_scores
+    logs = np.maximum(log_softmax(np.where(c.exact, scores, -np.inf)), _MIN_LOG_SENSE)
+    is_sense = c.exact & (c.exact.sum(axis=1, keepdims=True) > 1)
+    return np.where(is_sense, logs, 0.0)
 
 
 def _meant_elsewhere(

@@ -92,6 +92,11 @@ def test_senses_are_told_by_counts_and_by_canonical_names(
         np.testing.assert_allclose(behind, by_first.max() - by_first, atol=1e-5)
         share = np.where(candidates.numbers[i] == 1, 2.5 / 3, 0.5 / 3)  # of two owners
         np.testing.assert_allclose(prior, np.log(share) if surface == "ms" else 0.0, rtol=1e-6)
+        names = (ENTITIES[n].names for n in candidates.numbers[i])
+        own = np.array([any(dice(surface, name) >= 1 for name in of_one) for of_one in names])
+        shares = np.where(own, np.exp(prior), 0) / max(np.exp(prior)[own].sum(), 1e-9)
+        expected = np.log(shares, where=own & (own.sum() > 1), out=np.zeros(N))
+        np.testing.assert_allclose(looked.candidates[i, :, -1], expected, atol=1e-6)
     assert looked.mentions[:, 8].tolist() == pytest.approx([np.log(3), 0, 0, 0, 0])
 
 
