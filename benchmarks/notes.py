@@ -2,12 +2,13 @@
 
     python benchmarks/notes.py PIPELINE [--show]
 
-``notes.pubtator`` has 27 notes of eleven kinds. No context tells the usual senses in
-``usual_acronyms.pubtator``, nor those in ``sign_out_acronyms.pubtator``: the diseases and chemicals that
-acronyms mean in most sign-out notes of a hospital (Stetson et al. 2002, "The sublanguage of
-cross-coverage"), whose counts the package does not have. ``acronym_sentences.pubtator`` has sentences whose
-ids begin with their acronym; none of these acronyms is in ``project/release/acronym_sentences.pubtator``.
-All sentences were written for this project. The ids are those of MeSH 2026, with "|" between alternatives.
+``notes.pubtator`` has 27 notes of eleven kinds. ``usual_acronyms.pubtator`` and
+``sign_out_acronyms.pubtator`` have acronyms in their usual senses, without context. Those of the second are
+the diseases and chemicals that acronyms mean in most sign-out notes of a hospital (Stetson et al. 2002,
+"The sublanguage of cross-coverage"); the package does not have their counts. ``acronym_sentences.pubtator``
+has sentences whose ids begin with their acronym; none of these acronyms is in
+``project/release/acronym_sentences.pubtator``. All sentences were written for this project. The ids are
+those of MeSH 2026, with "|" between alternatives.
 
 For raw text: mentions with correct bounds, correct links, and NIL. For gold bounds: the share of correct
 links, and the mean probabilities of correct and of wrong links.

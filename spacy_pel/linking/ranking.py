@@ -39,7 +39,7 @@ _MAX_LOG_RATIO = 3.0  # of a type
 _MAX_LABELS = 10  # in a message
 # The weight of the context among definitions: naive Bayes counts related words as if they were independent.
 _CONTEXT_WEIGHT = 0.5
-_MIN_LOG_SENSE = -8.0
+_MIN_LOG_SENSE = -8.0  # less probable senses count as this improbable
 
 
 class Ranking(NamedTuple):

@@ -3,6 +3,7 @@ from pathlib import Path
 import distil
 import numpy as np
 import pretrain
+import pytest
 import release_pipeline
 import round_vectors
 import small_encoder
@@ -18,6 +19,7 @@ from spacy_pel.batch.embed import embed_kb
 from spacy_pel.corpora.document import Document, mention_at
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.corpora.formats.pubtator import pubtator_text
+from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase, build_kb
 from spacy_pel.kb.vectors.writing import write_vectors
 from spacy_pel.models.architectures import encoder_of, entity_vectors
@@ -248,6 +250,11 @@ def test_senses_of_acronyms_are_as_frequent_as_in_notes(tmp_path: Path) -> None:
     assert {document.text.strip() for document in made} == {"Hx of MS, on MS."}
     mentions = {(m.label, m.ids) for document in made for m in document.mentions}
     assert mentions == {("Disease", ("1",)), ("Chemical", ("3",))}
+    (tmp_path / "list.txt").write_text("\n".join(rows[:2]))
+    with pytest.raises(PelError, match="too few senses of the lists"):
+        release_texts.senses(
+            tmp_path / "kb", tmp_path / "frames.txt", tmp_path, [tmp_path / "list.txt"]
+        )
 
 
 def test_a_small_encoder_learns_from_the_large_one(bert: Path, tmp_path: Path, monkeypatch) -> None:

@@ -23,6 +23,7 @@ from spacy_pel.corpora.document import Document, Mention, mention_at
 from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.corpora.formats.pubtator import pubtator_text
 from spacy_pel.corpora.open_documents import open_documents
+from spacy_pel.errors import PelError
 from spacy_pel.io.whole_files import whole_file
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.readers.mesh import PARTS
@@ -51,11 +52,12 @@ AMBIGUOUS, SOLE = 12, 1
 # Of names that take the place of others.
 SHORT, MOST_WORDS = 50, 5  # characters and words
 DOCUMENTS, MENTIONS = 0.5, 0.7  # the shares that are changed
+# The places of a frame, such as {D} or {D:mets}.
+PLACE = r"\{([CD]):?(.*?)\}"
+LABEL_OF_PLACE = {"D": "Disease", "C": "Chemical"}
 # Of notes: how many, sentences of each, and the shares of acronyms, mentions, names, and current names.
 NOTES, FRAMES_OF_NOTE = 2_500, 5
 CALIBRATED = 60  # notes that the ranking is fitted to
-PLACE = r"\{([CD]):?(.*?)\}"
-LABEL_OF_PLACE = {"D": "Disease", "C": "Chemical"}
 SOURCES = {"Disease": (3, 4, 2, 2), "Chemical": (1, 5, 2, 4)}
 # Of the senses of acronyms: the smallest share, the texts that an acronym of a list counts for, and the notes
 # to calibrate on.
@@ -311,13 +313,16 @@ def senses(
     among the diseases and chemicals that KB knows. senses.txt has "long form (SHORT)" as often as notes
     mean it, for "pel kb learn --acronyms". senses.pubtator, to calibrate on, has FRAMES with acronyms whose
     senses are drawn by these shares.
+
+    Raises:
+        PelError: KB does not know both a disease and a chemical of LISTS, or has one sense of each acronym.
     """
     rng = random.Random(0)
     base = KnowledgeBase.open(kb)
     counts: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
     for path in lists:
         shares = defaultdict(Counter)
-        for row in csv.DictReader(path.open(), delimiter="\t"):
+        for row in csv.DictReader(path.read_text("utf8").splitlines(), delimiter="\t"):
             short, long, share = row["abbreviation"].upper(), row["sense"], float(row["frequency"])
             owners = base.entities(base.numbers_named(long))
             known = [label for label in LABELS if len(owners) == 1 and has_label(owners[0], label)]
@@ -326,11 +331,15 @@ def senses(
         for short, senses in shares.items():
             for sense, share in senses.items():
                 counts[short][sense] += round(COUNTED * share / senses.total())
+    # Half of the places have an acronym that the KB has several senses of.
+    ambiguous = [short for short in sorted(counts) if len(base.numbers_named(short)) > 1]
+    found = {label for senses in counts.values() for *_, label in senses}
+    if not ambiguous or found < set(LABELS):
+        problem = f"{kb}: knows too few senses of the lists to draw from"
+        raise PelError(problem, "use a KB with names of diseases and chemicals, and acronyms")
     with whole_file(out / "senses.txt") as file:
         for short, senses in sorted(counts.items()):
             file.writelines(f"{long} ({short})\n" for long, *_ in sorted(senses.elements()))
-    # Half of the places have an acronym that the KB has several senses of.
-    ambiguous = [short for short in sorted(counts) if len(base.numbers_named(short)) > 1]
 
     def filling(place: re.Match) -> tuple[int, int, str, str, tuple]:
         label = ""
