@@ -42,7 +42,7 @@ from .doc_mentions import (
     with_parts,
 )
 from .kb_component import KBComponent, Saved, SavedFile, content
-from .mention_bounds import as_defined, with_names, without_modifiers
+from .mention_bounds import as_defined, with_first_words, with_names, without_modifiers
 from .runtime import Runtime
 
 # The share of names that training hides, so that the model also learns from the text alone.
@@ -195,7 +195,7 @@ class KBRecogniser(KBComponent, Tok2Vec):
         tagged = iter(tagged_mentions(list(chain.from_iterable(paragraphs)), scores))
         all_mentions = [[m for _ in of_text for m in next(tagged)] for of_text in paragraphs]
         all_mentions = [
-            without_modifiers(text.text, mentions, of_text)
+            with_first_words(without_modifiers(text.text, mentions, of_text), of_text)
             for text, mentions, of_text in zip(texts, all_mentions, names)
         ]
         listed = frozenset(self.cfg["marked_names"])

@@ -76,6 +76,26 @@ def without_modifiers(
     return trimmed
 
 
+def with_first_words(mentions: Sequence[Tagged], names: Sequence[Tagged]) -> list[Tagged]:
+    """Return the mentions in a text. One at the end of a longer name of its label becomes that name.
+
+    "Gender dysphoria" replaces "dysphoria", but "dopamine receptor" does not replace "dopamine", which is no
+    kind of it. A name that another mention touches replaces none.
+
+    Args:
+        mentions: The mentions, in order.
+        names: The unambiguous names in the text.
+    """
+    longest = {(end, label): start for start, end, label in sorted(names, reverse=True)}
+    completed = []
+    before = 0  # the end of the last mention
+    for start, end, label in mentions:
+        first = longest.get((end, label), start)
+        completed.append((first if before <= first < start else start, end, label))
+        before = end
+    return completed
+
+
 def as_defined(
     text: str, mentions: Sequence[Tagged], long_forms: Mapping[str, str]
 ) -> list[Tagged]:

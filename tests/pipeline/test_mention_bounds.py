@@ -2,7 +2,12 @@ import re
 
 import pytest
 
-from spacy_pel.pipeline.mention_bounds import as_defined, with_names, without_modifiers
+from spacy_pel.pipeline.mention_bounds import (
+    as_defined,
+    with_first_words,
+    with_names,
+    without_modifiers,
+)
 from spacy_pel.text.abbreviations import defined_abbreviations
 
 
@@ -35,6 +40,29 @@ def test_a_mention_neither_begins_nor_ends_with_a_separator() -> None:
         (3, 13, 0),
         (14, 23, 0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("mentions", "names", "expected"),
+    [
+        (["dysphoria"], ["gender dysphoria"], ["gender dysphoria"]),
+        (["dysphoria"], ["gender dysphoria", "post gender dysphoria"], ["post gender dysphoria"]),
+        (["post", "dysphoria"], ["post gender dysphoria"], ["post", "dysphoria"]),
+        (["post"], ["post gender"], ["post"]),
+        (["post gender dysphoria"], ["dysphoria"], ["post gender dysphoria"]),
+    ],
+)
+def test_a_mention_gets_the_first_words_of_a_longer_name(mentions, names, expected) -> None:
+    text = "Her post gender dysphoria."
+
+    def tagged(words: str, label: int) -> tuple[int, int, int]:
+        return text.index(words), text.index(words) + len(words), label
+
+    of_text = [tagged(name, 1) for name in names]
+    found = with_first_words([tagged(words, 1) for words in mentions], of_text)
+    assert [text[start:end] for start, end, _ in found] == expected
+    others = [tagged(words, 0) for words in mentions]
+    assert with_first_words(others, of_text) == others
 
 
 def test_a_listed_name_replaces_the_mentions_inside_it() -> None:

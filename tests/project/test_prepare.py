@@ -152,6 +152,9 @@ def test_mesh_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mesh = Entity("D1", "Leukemia", ("LEUK7", "AML-1"), ("X",), alt_ids=("151430", "C9"))
     joined = [mesh, Entity("300323", "GOUT 3", ("HPRT",))]
     prepare.write_entities(tmp_path / "kb/mesh_today.jsonl.gz", joined)
+    hoarding = {"concept_id": "D2", "canonical_name": "Hoarding", "types": ["Y"], "tree_numbers": ["F03.1"]}
+    with gzip.open(tmp_path / "kb/mesh_today.jsonl.gz", "at") as file:
+        file.write(json.dumps(hoarding) + "\n")
     ascii = "*NEWRECORD\nMH = Leukaemia\nENTRY = AML-1\nUI = D1\n"
     downloads.write_text(tmp_path / "ontologies/mesh_ascii_d2014.bin.gz", ascii)
     medic = tmp_path / "ontologies/medic_2012.txt.gz"
@@ -159,7 +162,9 @@ def test_mesh_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mesh_alone.main(tmp_path, names, new, out)
     aliases = ("AML-1", "blood cancer")
     expected = Entity("D1", "Leukemia", aliases, ("Diseases", "X"), alt_ids=("C9",))
-    assert list(open_source(out).entities) == [expected, Entity("PEL:x", "Xyzol", sources=("FDA",))]
+    mental = Entity("D2", "Hoarding", types=("Diseases", "Y"))
+    new_one = Entity("PEL:x", "Xyzol", sources=("FDA",))
+    assert list(open_source(out).entities) == [expected, mental, new_one]
     assert "1 entities, 1 ids, 3 names" in capsys.readouterr().out
     prepare.write_entities(tmp_path / "kb/mesh_only.jsonl.gz", [Entity("D3", "Female")])
     mesh_alone.main(tmp_path, names, new, out)

@@ -19,7 +19,7 @@ from wasabi import msg
 
 from spacy_pel.io.lines import numbered_lines
 from spacy_pel.kb import Entity, open_source
-from spacy_pel.kb.readers.mesh import PARTS
+from spacy_pel.kb.readers.mesh import MENTAL_DISORDERS, PARTS
 
 MADE = "kb/mesh_only.jsonl.gz"  # by "prepare", of MeSH's own files
 JOINED = "kb/mesh_today.jsonl.gz"
@@ -87,8 +87,15 @@ def _without_medic(data: Path, left_out: Counter[str]) -> Iterator[Entity]:
             for id in (entity.concept_id, *mapped)
             for number in records.get(id, {}).get("tree_numbers", ())
         ]
-        parts = (PARTS[code] for code in PARTS if any(n.startswith(code) for n in numbers))
-        yield entity._replace(types=(*entity.types, *parts), parents=tuple(mapped))
+        types = [*entity.types, *(PARTS[code] for code in PARTS if _are_below(code, numbers))]
+        if _are_below(MENTAL_DISORDERS, numbers):  # those of MEDIC have this type already
+            types.insert(0, "Diseases")
+        yield entity._replace(types=tuple(dict.fromkeys(types)), parents=tuple(mapped))
+
+
+def _are_below(code: str, numbers: list[str]) -> bool:
+    """Tell whether one of the tree numbers of a record is in a part of MeSH."""
+    return any(number.startswith(code) for number in numbers)
 
 
 def names_in_ascii(path: Path) -> dict[str, set[str]]:

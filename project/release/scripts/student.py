@@ -2,13 +2,15 @@
 
 ``prune.py`` makes the student. It reads whole words in short windows; its teacher may read word pieces. Each
 step teaches it what the teacher makes of each word of texts, and the tags of annotated documents, which the
-teacher has learnt. With --start, the result is the mean of the first and the last weights, which suits other
-texts better (Wortsman et al. 2022, section 3).
+teacher has learnt. With --start, it goes on from a student, which it makes narrower if asked to. If the size
+stays, the result is the mean of the first and the last weights, which suits other texts better (Wortsman et al.
+2022, section 3).
 A linker that listens to the teacher can listen to the student: its weights and vectors stay.
 """
 
 import random
 import re
+from collections import defaultdict
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +32,7 @@ from spacy_pel.kb import KnowledgeBase
 from spacy_pel.models.architectures import encoder_of, pack_model, set_dropout, unpack_model
 from spacy_pel.models.architectures.tagger import WordTagger
 from spacy_pel.models.architectures.towers import CPU_TOKENS, groups_by_length
-from spacy_pel.models.bert import MIN_ROWS
+from spacy_pel.models.bert import MIN_ROWS, architecture
 from spacy_pel.models.encoders import Tagger
 from spacy_pel.pipeline.kb_ner import KBRecogniser
 from spacy_pel.text.abbreviations import defined_abbreviations
@@ -57,7 +59,8 @@ class Texts:
         documents: Files of documents.
         sentences: Files of one sentence per document.
         frames: A file of sentences of notes, with places for names, "{D}".
-        kb: Its names fill the places, whatever they are names of.
+        kb: Its names fill the places, whatever they are names of. Half of them are drawn by type: most
+            entities are chemicals, and most everyday names are not.
     """
 
     def __init__(
@@ -67,7 +70,12 @@ class Texts:
         texts = (raw.document().text for raw in open_documents(sentences))
         self._sentences = [line for text in texts for line in text.splitlines() if line]
         self._frames = frames.read_text("utf8").splitlines()
-        self._names = [entity.names for entity in kb]
+        names_of_types = defaultdict(list)
+        for entity in kb:
+            for type in entity.types:
+                names_of_types[type].append(entity.names)
+        self._types = list(names_of_types.values())
+        self._all = [entity.names for entity in kb]
 
     def draw(self, seed: int) -> list[str]:
         """Return the texts of a step."""
@@ -92,7 +100,8 @@ class Texts:
 
     def _note(self) -> str:
         def filling(place: re.Match) -> str:
-            return place[1] or random.choice(random.choice(self._names))
+            entities = random.choice([self._all, random.choice(self._types)])
+            return place[1] or random.choice(random.choice(entities))
 
         frames = random.choices(self._frames, k=random.randint(*SENTENCES))
         return re.sub(r"\{\w:?(.*?)\}", filling, " ".join(frames))
@@ -126,6 +135,12 @@ def read(encoder: Tagger, batch: dict[str, Tensor]) -> list[Tensor]:
     return [scores, *(each[batch["firsts"]] for each in states), last]
 
 
+def size_of(encoder: Tagger) -> tuple[int, int]:
+    """Return the numbers of attention heads and of feed-forward units of a layer."""
+    config = architecture(encoder.transformer)
+    return config["num_attention_heads"], config["intermediate_size"]
+
+
 def unexplained(found: Tensor, wanted: Tensor) -> Tensor:
     """Return the share of the variance of states that others leave unexplained."""
     return (found - wanted).square().sum() / (wanted - wanted.mean(0)).square().sum()
@@ -149,7 +164,7 @@ def main(
         Path, typer.Option(help="The KB to read these with, which has not learnt their names")
     ],
     start: Annotated[
-        Path | None, typer.Option(help="Weights to go on from; otherwise the teacher is pruned")
+        Path | None, typer.Option(help="Weights to go on from, instead of those of the teacher")
     ] = None,
     heads: Annotated[int, typer.Option(help="Attention heads of a layer that are kept")] = 8,
     units: Annotated[int, typer.Option(help="Feed-forward units of a layer that are kept")] = 768,
@@ -176,15 +191,14 @@ def main(
     if checkpoint.exists():
         saved = torch.load(checkpoint)
     else:
-        if start:
-            begun = encoder_of(unpack_model(start, WordTagger))
-            weights = begun.description(), begun.weights()
-        else:
-            seeds = range(seed - OBSERVED, seed)
+        wide = encoder_of(unpack_model(start, WordTagger)).float().eval() if start else large
+        weights = wide.description(), wide.weights()
+        if size_of(wide) != (heads, units):
+            seeds, wide_reader = range(seed - OBSERVED, seed), reader if start else recogniser
             observed = (
-                batch for n in seeds for _, batch in batches(recogniser, texts.draw(n), n % 2**32)
+                batch for n in seeds for _, batch in batches(wide_reader, texts.draw(n), n % 2**32)
             )
-            weights = narrowed(large, observed, heads, units)
+            weights = narrowed(wide, observed, heads, units)
         saved = {"step": 0, "optimizer": None, "student": weights}
     small.restore(*saved["student"])
     small.train()
@@ -230,8 +244,8 @@ def main(
                     {"step": step + 1, "optimizer": optimizer.state_dict(), "student": weights},
                     file,
                 )
-    if start:
-        begun = encoder_of(unpack_model(start, WordTagger)).float()
+    if start and size_of(begun := encoder_of(unpack_model(start, WordTagger))) == (heads, units):
+        begun.float()
         for weight, first in zip(small.parameters(), begun.parameters(), strict=True):
             weight.data.lerp_(first, 0.5)
     round_weights(small, STEPS["kb_ner"])

@@ -32,7 +32,7 @@ PARTS = {
 }  # fmt: skip
 _TYPE_NAMES = BRANCHES | PARTS
 _TYPES = tuple(SemanticType(name, code, code) for code, name in _TYPE_NAMES.items())
-_MENTAL_DISORDERS = "F03"
+MENTAL_DISORDERS = "F03"
 VOCABULARY = "MSH"  # as UMLS names it
 
 
@@ -70,7 +70,7 @@ def _entities(files: list[Path]) -> Iterator[Entity]:
             raise PelError(problem, "give whole files of descriptors or supplementary concepts")
         mapped = [descriptor.lstrip("*") for descriptor in _texts(record, _MAPPED)]
         tree = [n for descriptor in (id, *mapped) for n in tree_numbers.get(descriptor, ())]
-        if any(number.startswith(_MENTAL_DISORDERS) for number in tree):
+        if any(number.startswith(MENTAL_DISORDERS) for number in tree):
             tree.append("C")
         above = (descriptors.get(n.rpartition(".")[0]) for n in tree_numbers.get(id, ()))
         entity = Entity(

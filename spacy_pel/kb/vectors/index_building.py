@@ -30,8 +30,8 @@ _NOISE = 0.5  # relative to the length of a row; the cosine of a query and its r
 _RECALL = {"1": 0.995, "64": 0.95}
 _MARGIN = 2  # on the lists that the sample needs: mentions are farther from rows than the sample
 # The largest share of lists of 4-bit codes to read. A mention's nearest names are in the nearest lists, its
-# eighth in any. With all lists, search takes twice as long, and 1 in 4,000 links differs.
-_MAX_SHARE = 0.25
+# eighth in any. With 0.25, FAISS takes twice as long, and 1 in 800 links of MeSH differs.
+_MAX_SHARE = 0.1
 
 
 def write_index(

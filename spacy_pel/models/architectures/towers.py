@@ -31,8 +31,6 @@ from ..packed_weights import Packable, Packed, pack, unpack
 # inputs set their size.
 BATCH_TOKENS = 4096
 CPU_TOKENS = 1024
-# ONNX Runtime computes each input of a pass by itself, so short inputs share the rest of the work.
-ONNX_TOKENS = 256
 MAX_CONTEXT = 512  # tokens that a token of a shared document attends to
 
 AnyModel = Model[Any, Any]
@@ -203,8 +201,8 @@ def _tower_forward(
     on_cpu = device.type == "cpu"
     n_threads = torch.get_num_threads() if on_cpu and not is_train else 1
     max_tokens = (CPU_TOKENS if is_train else inputs.core_tokens) if on_cpu else BATCH_TOKENS
-    if encoder.computed_by is not None:
-        max_tokens = max(max_tokens, ONNX_TOKENS)
+    if encoder.computed_by is not None:  # it computes each input by itself; they share the rest of the work
+        max_tokens = max(max_tokens, CPU_TOKENS)
     groups = groups_by_length(lengths, max_tokens)
     passes = []
 
