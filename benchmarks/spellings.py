@@ -48,6 +48,8 @@ SPELLINGS = {
     "decomposed (NFD)": lambda name: unicodedata.normalize("NFD", name),
     "ligatures": lambda name: name.replace("fi", "ﬁ").replace("fl", "ﬂ"),
     "soft hyphens": inside("\u00ad"),
+    "hyphens at the ends of lines": inside("-\n"),
+    "soft hyphens at the ends of lines": inside("\u00ad\n"),
     "zero-width space": inside("\u200b"),
     "zero-width joiner": inside("\u200d"),
     "byte order mark U+FEFF": inside("\ufeff"),

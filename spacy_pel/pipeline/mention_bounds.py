@@ -18,7 +18,8 @@ _MODIFIER = "|".join(
 _BEFORE = re.compile(rf"(?:(?:{_MODIFIER})\s+)*", re.IGNORECASE)
 _BEHIND = re.compile(rf"(?:\s+(?:{_MODIFIER}|\d[\d.,%/]*))*\s*", re.IGNORECASE)
 _BETWEEN = re.compile(rf"\s*(?:[,;]|\sand\s|\s-\s)\s*{_BEFORE.pattern}", re.IGNORECASE)
-_SEPARATORS = " ,;:/"  # no mention begins or ends with one
+# No mention begins with one of the first or ends with one of the second.
+_NOT_FIRST, _NOT_LAST = " ,;:/)]}", " ,;:/([{"
 
 
 def with_names(
@@ -56,8 +57,8 @@ def without_modifiers(
     """
     trimmed = []
     for start, end, label in mentions:
-        end = start + len(text[start:end].rstrip(_SEPARATORS))
-        start = end - len(text[start:end].lstrip(_SEPARATORS))
+        end = start + len(text[start:end].rstrip(_NOT_LAST))
+        start = end - len(text[start:end].lstrip(_NOT_FIRST))
         inside = [n for n in names if start <= n[0] and n[1] <= end and n[2] == label]
         kept: list[Tagged] = []
         for name in sorted(inside, key=lambda name: (name[0] - name[1], name)):  # the longest first

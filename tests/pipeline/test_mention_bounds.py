@@ -40,6 +40,7 @@ def test_a_mention_neither_begins_nor_ends_with_a_separator() -> None:
         (3, 13, 0),
         (14, 23, 0),
     ]
+    assert without_modifiers("the eye (OD)", [(4, 9, 0), (11, 12, 0)], []) == [(4, 7, 0)]
 
 
 @pytest.mark.parametrize(

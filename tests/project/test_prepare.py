@@ -152,7 +152,12 @@ def test_mesh_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mesh = Entity("D1", "Leukemia", ("LEUK7", "AML-1"), ("X",), alt_ids=("151430", "C9"))
     joined = [mesh, Entity("300323", "GOUT 3", ("HPRT",))]
     prepare.write_entities(tmp_path / "kb/mesh_today.jsonl.gz", joined)
-    hoarding = {"concept_id": "D2", "canonical_name": "Hoarding", "types": ["Y"], "tree_numbers": ["F03.1"]}
+    hoarding = {
+        "concept_id": "D2",
+        "canonical_name": "Hoarding",
+        "types": ["Y"],
+        "tree_numbers": ["F03.1"],
+    }
     with gzip.open(tmp_path / "kb/mesh_today.jsonl.gz", "at") as file:
         file.write(json.dumps(hoarding) + "\n")
     ascii = "*NEWRECORD\nMH = Leukaemia\nENTRY = AML-1\nUI = D1\n"

@@ -3,12 +3,13 @@
 Names and texts are compared and encoded only in this form. Compatibility characters, such as ligatures,
 superscripts and full-width letters, become plain letters (NFKC). Accents and invisible characters are
 removed. There is one hyphen, one quote and one blank. A Greek letter outside a Greek word is spelled out.
-Case stays. ASCII stays as it is. The function is idempotent.
+A word that a hyphen breaks at the end of a line, as in text of PDFs, is joined. Case stays. All other ASCII stays
+as it is. The function is idempotent.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -44,6 +45,44 @@ _GREEK_LETTER = re.compile(
 # Other scripts keep their marks. unicodedata sorts a run of marks in quadratic time, so runs are bounded;
 # no word is longer.
 _OTHERS = re.compile(r"[^\x00-\x7f][^\x00-\x7f]{0,249}")
+_BREAK = r"[ \t]*\r?\n[ \t]*"
+_SOFT_BREAK = re.compile(f"\u00ad{_BREAK}")
+_HYPHEN_BREAK = re.compile(rf"-(?<=[A-Za-z][a-z]-){_BREAK}(?=[a-z][a-z])")
+_LAST_WORD, _FIRST_WORD = re.compile(r"[A-Za-z]+\Z"), re.compile("[a-z]+")
+_MAX_LETTERS = 30  # of a word
+# Words that keep their hyphen at the end of a line, and those that keep the hyphen before them. In 3.2 million
+# words of biomedical text, they are parts of a compound more often than a hyphen would break a word there.
+# 99.9 % of broken words are joined, and 60 % of compounds keep their hyphen.
+_BEFORE_HYPHEN = frozenset(
+    """
+    acid adult alpha angiotensin antigen ataxia beta between blood breast calcium cancer case cognitive
+    colony community cost cross disease dose double drug early enzyme factor first four full gamma genotype
+    glucocorticoid half health high hormone insulin interferon long mitogen non once one open parallel parent
+    patient placebo platelet population progression receptor renin self serum short side single sodium splice
+    steroid three time tissue treatment two virus well white whole wild year
+    """.split()
+)
+_BEHIND_HYPHEN = frozenset(
+    """
+    abdominal activated alcoholic alpha analysis angiotensin associated based binding blind blinded blocker
+    blockers cancer carotene catenin cell chain contrast control controlled converting daily deficient density
+    derived dose effects frame free functioning gamma guided human induced infected inferiority inflammatory
+    intensity intervention invasive label length life like linked linking lowering matched mediated negative
+    onset ovarian phenotype positive rank receptor release reported resistant response risk sectional
+    selective sensitive small specific stage steroidal stimulated stimulating strand telangiectasia term
+    terminal treat treated treatment week year
+    """.split()
+)
+
+
+def _at_line_end(hyphen: re.Match[str]) -> str:
+    """Return what replaces a hyphen and the end of its line: the hyphen in a compound, "" in a word."""
+    text, start = hyphen.string, hyphen.start()
+    first = _LAST_WORD.search(text, max(0, start - _MAX_LETTERS), start)
+    behind = _FIRST_WORD.match(text, hyphen.end())
+    assert first and behind  # ``_HYPHEN_BREAK`` looks for two letters on each side
+    is_compound = first[0].lower() in _BEFORE_HYPHEN or behind[0] in _BEHIND_HYPHEN
+    return "-" if is_compound or not first[0][1:].islower() else ""
 
 
 class PlainText:
@@ -56,30 +95,28 @@ class PlainText:
         self.text = given
         # int64 [n + 1]: where the original has each offset of the plain text; None: at the same offset.
         self._offsets: tuple[np.ndarray, np.ndarray] | None = None
-        if not given.isascii():
-            same = np.arange(len(given) + 1)
-            self._offsets = same, same
-            for pattern, spell in _steps(given):
-                self._replace(pattern, spell)
+        for pattern, spell in _steps(given):
+            self._replace(pattern, spell)
 
-    def _replace(self, pattern: re.Pattern[str], plain: Callable[[str], str]) -> None:
+    def _replace(self, pattern: re.Pattern[str], plain: Callable[[re.Match[str]], str]) -> None:
         parts: list[str] = []
         at = 0
         # How many characters replace each character, and where the replaced ones end.
         counts = np.ones(len(self.text) + 1, np.int64)
         ends = np.arange(1, len(self.text) + 1)
         for match in pattern.finditer(self.text):
-            (first, after), new = match.span(), plain(match[0])
+            (first, after), new = match.span(), plain(match)
             if new == match[0]:
                 continue
             parts += self.text[at:first], new
             counts[first:after] = 0
             counts[first], ends[first] = len(new), after
             at = after
-        if not at or self._offsets is None:
+        if not at:
             return
+        same = np.arange(len(self.text) + 1)
+        old_starts, old_ends = self._offsets or (same, same)
         self.text = "".join([*parts, self.text[at:]])
-        old_starts, old_ends = self._offsets
         ends = np.append(0, np.repeat(ends, counts[:-1]))
         self._offsets = np.repeat(old_starts, counts), old_ends[ends]
 
@@ -100,19 +137,22 @@ class PlainText:
 
 def plain(text: str) -> str:
     """Return the plain form of a text."""
-    if not text.isascii():
-        for pattern, spell in _steps(text):
-            text = pattern.sub(lambda match, spell=spell: spell(match[0]), text)  # type: ignore[misc]
+    for pattern, spell in _steps(text):
+        text = pattern.sub(spell, text)
     return text
 
 
-def _steps(given: str) -> tuple[tuple[re.Pattern[str], Callable[[str], str]], ...]:
-    """Return what is replaced in a text, step by step, and the function that gives the replacement."""
-    return (
-        (_ACCENTED if _ACCENT.search(given) else _CHARACTER, _PLAIN.__getitem__),
-        (_GREEK_LETTER, _GREEK.__getitem__),
-        (_OTHERS, lambda others: unicodedata.normalize("NFC", others)),
-    )
+def _steps(given: str) -> Iterator[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]]:
+    """Yield what is replaced in a text, step by step, and the function that gives the replacement."""
+    has_lines = "\n" in given
+    if not given.isascii():
+        if has_lines:
+            yield _SOFT_BREAK, lambda _: ""
+        yield _ACCENTED if _ACCENT.search(given) else _CHARACTER, lambda match: _PLAIN[match[0]]
+        yield _GREEK_LETTER, lambda match: _GREEK[match[0]]
+        yield _OTHERS, lambda match: unicodedata.normalize("NFC", match[0])
+    if has_lines:
+        yield _HYPHEN_BREAK, _at_line_end
 
 
 class _Plain(dict[str, str]):
