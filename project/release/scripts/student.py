@@ -3,8 +3,8 @@
 ``prune.py`` makes the student. It reads whole words in short windows; its teacher may read word pieces. Each
 step teaches it what the teacher makes of each word of texts, and the tags of annotated documents, which the
 teacher has learnt. With --start, it goes on from a student, which it makes narrower if asked to. If the size
-stays, the result is the mean of the first and the last weights, which suits other texts better (Wortsman et al.
-2022, section 3).
+stays, the result is the mean of the first and the last weights, which suits other texts better (Wortsman et
+al. 2022, section 3).
 A linker that listens to the teacher can listen to the student: its weights and vectors stay.
 """
 

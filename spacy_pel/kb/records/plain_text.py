@@ -3,8 +3,8 @@
 Names and texts are compared and encoded only in this form. Compatibility characters, such as ligatures,
 superscripts and full-width letters, become plain letters (NFKC). Accents and invisible characters are
 removed. There is one hyphen, one quote and one blank. A Greek letter outside a Greek word is spelled out.
-A word that a hyphen breaks at the end of a line, as in text of PDFs, is joined. Case stays. All other ASCII stays
-as it is. The function is idempotent.
+A word that a hyphen breaks at the end of a line, as in text of PDFs, is joined. Case stays. All other ASCII
+stays as it is. The function is idempotent.
 """
 
 import re
@@ -50,8 +50,8 @@ _SOFT_BREAK = re.compile(f"\u00ad{_BREAK}")
 _HYPHEN_BREAK = re.compile(rf"-(?<=[A-Za-z][a-z]-){_BREAK}(?=[a-z][a-z])")
 _LAST_WORD, _FIRST_WORD = re.compile(r"[A-Za-z]+\Z"), re.compile("[a-z]+")
 _MAX_LETTERS = 30  # of a word
-# Words that keep their hyphen at the end of a line, and those that keep the hyphen before them. In 3.2 million
-# words of biomedical text, they are parts of a compound more often than a hyphen would break a word there.
+# Words that keep their hyphen at the end of a line, and those that keep the hyphen before them. In 3.2
+# million words of biomedical text, they are parts of a compound more often than a hyphen breaks a word there.
 # 99.9 % of broken words are joined, and 60 % of compounds keep their hyphen.
 _BEFORE_HYPHEN = frozenset(
     """
