@@ -118,6 +118,7 @@ setup(
         "ahocorasick_rs>=1.0",
         "PyStemmer>=2.2",
         "abbreviation_extractor>=0.2",
+        "rapidfuzz>=3.6",
         "duckdb>=1.2",
         "filelock>=3.24",
         "ijson>=3.2",

@@ -6,6 +6,7 @@ Each name is in a sentence, in plain letters and in each spelling. It counts if 
 marked, with the id of the plain spelling.
 """
 
+import re
 import sys
 import unicodedata
 
@@ -35,6 +36,14 @@ def inside(sign: str):
     return lambda name: " ".join(w[:2] + sign + w[2:] if len(w) > 4 else w for w in name.split(" "))
 
 
+def longest(change):
+    def changed(name: str) -> str:
+        word = max(re.findall("[A-Za-z]+", name), key=len)
+        return name.replace(word, change(word)) if len(word) > 5 else name
+
+    return changed
+
+
 def greek(name: str) -> str:
     return name.replace("alpha", "α").replace("beta", "β")
 
@@ -60,7 +69,10 @@ SPELLINGS = {
     "prime U+2032": lambda name: name.replace("'", "′"),
     "Greek letters": greek,
     "subscript digits": lambda name: name.translate(str.maketrans("012", "₀₁₂")),
-    "all of them": lambda name: unicodedata.normalize(
+    "two letters swapped": longest(lambda word: f"{word[:3]}{word[4]}{word[3]}{word[5:]}"),
+    "a letter missing": longest(lambda word: word[:4] + word[5:]),
+    "a letter twice": longest(lambda word: word[:4] + word[3:]),
+    "all signs": lambda name: unicodedata.normalize(
         "NFD", inside("\u00ad")(greek(name)).replace("-", "\u2011").replace("'", "’")
     ),
 }

@@ -26,6 +26,7 @@ from .records.entity import CURIE, Entity
 from .records.names import american, name_hash, name_similarity, normalised, words
 from .records.semantic_types import SemanticType, types_meant
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
+from .spelling import corrected, may_be_misspelled
 from .store import KB_FILE, POSTING, Settings, Store, file_size, stored_text, vector_files
 from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings
 from .vectors.index import Candidates
@@ -440,6 +441,43 @@ class KnowledgeBase:
             best = numbers[np.argsort(-scores, kind="stable")[:k]]
             row[: len(best)] = best
         return candidates
+
+    @_at_once
+    def respelled(self, names: Sequence[str]) -> list[str]:
+        """Return names with their misspelled words corrected; "" for a name that needs or finds no correction.
+
+        A word is misspelled if no name of the KB has it. It is corrected by a word with the same first letter
+        (``spelling.corrected``), and if several are equally similar, by that of most entities. The corrected
+        name is a name of the KB.
+        """
+        return self.remembered("respelled", names, self._respelled)
+
+    def _respelled(self, names: Sequence[str]) -> list[str]:
+        by_name = [
+            [] if len(owners) else american(normalised(name)).split()
+            for name, owners in zip(names, self.numbers_of_names(names))
+        ]
+        long = {word for of_name in by_name for word in of_name if may_be_misspelled(word)}
+        query = "SELECT value FROM json_each(?) JOIN vocabulary ON term = value"
+        unknown = sorted(long.difference(*self._store.read(query, json.dumps(sorted(long)))))
+        known = self.remembered("words", [word[0] for word in unknown], self._words_from)
+        right = {word: corrected(word, near.split()) for word, near in zip(unknown, known)}
+        new = [
+            " ".join(right.get(word, word) for word in of_name)
+            if any(right.get(word) for word in of_name) and all(right.get(w, w) for w in of_name)
+            else ""
+            for of_name in by_name
+        ]
+        return [name if len(own) else "" for name, own in zip(new, self.numbers_of_names(new))]
+
+    def _words_from(self, letters: Sequence[str]) -> list[str]:
+        """Return the words of names with each first letter, joined by blanks: those of most entities first."""
+        query = "SELECT term FROM vocabulary WHERE term >= ? AND term < ? ORDER BY doc DESC, term"
+        of_letters = ((letter, chr(ord(letter) + 1)) for letter in letters)
+        return [
+            " ".join(word for (word,) in self._store.read(query, *bounds) if word.isalpha())
+            for bounds in of_letters
+        ]
 
     @_at_once
     def rarities(self, stems: Sequence[str]) -> list[float]:

@@ -251,6 +251,8 @@ def connected(path: Path, to_write: bool = False) -> sqlite3.Connection:
     )
     connection.execute(_UNTRUSTED)
     if not to_write:
+        # The words of names, with the number of entities of each ("term", "doc").
+        connection.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, word, row)")
         connection.execute("PRAGMA query_only = ON")
     return connection
 

@@ -292,6 +292,9 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
                 doc, doc_spans, document, search.resolve_abbreviations, kb.acronyms
             )
         ]
+        if self.trainer is None:
+            names = kb.respelled([mention.surface for mention in mentions])
+            mentions = [m._replace(read_as=name) if name else m for m, name in zip(mentions, names)]
         filters = search_filters(mentions, labels, search.types, search.sources, search.label_types)
         groups = None
         if search.one_entity_per_name:

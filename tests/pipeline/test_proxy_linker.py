@@ -183,6 +183,15 @@ def test_a_blank_mention_has_no_entity(
     assert first.kb_id_ not in ("", "NIL") and last.kb_id_ not in ("", "NIL")
 
 
+def test_a_misspelled_name_is_linked_as_the_name(tiny_nlp: Language) -> None:
+    docs = [tiny_nlp.make_doc(f"Severe {word} again.") for word in ("headache", "haedache")]
+    for doc in docs:
+        doc.set_ents([Span(doc, 1, 2, "TERM")])
+    right, wrong = (tiny_nlp.get_pipe("proxy_linker")(doc).ents[0] for doc in docs)
+    assert wrong._.kb_id == right._.kb_id == "C06"
+    assert wrong.text == "haedache"
+
+
 @pytest.mark.parametrize("spans_key", [None, "sc"])
 def test_ids_that_are_there_are_kept_without_overwrite(
     trained: Trained, linker, monkeypatch, spans_key: str | None

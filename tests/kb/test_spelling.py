@@ -1,0 +1,53 @@
+"""Misspelled words are corrected by the words of names."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_pel import KnowledgeBase
+from spacy_pel.kb.spelling import corrected
+
+
+def distance(a: str, b: str) -> int:
+    """Return the optimal string alignment distance, by its definition."""
+    if not a or not b:
+        return len(a) + len(b)
+    least = min(
+        distance(a[:-1], b) + 1,
+        distance(a, b[:-1]) + 1,
+        distance(a[:-1], b[:-1]) + (a[-1] != b[-1]),
+    )
+    if a[-2:] == b[-2:][::-1] and len(a) > 1 < len(b):
+        least = min(least, distance(a[:-2], b[:-2]) + 1)
+    return least
+
+
+@given(st.text("ab", min_size=4, max_size=6), st.lists(st.text("ab", max_size=6), max_size=4))
+def test_the_most_similar_word_is_the_correction(word: str, known: list[str]) -> None:
+    near = [other for other in known if distance(word, other) <= 1]
+    assert corrected(word, known) == min(near, key=lambda other: distance(word, other), default="")
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "right"),
+    [
+        ("pnuemonia", ["pneumonia"], "pneumonia"),
+        ("ibuprophen", ["ibuprofen"], "ibuprofen"),
+        ("asthna", ["asthma", "astha"], "asthma"),
+        ("asthnna", ["asthma"], ""),
+        ("hypolocomotion", ["hyperlocomotion"], ""),
+        ("macrocytosis", ["microcytosis"], ""),
+        ("hypertention", ["hypotension", "hypertension"], "hypertension"),
+    ],
+)
+def test_words_are_corrected(word: str, known: list[str], right: str) -> None:
+    assert corrected(word, known) == right
+
+
+def test_a_name_is_corrected_if_it_is_then_a_name_of_the_kb(bare_kb: KnowledgeBase) -> None:
+    assert bare_kb.respelled(["multple sclerosis", "Rheumatiod Arthritis"]) == [
+        "multiple sclerosis",
+        "rheumatoid arthritis",
+    ]
+    unchanged = ["multiple sclerosis", "multple fever", "multple xxxxxx", "MSX", "", "multple2"]
+    assert bare_kb.respelled(unchanged) == [""] * len(unchanged)
