@@ -444,7 +444,7 @@ class KnowledgeBase:
 
     @_at_once
     def respelled(self, names: Sequence[str]) -> list[str]:
-        """Return names with their misspelled words corrected; "" for a name that needs or finds no correction.
+        """Return names with their misspelled words corrected; "" for a name without a correction.
 
         A word is misspelled if no name of the KB has it. It is corrected by a word with the same first letter
         (``spelling.corrected``), and if several are equally similar, by that of most entities. The corrected
@@ -471,7 +471,7 @@ class KnowledgeBase:
         return [name if len(own) else "" for name, own in zip(new, self.numbers_of_names(new))]
 
     def _words_from(self, letters: Sequence[str]) -> list[str]:
-        """Return the words of names with each first letter, joined by blanks: those of most entities first."""
+        """Return the words of names with each first letter, those of most entities first, joined by blanks."""
         query = "SELECT term FROM vocabulary WHERE term >= ? AND term < ? ORDER BY doc DESC, term"
         of_letters = ((letter, chr(ord(letter) + 1)) for letter in letters)
         return [

@@ -9,7 +9,8 @@ from rapidfuzz.distance import OSA
 MIN_LETTERS, _TWO_ERRORS = 6, 8
 # Beginnings that are close in letters and far in meaning: "macrocytosis" is no misspelled "microcytosis".
 _BEGINNINGS = (
-    "ante", "anti", "endo", "exo", "hyper", "hypo", "infra", "inter", "intra", "macro", "micro", "mono", "poly",
+    "ante", "anti", "endo", "exo", "hyper", "hypo", "infra", "inter", "intra", "macro", "micro", "mono",
+    "poly",
 )  # fmt: skip
 _MOST = 5  # similar words that are compared
 
@@ -22,8 +23,8 @@ def may_be_misspelled(word: str) -> bool:
 def corrected(word: str, known: Sequence[str]) -> str:
     """Return the known word that is most similar to a misspelled one; "" if none is similar enough.
 
-    One letter may be missing, added, replaced, or swapped with its neighbour, and two in longer words (optimal
-    string alignment). Of equally similar words, the first is returned.
+    One letter may be missing, added, replaced, or swapped with its neighbour, and two in longer words
+    (optimal string alignment). Of equally similar words, the first is returned.
     """
     most = 1 if len(word) < _TWO_ERRORS else 2
     similar = process.extract(
