@@ -447,8 +447,8 @@ class KnowledgeBase:
         """Return names with their misspelled words corrected; "" for a name without a correction.
 
         A word is misspelled if no name of the KB has it. It is corrected by a word with the same first letter
-        (``spelling.corrected``), and if several are equally similar, by that of most entities. The corrected
-        name is a name of the KB.
+        (``spelling.corrected``): of several, by that of most entities. The corrected name is a name of the
+        KB.
         """
         return self.remembered("respelled", names, self._respelled)
 

