@@ -471,7 +471,7 @@ class KnowledgeBase:
         return [name if len(own) else "" for name, own in zip(new, self.numbers_of_names(new))]
 
     def _words_from(self, letters: Sequence[str]) -> list[str]:
-        """Return the words of names with each first letter, those of most entities first, joined by blanks."""
+        """Return the words of names with each first letter, those of most entities first, as one text."""
         query = "SELECT term FROM vocabulary WHERE term >= ? AND term < ? ORDER BY doc DESC, term"
         of_letters = ((letter, chr(ord(letter) + 1)) for letter in letters)
         return [
