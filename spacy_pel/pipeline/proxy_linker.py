@@ -320,7 +320,7 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
             ordering = partial(unambiguous_names_first, kb)
         return mentions, replace(
             options,
-            named_in=kb if kb.settings.get("word_forms") and not self.reranked else None,
+            named_in=None if self.reranked else kb,
             nil_policy=NilPolicy(kb, self.sure_probability),
             ordering=ordering,
             known=kb.mentions if kb.settings["mentions"] else None,
