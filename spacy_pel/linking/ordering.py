@@ -97,12 +97,13 @@ def with_owners(
     """
     numbers, scores = candidates.numbers.copy(), candidates.scores.copy()
     top = min(top, numbers.shape[1])
-    for place, mention in enumerate(mentions):
-        owners = kb.numbers_named(mention.surface)
-        new = owners[~np.isin(owners, numbers[place, :top])]
+    owners_of_all = kb.numbers_of_names([mention.surface for mention in mentions])
+    first = numbers[:, :top].tolist()
+    for place, owners in enumerate(owners_of_all):
+        new = [number for number in owners.tolist() if number not in first[place]]
         if 0 < len(new) <= len(owners) <= MAX_OWNERS:
             lines = np.zeros(len(new), np.int64)
-            new_scores = kb.vectors.name_scores(vectors[place : place + 1], lines, new)
+            new_scores = kb.vectors.name_scores(vectors[place : place + 1], lines, np.array(new))
             others = np.flatnonzero(~np.isin(numbers[place], new))
             for row, values in ((numbers[place], new), (scores[place], new_scores)):
                 joined = np.insert(row[others], max(top - len(new), 0), values)

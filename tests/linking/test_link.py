@@ -70,8 +70,8 @@ def test_entities_with_the_name_are_candidates() -> None:
 
         vectors = property(lambda self: self)
 
-        def numbers_named(self, name: str) -> np.ndarray:
-            return np.array([2, 7] if name == "lung" else [], np.int64)
+        def numbers_of_names(self, names: list[str]) -> list[np.ndarray]:
+            return [np.array([2, 7] if name == "lung" else [], np.int64) for name in names]
 
         def name_scores(self, vectors, lines, numbers) -> np.ndarray:
             return np.array(numbers, np.float32)
