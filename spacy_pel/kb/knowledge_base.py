@@ -464,7 +464,7 @@ class KnowledgeBase:
         right = {word: corrected(word, near.split()) for word, near in zip(unknown, known)}
         new = [
             " ".join(right.get(word, word) for word in of_name)
-            if any(right.get(word) for word in of_name) and all(right.get(w, w) for w in of_name)
+            if not right.keys().isdisjoint(of_name) and all(right.get(w, w) for w in of_name)
             else ""
             for of_name in by_name
         ]

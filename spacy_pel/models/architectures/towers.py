@@ -201,9 +201,7 @@ def _tower_forward(
     on_cpu = device.type == "cpu"
     n_threads = torch.get_num_threads() if on_cpu and not is_train else 1
     max_tokens = (CPU_TOKENS if is_train else inputs.core_tokens) if on_cpu else BATCH_TOKENS
-    if (
-        encoder.computed_by is not None
-    ):  # it computes each input by itself; they share the rest of the work
+    if encoder.computed_by is not None:  # inputs are computed one by one, and share the other work
         max_tokens = max(max_tokens, CPU_TOKENS)
     groups = groups_by_length(lengths, max_tokens)
     passes = []
