@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import spacy
+import torch
 import typer
 from spacy.language import Language
 
@@ -37,6 +38,7 @@ def main(
     rounds: int = 4,
 ) -> None:
     """Link the texts of CORPUS with one process and with several."""
+    torch.set_num_threads(1)  # a fork would wait for the other threads for ever
     config = {"components": {"kb_ner": {"runtime": runtime}, "proxy_linker": {"runtime": runtime}}}
     nlp = spacy.load(pipeline, config=config)
     texts = [document.text for document in open_corpus(corpus).documents()]
