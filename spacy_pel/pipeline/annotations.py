@@ -54,8 +54,12 @@ def _set_candidates(span: Span, candidates: list[dict[str, Any]]) -> None:
     span._.kb_candidate_columns = {name: [c[name] for c in candidates] for name in names}
 
 
-def predictions(links: Links, kb: KnowledgeBase, settings: OutputSettings) -> Iterator[Prediction]:
+def predictions(
+    links: Links, kb: KnowledgeBase, settings: OutputSettings, read_as: Sequence[str]
+) -> Iterator[Prediction]:
     """Yield the attributes of each mention that was linked to a KB, in order.
+
+    ``read_as`` has the words as which each mention was read, or "" for its own.
 
     ``kb_candidate_columns`` has a list of values for each fact about the candidates, best first, even
     if the mention is NIL:
@@ -90,7 +94,7 @@ def predictions(links: Links, kb: KnowledgeBase, settings: OutputSettings) -> It
         width = links.numbers.shape[1]
         for name, facts in (
             ("matched_name", links.evidence.names),
-            ("why", _reasons(links.evidence, columns["score"])),
+            ("why", _reasons(links.evidence, columns["score"], read_as)),
         ):
             columns[name] = [(list(row) + [None] * width)[:width] for row in facts]
     if links.decisions is not None:
@@ -126,14 +130,17 @@ def predictions(links: Links, kb: KnowledgeBase, settings: OutputSettings) -> It
         yield prediction
 
 
-def _reasons(evidence: Evidence, scores: Sequence[Sequence[float]]) -> list[list[str]]:
+def _reasons(
+    evidence: Evidence, scores: Sequence[Sequence[float]], read_as: Sequence[str]
+) -> list[list[str]]:
     """Return the facts about each candidate that the ranking compares, in a line.
 
     For example: "name 86 % similar; score 0.71; defined so in 12 of 30 texts; meant by 2 other mentions".
     """
+    facts_of_all = zip(scores, *(column.tolist() for column in evidence[1:]))
     return [
-        [_reason(*facts) for facts in zip(*of_mention)]
-        for of_mention in zip(scores, *(column.tolist() for column in evidence[1:]))
+        [(f'read as "{words}"; ' if words else "") + _reason(*facts) for facts in zip(*of_mention)]
+        for words, of_mention in zip(read_as, facts_of_all)
     ]
 
 

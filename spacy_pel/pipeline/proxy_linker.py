@@ -234,7 +234,8 @@ class ProxyLinker(KBComponent, TrainablePipe):  # type: ignore[misc]  # spaCy ha
                 links = link(self.model, index, mentions, k, options)
             if self.trainer is None:
                 links = self._corrected(links, docs, spans, mentions, options.groups, kb)
-            return Linked(spans, links, list(predictions(links, kb, self.output)))
+            read_as = [mention.read_as for mention in mentions]
+            return Linked(spans, links, list(predictions(links, kb, self.output, read_as)))
 
         _ = self.retriever  # missing weights are reported before a missing KB
         return self.read_kb(linked)

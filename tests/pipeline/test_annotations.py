@@ -39,7 +39,7 @@ def test_types_and_codes_are_those_of_the_entity_that_is_named(tmp_path: Path) -
     nil = np.array([False, False, True, False, False])
     links = Links(numbers, np.where(numbers < 0, -np.inf, 0.5), nil, None, None)
     kb.check_vocabularies(vocabularies := ["ICD10CM", "SNOMED", "CURIE"])
-    given = list(predictions(links, kb, asked(xrefs=vocabularies)))
+    given = list(predictions(links, kb, asked(xrefs=vocabularies), [""] * len(links.nil)))
     given[-1]["kb_types"].clear()  # no two predictions share a list
     said = [(a["kb_id"], a["kb_types"], *a["kb_xrefs"].values()) for a in given[:4]]
     assert said == [
@@ -64,7 +64,8 @@ def test_why_says_what_the_ranking_compares(tmp_path: Path) -> None:
     )
     nil = np.zeros(2, dtype=bool)
     links = Links(numbers, scores, nil, None, None, probabilities=scores, evidence=evidence)
-    columns = [prediction["kb_candidate_columns"] for prediction in predictions(links, kb, asked())]
+    made = predictions(links, kb, asked(), ["", "name"])
+    columns = [prediction["kb_candidate_columns"] for prediction in made]
     assert [each["matched_name"] for each in columns] == [
         ["name 1", "name 0", None],
         ["name 2", "name 0"],
@@ -76,9 +77,9 @@ def test_why_says_what_the_ranking_compares(tmp_path: Path) -> None:
             None,
         ],
         [
-            "exact name, shared by 3 entities; score 0.50; defined so in 12 of 30 texts; meant by 2 "
-            "other mentions here",
-            "name 0% similar; score 0.00; defined so in 0 of 30 texts",
+            'read as "name"; exact name, shared by 3 entities; score 0.50; defined so in 12 of 30 '
+            "texts; meant by 2 other mentions here",
+            'read as "name"; name 0% similar; score 0.00; defined so in 0 of 30 texts',
         ],
     ]
 
