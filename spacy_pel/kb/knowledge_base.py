@@ -687,10 +687,30 @@ class KnowledgeBase:
         Raises:
             PelError: The KB has no vectors, the queries do not fit them, or a type or source is unknown.
         """
-        stored, allowed = self.vectors, self._allowed(only)
+        stored, allowed = self.vectors, self.allowed(only)
         if self.settings["mentions"] and with_mentions:
             return self.mentions.search(stored, vectors, k, allowed)
         return stored.search(vectors, k, allowed)
+
+    @_at_once
+    def allowed(self, only: SearchFilter | None) -> np.ndarray | None:
+        """Return a mask of the entities that may be found, bool [next number]; None for all."""
+        only = only or SearchFilter()
+        if not any(only) and not len(self._removed):
+            return None
+        for name, values in only._asdict().items():
+            if isinstance(values, str):
+                raise PelError(f"{name} is the text {values!r}", f"give a list of {name}")
+        only = SearchFilter(*(tuple(sorted(set(values))) for values in only))
+        masks = self._state.masks
+        mask = masks.get(only)
+        if mask is None:
+            mask = np.zeros(self._state.count, dtype=bool)
+            mask[self.matching(only)] = True
+            for oldest in list(masks)[: 1 - _MAX_MASKS]:
+                masks.pop(oldest, None)
+            masks[only] = mask
+        return mask
 
     @_at_once
     def rows(self, numbers: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -753,25 +773,6 @@ class KnowledgeBase:
         if not live.all():
             raise IndexError(f"no entity has the number {wanted[~live][0]}")
         return wanted
-
-    def _allowed(self, only: SearchFilter | None) -> np.ndarray | None:
-        """Return a mask of the entities that may be found, bool [next number]; None for all."""
-        only = only or SearchFilter()
-        if not any(only) and not len(self._removed):
-            return None
-        for name, values in only._asdict().items():
-            if isinstance(values, str):
-                raise PelError(f"{name} is the text {values!r}", f"give a list of {name}")
-        only = SearchFilter(*(tuple(sorted(set(values))) for values in only))
-        masks = self._state.masks
-        mask = masks.get(only)
-        if mask is None:
-            mask = np.zeros(self._state.count, dtype=bool)
-            mask[self.matching(only)] = True
-            for oldest in list(masks)[: 1 - _MAX_MASKS]:
-                masks.pop(oldest, None)
-            masks[only] = mask
-        return mask
 
 
 def _read_state(folder: Path) -> _State:

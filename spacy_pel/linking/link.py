@@ -79,8 +79,8 @@ class LinkOptions:
     reranking: Reranking | None = None
     # Orders at least SEARCH_DEPTH candidates after that. None: the order stays.
     ordering: Ordering | None = None
-    # Unless there are filters, entities that have a mention as a name in this KB are candidates, too
-    # (``with_owners``). None: only the nearest are.
+    # Entities that have a mention as a name in this KB are candidates, too (``with_owners``). None: only the
+    # nearest are.
     named_in: KnowledgeBase | None = None
     # The filter of each mention's search, or None for no filter.
     filters: Sequence[SearchFilter | None] | None = None
@@ -159,8 +159,8 @@ def ranking_input(
     depth = max(k, reranking.top if reranking else 0)
     candidates = nearest(index, vectors, depth, options.filters, groups)
     best_scores, rerank_scores = candidates.scores[:, 0], None
-    if options.named_in is not None and not options.filters:
-        candidates = with_owners(options.named_in, mentions, vectors, candidates, TOP)
+    if (kb := options.named_in) is not None:
+        candidates = with_owners(kb, mentions, vectors, candidates, TOP, options.filters)
     if reranking is not None:
         candidates, rerank_scores = reranked_candidates(candidates, mentions, reranking, groups)
     return RankingInput(mentions, candidates, rerank_scores, groups, vectors), best_scores

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..kb.knowledge_base import KnowledgeBase
+from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.vectors.index import Candidates
 from ..text.mention_inputs import MentionInContext
 
@@ -80,6 +80,7 @@ def with_owners(
     vectors: np.ndarray,
     candidates: Candidates,
     top: int,
+    filters: Sequence[SearchFilter | None] | None = None,
 ) -> Candidates:
     """Add the entities that have a mention as a name to its first ``top`` candidates.
 
@@ -91,6 +92,7 @@ def with_owners(
         vectors: float32 [n, d], the vectors of the mentions.
         candidates: [n, k], best first.
         top: The number of first candidates to complete.
+        filters: The filter of each mention, or None for no filter.
 
     Returns:
         The candidates, [n, k]. A name of more than ``MAX_OWNERS`` entities adds none.
@@ -98,8 +100,11 @@ def with_owners(
     numbers, scores = candidates.numbers.copy(), candidates.scores.copy()
     top = min(top, numbers.shape[1])
     owners_of_all = kb.numbers_of_names([mention.surface for mention in mentions])
-    first = numbers[:, :top].tolist()
-    for place, owners in enumerate(owners_of_all):
+    first, filters = numbers[:, :top].tolist(), filters or [None] * len(mentions)
+    allowed = {each: kb.allowed(each) for each in set(filters)}
+    for place, (owners, only) in enumerate(zip(owners_of_all, filters)):
+        if (mask := allowed[only]) is not None:
+            owners = owners[mask[owners]]
         new = [number for number in owners.tolist() if number not in first[place]]
         if 0 < len(new) <= len(owners) <= MAX_OWNERS:
             lines = np.zeros(len(new), np.int64)

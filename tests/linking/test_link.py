@@ -73,6 +73,9 @@ def test_entities_with_the_name_are_candidates() -> None:
         def numbers_of_names(self, names: list[str]) -> list[np.ndarray]:
             return [np.array([2, 7] if name == "lung" else [], np.int64) for name in names]
 
+        def allowed(self, only: str | None) -> np.ndarray | None:
+            return None if only is None else np.arange(9) < 5
+
         def name_scores(self, vectors, lines, numbers) -> np.ndarray:
             return np.array(numbers, np.float32)
 
@@ -82,6 +85,9 @@ def test_entities_with_the_name_are_candidates() -> None:
     moved = with_owners(Named(), mentions, np.zeros((2, 1), np.float32), candidates, 3)
     assert moved.numbers.tolist() == [[5, 2, 7, 6, 4], numbers[1]]
     np.testing.assert_array_equal(moved.scores, moved.numbers)
+    queries = np.zeros((2, 1), np.float32)
+    filtered = with_owners(Named(), mentions, queries, candidates, 3, ["below 5", None])
+    assert filtered.numbers.tolist() == [[5, 6, 2, 4, 3], numbers[1]]
 
 
 NIL_SCORES = st.lists(st.floats(-2, 2, width=32) | st.sampled_from([-math.inf, math.inf]))
