@@ -81,12 +81,13 @@ def test_what_nobody_waits_for_is_not_linked(make_app, held: threading.Event) ->
     thread = make_app().state.thread
 
     async def ask() -> int:
-        asking = [asyncio.ensure_future(thread.link([DOCUMENT])) for _ in range(3)]
-        await asyncio.sleep(0.05)
-        asking[1].cancel()
+        first, second, third = [asyncio.ensure_future(thread.link([DOCUMENT])) for _ in range(3)]
+        await asyncio.sleep(0)  # the three requests begin
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second  # the thread must know of it before it goes on
         held.set()
-        results = await asyncio.gather(*asking, return_exceptions=True)
-        assert isinstance(results[1], asyncio.CancelledError)
+        await asyncio.gather(first, third)
         return thread._documents_in_memory
 
     assert asyncio.run(ask()) == 4  # two of the first use
