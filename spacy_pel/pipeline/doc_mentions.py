@@ -18,8 +18,9 @@ from ..kb.knowledge_base import KnowledgeBase, SearchFilter
 from ..kb.records.plain_text import PlainText, plain
 from ..models.architectures import AnyModel
 from ..spans import gold_ids, mention_spans
-from ..text.abbreviations import at_long_forms, defined_abbreviations, expanded, with_capitals
+from ..text.abbreviations import at_long_forms, defined_abbreviations, expanded
 from ..text.coordination import coordinated
+from ..text.letter_case import in_usual_case
 from ..text.mention_inputs import DocumentContext, GoldMention, MentionInContext
 
 _NOTHING = SearchFilter(ids=("",))  # for blank mentions: no name of an entity is blank
@@ -102,9 +103,9 @@ def plain_text(doc: Doc) -> PlainText:
 
 
 def text_of(doc: Doc, acronyms: Collection[str]) -> PlainText:
-    """Return the plain text of a doc, with acronyms of a KB in capitals (``with_capitals``)."""
+    """Return the plain text of a doc in the usual case of words and acronyms (``in_usual_case``)."""
     text = plain_text(doc)
-    text.text = with_capitals(text.text, acronyms)
+    text.text = in_usual_case(text.text, acronyms)
     return text
 
 
