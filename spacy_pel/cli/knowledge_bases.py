@@ -368,7 +368,8 @@ def learn_cli(
     them; "kb forget" removes them.
 
     With --acronyms, the documents need no annotations: if one defines "multiple sclerosis (MS)", and only
-    one entity has the name "multiple sclerosis", that entity gets the name "MS". --weak-labels writes these
+    one entity has the name "multiple sclerosis", that entity gets the name "MS". A text that is only a
+    definition, such as "room air (RA)", also counts if no entity has the name. --weak-labels writes the
     texts, without the definition and with "MS" annotated, as weakly labelled documents for training and
     calibration.
 
@@ -417,6 +418,8 @@ def learn_cli(
                 f"Learned {names.names:,} abbreviations of entities from {names.texts:,} texts; "
                 f"{names.ambiguous:,} of them belong to several entities"
             )
+            if names.other_senses:
+                summary += f"; {names.other_senses:,} texts define one as no entity of the KB"
             if weak_labels:
                 summary += f"; {names.weakly_labelled:,} weakly labelled documents: {weak_labels}"
         else:

@@ -1,6 +1,7 @@
 """Add names to a KB: the words of annotated mentions, and abbreviations from plain text.
 
-From "multiple sclerosis (MS)" in a text, the KB learns that MS may mean multiple sclerosis.
+From "multiple sclerosis (MS)" in a text, the KB learns that MS may mean multiple sclerosis. A text that is
+only a definition, such as "room air (RA)", also counts if no entity has the name.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +21,7 @@ from ..corpora.open_documents import open_documents
 from ..errors import PelError
 from ..io.whole_files import pointed_to, whole_file
 from ..kb.change import ChangeCounts, change_entities
-from ..kb.knowledge_base import KnowledgeBase
+from ..kb.knowledge_base import OTHER_SENSE, KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.records.names import american, normalised
 from ..pipeline.pipelines import linker_of
@@ -36,6 +37,7 @@ class LearntNames(NamedTuple):
     mentions: int  # whose entity is in the KB
     changes: ChangeCounts
     texts: int = 0  # searched for abbreviations
+    other_senses: int = 0  # texts that define an abbreviation as what is no entity
     ambiguous: int = 0  # learnt abbreviations that now belong to several entities
     weakly_labelled: int = 0  # documents written
 
@@ -148,7 +150,7 @@ def learn_acronyms(
 
     The long form of an abbreviation (``text.abbreviations``, Schwartz and Hearst 2003) must be the name of
     exactly one entity. If several entities have the same abbreviation, the context decides in texts that
-    do not define it.
+    do not define it. A text that is only a definition also counts if no entity has the long form.
 
     The other arguments, and errors, are those of ``learn_names``.
 
@@ -162,7 +164,8 @@ def learn_acronyms(
         PelError: No text defines an abbreviation of a name in the KB.
     """
     encoder = KBEncoder(linker_of(nlp)) if nlp else None
-    counts: Counter[tuple[str, str, int]] = Counter()  # texts by source, short form and entity
+    # Texts by source, short form and entity, or ``OTHER_SENSE``.
+    counts: Counter[tuple[str, str, int]] = Counter()
     n_texts = n_labelled = 0
     new: dict[int, list[str]] = defaultdict(list)
     with KnowledgeBase.open(folder) as kb:
@@ -173,6 +176,7 @@ def learn_acronyms(
                     text = raw.document(left_out=[]).text
                     senses = defined_senses(text, kb)
                     counts.update((source, short, sense.number) for short, sense in senses.items())
+                    counts.update((source, short, OTHER_SENSE) for short in _other_senses(text, kb))
                     n_texts += 1
                     if file and (document := weakly_labelled(str(n_texts), text, senses, kb)):
                         file.write(encoded(pubtator_text(document)))
@@ -186,10 +190,12 @@ def learn_acronyms(
                 )
         defined: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
         for (source, short, number), count in sorted(counts.items()):
-            defined[source].append((short, kb.labels([number])[0][0], count))
+            id = "" if number == OTHER_SENSE else kb.labels([number])[0][0]
+            defined[source].append((short, id, count))
         for short, number in sorted({(short, number) for _, short, number in counts}):
-            if number not in kb.numbers_named(short):
+            if number != OTHER_SENSE and number not in kb.numbers_named(short):
                 new[number].append(short)
+        n_others = sum(n for (_, _, number), n in counts.items() if number == OTHER_SENSE)
         entities = _with_aliases(kb, new)
     changes = change_entities(
         folder, "update", entities, encoder, sources=list(defined), acronyms=defined
@@ -197,7 +203,8 @@ def learn_acronyms(
     with KnowledgeBase.open(folder) as kb:
         learnt = {short for names in new.values() for short in names}
         n_ambiguous = sum(len(kb.numbers_named(short)) > 1 for short in learnt)
-    return LearntNames(sum(map(len, new.values())), 0, changes, n_texts, n_ambiguous, n_labelled)
+    n_names = sum(map(len, new.values()))
+    return LearntNames(n_names, 0, changes, n_texts, n_others, n_ambiguous, n_labelled)
 
 
 class Sense(NamedTuple):
@@ -215,6 +222,15 @@ def defined_senses(text: str, kb: KnowledgeBase) -> dict[str, Sense]:
         if len(numbers) == 1:
             senses[short] = Sense(long, int(numbers[0]))
     return senses
+
+
+def _other_senses(text: str, kb: KnowledgeBase) -> list[str]:
+    """Return the abbreviation that is defined by a text that has nothing else, if no entity is its sense."""
+    return [
+        short
+        for short, long in defined_abbreviations(text).items()
+        if text.strip() == f"{long} ({short})" and not len(kb.numbers_named(long))
+    ]
 
 
 def weakly_labelled(

@@ -26,7 +26,7 @@ from .records.entity import CURIE, Entity
 from .records.names import american, name_hash, name_similarity, normalised, words
 from .records.semantic_types import SemanticType, types_meant
 from .scispacy_mappings import CuiEntity, EntitiesById, IdsByName
-from .spelling import corrected, may_be_misspelled
+from .spelling import corrected, may_be_misspelled, other_spellings
 from .store import KB_FILE, POSTING, Settings, Store, file_size, stored_text, vector_files
 from .transaction import CHECKSUMS, NAMES_PREFIX, checked_settings
 from .vectors.index import Candidates
@@ -37,6 +37,7 @@ _MAX_MASKS = 8  # of search filters in the cache; a mask takes one byte per enti
 _BATCH_SIZE = 1024  # records read at a time: an open cursor would keep writers out
 _MAX_MATCHES = 10_000  # entities that a full-text query returns
 _CACHE_SIZE = 50_000  # words whose rarity is cached
+OTHER_SENSE = -1  # the number of the senses of an acronym that are no entity
 # How many values of a kind are remembered. Some hundred entities stand behind most mentions of a corpus.
 _MAX_REMEMBERED = 10_000
 _COUNT_EACH = (
@@ -374,29 +375,38 @@ class KnowledgeBase:
 
     @_at_once
     def definitions(self, acronym: str) -> Mapping[int, int]:
-        """Return the number of texts that define an acronym, by entity number (``kb learn --acronyms``)."""
+        """Return the number of texts that define an acronym, by entity number (``kb learn --acronyms``).
+
+        ``OTHER_SENSE`` stands for the senses that are no entity.
+        """
         return self._definitions.get(normalised(acronym), {})
 
     @property
+    @_cached
     def acronyms(self) -> Collection[str]:
-        """The normalised acronyms that have ``definitions``."""
-        return self._definitions.keys()
+        """The normalised acronyms that have ``definitions`` as an entity."""
+        return {name for name, counts in self._definitions.items() if max(counts) > OTHER_SENSE}
 
     @property
     @_cached
     def _definitions(self) -> dict[str, Counter[int]]:
         query = (
-            "SELECT json_extract(row.value, '$[0]'), number, json_extract(row.value, '$[2]') "
+            "SELECT json_extract(row.value, '$[0]'), ifnull(number, ?), json_extract(row.value, '$[2]') "
             "FROM setting, json_each(setting.value) AS row "
-            "JOIN entity ON concept_id = json_extract(row.value, '$[1]') "
-            "WHERE name GLOB 'acronyms of *' AND json_extract(row.value, '$[2]') > 0"
+            "LEFT JOIN entity ON concept_id = json_extract(row.value, '$[1]') "
+            "WHERE name GLOB 'acronyms of *' AND json_extract(row.value, '$[2]') > 0 "
+            "AND (number IS NOT NULL OR json_extract(row.value, '$[1]') = '')"
         )
         rows = self._store.read(
-            query, make=lambda name, n, count: (normalised(stored_text(name)), n, int(count))
+            query,
+            OTHER_SENSE,
+            make=lambda name, n, count: (normalised(stored_text(name)), n, int(count)),
         )
         counts: dict[str, Counter[int]] = defaultdict(Counter)
-        live = self._is_live(np.array([number for _, number, _ in rows], dtype=np.int64))
-        for acronym, number, count in compress(rows, live):
+        numbers = np.array([number for _, number, _ in rows], dtype=np.int64)
+        for acronym, number, count in compress(
+            rows, self._is_live(numbers) | (numbers == OTHER_SENSE)
+        ):
             counts[acronym][number] += count
         return counts
 
@@ -446,29 +456,37 @@ class KnowledgeBase:
     def respelled(self, names: Sequence[str]) -> list[str]:
         """Return names with their misspelled words corrected; "" for a name without a correction.
 
-        A word is misspelled if no name of the KB has it. It is corrected by a word with the same first letter
-        (``spelling.corrected``): of several, by that of most entities. The corrected name is a name of the
-        KB.
+        The corrected name is a name of the KB: another spelling (``spelling.other_spellings``), or one with
+        other words. A word is misspelled if no name of the KB has it. It is corrected by a word with the same
+        first letter (``spelling.corrected``): of several, by that of most entities.
         """
         return self.remembered("respelled", names, self._respelled)
 
     def _respelled(self, names: Sequence[str]) -> list[str]:
-        by_name = [
-            [] if len(owners) else american(normalised(name)).split()
-            for name, owners in zip(names, self.numbers_of_names(names))
-        ]
+        unowned = [name for name, own in zip(names, self.numbers_of_names(names)) if not len(own)]
+        others = [(name, other) for name in unowned for other in other_spellings(name)]
+        others += zip(unowned, self._with_known_words(unowned))
+        owners = self.numbers_of_names([other for _, other in others])
+        found: dict[str, str] = {}
+        for (name, other), own in zip(others, owners):
+            if len(own):
+                found.setdefault(name, other)
+        return [found.get(name, "") for name in names]
+
+    def _with_known_words(self, names: Sequence[str]) -> list[str]:
+        """Return names with corrected words, normalised; "" if no word is misspelled, or one is unclear."""
+        by_name = [american(normalised(name)).split() for name in names]
         long = {word for of_name in by_name for word in of_name if may_be_misspelled(word)}
         query = "SELECT value FROM json_each(?) JOIN vocabulary ON term = value"
         unknown = sorted(long.difference(*self._store.read(query, json.dumps(sorted(long)))))
         known = self.remembered("words", [word[0] for word in unknown], self._words_from)
         right = {word: corrected(word, near.split()) for word, near in zip(unknown, known)}
-        new = [
+        return [
             " ".join(right.get(word, word) for word in of_name)
             if not right.keys().isdisjoint(of_name) and all(right.get(w, w) for w in of_name)
             else ""
             for of_name in by_name
         ]
-        return [name if len(own) else "" for name, own in zip(new, self.numbers_of_names(new))]
 
     def _words_from(self, letters: Sequence[str]) -> list[str]:
         """Return the words of names with each first letter, those of most entities first, as one text."""

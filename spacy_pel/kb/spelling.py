@@ -1,5 +1,6 @@
 """Correct misspelled words by the words of names."""
 
+import re
 from collections.abc import Sequence
 
 from rapidfuzz import process
@@ -9,6 +10,16 @@ from rapidfuzz.distance import OSA
 _MIN_LETTERS = 7
 # Beginnings that differ in one letter, and far in meaning: "macrocytosis" is no misspelled "microcytosis".
 _BEGINNINGS = ("ante", "anti", "macro", "micro")
+
+
+_INNER_HYPHEN = re.compile(r"(?<=[a-z])-(?=[a-z])")
+_POSSESSIVE = re.compile(r"(?<=[a-z]{3})s(?= [a-z])")
+
+
+def other_spellings(name: str) -> list[str]:
+    """Return a name without its hyphens, and with apostrophes: "pericarditis", "crohn's disease"."""
+    spellings = _INNER_HYPHEN.sub("", name), _POSSESSIVE.sub("'s", name)
+    return [spelling for spelling in spellings if spelling != name]
 
 
 def may_be_misspelled(word: str) -> bool:

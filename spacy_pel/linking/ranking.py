@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..kb.knowledge_base import KnowledgeBase
+from ..kb.knowledge_base import OTHER_SENSE, KnowledgeBase
 from ..kb.records.entity import Entity
 from ..kb.records.names import american, normalised
 from ..text.mention_inputs import MentionInContext
@@ -61,6 +61,10 @@ class Ranking(NamedTuple):
         """
         comparison = compare(kb, given, self.contexts)
         p_correct = self.probabilities(features_of(labels, comparison))
+        # Gold mentions, to which it was fitted, rarely have acronyms in senses that are no entity.
+        other = _p_other_sense(comparison)
+        p_correct[:, :-1] *= 1 - other[:, None]
+        p_correct[:, -1] += other * (1 - p_correct[:, -1])
         if given.groups is not None:
             p_correct = group_means(p_correct, given.groups)
         n_read = p_correct.shape[1] - 1
@@ -236,7 +240,8 @@ class Comparison:
     word_similarities: list[np.ndarray]
     elsewhere: np.ndarray  # see ``_meant_elsewhere``
     definitions: np.ndarray  # int, the number of texts that define the mention as the candidate
-    all_definitions: np.ndarray  # int [n], the number of texts that define the mention
+    all_definitions: np.ndarray  # int [n], the number of texts that define the mention as an entity
+    other_definitions: np.ndarray  # int [n], the number of texts that define it as no entity
     # The log of the share of definitions, to which each owner of the name adds 0.5; at most 0.
     definition_share: np.ndarray
     rerank_scores: np.ndarray  # float, NaN for a candidate that was not reranked
@@ -389,30 +394,44 @@ def evidence_of(comparison: Comparison) -> Evidence:
         for rows in zip(comparison.numbers.tolist(), comparison.nearest_names.tolist())
     ]
     shape = comparison.numbers.shape
+    all_definitions = comparison.all_definitions + comparison.other_definitions
     return Evidence(
         names,
         comparison.similarity,
         comparison.exact,
         np.broadcast_to(comparison.n_owners[:, None], shape),
         comparison.definitions,
-        np.broadcast_to(comparison.all_definitions[:, None], shape),
+        np.broadcast_to(all_definitions[:, None], shape),
         np.rint(comparison.elsewhere * _MAX_ELSEWHERE).astype(int),
     )
 
 
 def _definitions(
     kb: KnowledgeBase, surfaces: Sequence[str], numbers: np.ndarray, n_owners: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``definitions``, ``all_definitions`` and ``definition_share`` of a ``Comparison``."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the four arrays of a ``Comparison`` that come from the definitions of acronyms."""
     definitions, share = np.zeros(numbers.shape, dtype=int), np.zeros(numbers.shape)
-    all_definitions = np.zeros(len(surfaces), dtype=int)
+    all_definitions, others = np.zeros((2, len(surfaces)), dtype=int)
     for place, (surface, row) in enumerate(zip(surfaces, numbers.tolist())):
-        if counts := kb.definitions(surface):
+        counts = dict(kb.definitions(surface))
+        others[place] = counts.pop(OTHER_SENSE, 0)
+        if counts:
             definitions[place] = [counts.get(number, 0) for number in row]
             all_definitions[place] = sum(counts.values())
             total = sum(counts.values()) + n_owners[place] / 2
             share[place] = [log((counts.get(number, 0) + 0.5) / total) for number in row]
-    return definitions, all_definitions, np.minimum(share, 0.0)
+    return definitions, all_definitions, others, np.minimum(share, 0.0)
+
+
+def _p_other_sense(c: Comparison) -> np.ndarray:
+    """Return the probability that mentions are acronyms of what is no entity, float [n].
+
+    It is the share of the texts that define them so, among these and those that define them as a candidate,
+    to which each candidate with this name adds 0.5.
+    """
+    known = np.where(c.exact, c.definitions + 0.5, 0).sum(axis=1)
+    shares: np.ndarray = c.other_definitions / np.maximum(c.other_definitions + known, 1)
+    return shares
 
 
 def _canonical_scores(kb: KnowledgeBase, given: RankingInput, numbers: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The case of letters: acronyms in lower case are read in capitals, and other words in capitals in lower case."""
+"""Read acronyms in lower case in capitals, and other words of lines in capitals in lower case."""
 
 import re
 from collections.abc import Collection
@@ -19,20 +19,20 @@ _CAPITALS = re.compile(r"(?<!\w)(\d+[., ]?)?([A-Z]{2,})(?!\w)")
 # Acronyms that are also words. They are acronyms only in capitals among lower case.
 _WORDS = frozenset(
     """
-    air ale all am an and ant are arm arms art as ash at ate bad bag ban be bed boa bop box bp
-    bud bus but by cab can case cast cat cats con cot cry cup cur cut dam data did die dig dim
-    do doe dog dom dome dot dry due dye ear eat egg ego elf end era eve ex eye face fact fade
-    fan far fast fat fed fee few fig fin fit flap fog for form fur gap gaps gas gel get gift go
-    god gold got gum gun gut had ham has hat hats he hem hen her him hip his hot how hug hum hut
-    ice if ill in ink is it its jam jar jet job joy kid kin kit lag lap last law lay leg let lid
-    lids lie lip lit log lot low mad man mar mass mast mat may me men mix mop mud mug my nap new
-    no none nor not now nut odd of off oil old on one opt or our out own ox part past pay pea
-    pen per pie post pro pub pump pus put ran rank rap rare rash rat raw ray red rest rib rid
-    rig rim rip rob rod role root rope rot row rug run said sat saw say scan sea see set she
-    side sit site six size skin so some son spot spy star stem step steps stop stops sub such
-    sum sun task tax tea team ten test tet than that the then they this tie tin tip tips to toe
-    ton too top tow trip try two un up ups us use van war was wave way we wet who why win wise
-    won yes yet you
+    ache age air ale all am an and ant are arm arms art as ash at ate bad bag ban be bed boa bop
+    box bp brat bud bus but by cab can carb case cast cat cats con cot cry cup cur cut dam dan
+    data did die dig dim dish do doe dog dom dome dot dress dry due dye ear eat egg ego elf end
+    era eve ex eye face fact fade fan far fast fat fed fee few fig fin fit flap fog for form
+    fret fur gap gaps gas gel get gift go god gold got gum gun gut had ham has hat hats he hem
+    hen her him hip his hot how hug hum hut ice if ill in ink iris is it its jam jar jet job joy
+    kid kin kit lag lap last law lay leg let lid lids lie lip lit log lot low mad man mar mass
+    mast mat may me men mix mop mud mug my nap new no none nor not now nut odd of off oil old on
+    one opt or our out own ox part past pay pea peep pen per pie post pro prom pub pump pus put
+    ran rank rap rare rash rat raw ray red rest rib rid rig rim rip rob rod role root rope rot
+    row rug run said sam sat saw say scan sea see set she side sit site six size skin so some
+    son spot spy star stem step steps stop stops sub such sum sun taps task tax tea team ten
+    test tet than that the then they this tie tim tin tip tips to toe tom ton too top tow trip
+    try two un up ups us use van war was wave way we wet who why win wise won yes yet you
     """.split()
 )
 # Acronyms that are also units, symbols, or rarer words. In lower case, and behind a number, they are no

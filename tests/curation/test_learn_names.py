@@ -8,7 +8,7 @@ from spacy_pel.curation.learn_names import learn_acronyms, learn_names, new_name
 from spacy_pel.errors import PelError
 from spacy_pel.kb import Entity, KnowledgeBase
 from spacy_pel.kb.change import change_entities, remove_entities
-from spacy_pel.kb.knowledge_base import verify
+from spacy_pel.kb.knowledge_base import OTHER_SENSE, verify
 from spacy_pel.text.mention_inputs import GoldMention, MentionInContext
 
 from ..conftest import write_text
@@ -100,6 +100,21 @@ def test_a_kb_counts_the_texts_that_define_an_acronym(bare_kb, tmp_path) -> None
     assert bare_kb.definitions("nothing") == {} and verify(bare_kb.path) == []
 
 
+def test_a_line_of_a_list_counts_for_a_sense_that_is_no_entity(bare_kb, tmp_path) -> None:
+    lines = "room air (RA)\nroom air (RA)\nright atrium (RA)\nOn room air (RA).\nnurse (NX)\n"
+    texts = write_text(tmp_path / "texts.txt", lines)
+    learnt = learn_acronyms(bare_kb.path, [str(texts)])
+    assert (learnt.names, learnt.texts, learnt.other_senses) == (0, 5, 2)
+    with KnowledgeBase.open(bare_kb.path) as kb:
+        atrium = kb.number("C04")
+        assert kb.definitions("RA") == {atrium: 1, OTHER_SENSE: 2}
+        assert set(kb.acronyms) == {"ra"} and verify(bare_kb.path) == []
+    write_text(texts, "room air (RA)\n")
+    learn_acronyms(bare_kb.path, [str(texts)])
+    with KnowledgeBase.open(bare_kb.path) as kb:  # an acronym of no entity is none of the KB
+        assert kb.definitions("RA") == {OTHER_SENSE: 1} and not kb.acronyms
+
+
 def test_damaged_counts_do_not_count(bare_kb: KnowledgeBase) -> None:
     rows = '[1, ["MS", "C01"], ["MS", "C01", -1]]'
     execute(bare_kb.path, f"INSERT INTO setting VALUES ('acronyms of x', '{rows}')")
@@ -122,7 +137,7 @@ def test_weakly_labelled_documents_hide_definitions_and_annotate_each_mention(ba
         (Mention(0, 3, "RAT", "Acronym", ("C03",)), Mention(41, 44, "RAT", "Acronym", ("C03",))),
     )
     before = labelled.read_bytes()
-    texts.write_text("Polymerase chain reaction (PCR)", "utf8")
+    texts.write_text("By polymerase chain reaction (PCR).", "utf8")
     with pytest.raises(PelError, match="no acronym in .* use more texts"):
         learn_acronyms(bare_kb.path, [str(texts)], weak_labels=labelled)
     assert labelled.read_bytes() == before

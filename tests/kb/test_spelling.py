@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_pel import KnowledgeBase
-from spacy_pel.kb.spelling import corrected
+from spacy_pel.kb.spelling import corrected, other_spellings
 
 
 def distance(a: str, b: str) -> int:
@@ -46,5 +46,14 @@ def test_a_name_is_corrected_if_it_is_then_a_name_of_the_kb(bare_kb: KnowledgeBa
         "multiple sclerosis",
         "rheumatoid arthritis",
     ]
+    spelled = ["head-ache", "Rheum-atoid arthr-itis", "heads pain"]
+    assert bare_kb.respelled(spelled) == ["headache", "Rheumatoid arthritis", ""]
     unchanged = ["multiple sclerosis", "multple fever", "multple xxxxxx", "MSX", "", "multple2"]
     assert bare_kb.respelled(unchanged) == [""] * len(unchanged)
+
+
+def test_hyphens_and_apostrophes() -> None:
+    assert other_spellings("parkinsons disease") == ["parkinson's disease"]
+    assert other_spellings("peri-carditis") == ["pericarditis"]
+    assert other_spellings("grey-turners sign") == ["greyturners sign", "grey-turner's sign"]
+    assert other_spellings("AIDS of 5-HT is Xs") == []

@@ -9,7 +9,7 @@ from spacy_pel.curation.learn_names import learn_acronyms
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.kb.vectors.writing import write_vectors
-from spacy_pel.linking.ordering import RankingInput
+from spacy_pel.linking.ordering import Ordered, RankingInput
 from spacy_pel.linking.ranking import (
     CANDIDATE_FEATURES,
     Features,
@@ -98,6 +98,27 @@ def test_senses_are_told_by_counts_and_by_canonical_names(
         expected = np.log(shares, where=own & (own.sum() > 1), out=np.zeros(N))
         np.testing.assert_allclose(looked.candidates[i, :, -1], expected, atol=1e-6)
     assert looked.mentions[:, 8].tolist() == pytest.approx([np.log(3), 0, 0, 0, 0])
+
+
+def test_senses_that_are_no_entity_make_links_less_probable(
+    bare_kb: KnowledgeBase, tmp_path: Path
+) -> None:
+    def ordered() -> Ordered:
+        given = RankingInput(mentions_in(None), found())
+        return ranking_by_score().ordered(KnowledgeBase.open(bare_kb.path), LABELS, given)
+
+    before = ordered()
+    (tmp_path / "texts.txt").write_text("right atrium (RA)\n" + "room air (RA)\n" * 6)
+    learn_acronyms(bare_kb.path, [str(tmp_path / "texts.txt")])
+    after = ordered()
+    kept = np.ones((len(SURFACES), 1))
+    kept[SURFACES.index("RA")] = 1 - 6 / (6 + 1.5 + 0.5)  # "RA" has two owners
+    np.testing.assert_array_equal(after.order, before.order)
+    np.testing.assert_allclose(after.probabilities, before.probabilities * kept, rtol=1e-5)
+    np.testing.assert_allclose(after.in_kb, before.in_kb * kept[:, 0], rtol=1e-5)
+    place = SURFACES.index("RA")
+    assert sorted(set(after.evidence.texts[place].tolist())) == [0, 1]
+    assert set(after.evidence.all_texts[place].tolist()) == {7}
 
 
 def test_what_others_of_the_document_mean_counts(whole_kb: KnowledgeBase) -> None:

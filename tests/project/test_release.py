@@ -240,21 +240,21 @@ def test_senses_of_acronyms_are_as_frequent_as_in_notes(tmp_path: Path) -> None:
             "ms\tmorphine sulfate\t.1", "ms\tmitral stenosis\t.001")  # fmt: skip
     (tmp_path / "list.txt").write_text("\n".join(rows))
     (tmp_path / "frames.txt").write_text("Hx of {D}, on {C}.\n{D:mets} of {D}.\nNone.\n")
-    release_texts.senses(
-        tmp_path / "kb", tmp_path / "frames.txt", tmp_path, [tmp_path / "list.txt"] * 2
-    )
+    (tmp_path / "others.tsv").write_text(f"{rows[0]}\nMS\tmental status\t.1\n")
+    places = (tmp_path / "kb", tmp_path / "frames.txt", tmp_path)
+    others = tmp_path / "others.tsv"
+    release_texts.senses(*places, [tmp_path / "list.txt"] * 2, others)
     lines = (tmp_path / "senses.txt").read_text().splitlines()
     assert lines.count("multiple sclerosis (MS)") == 2 * 38  # 3 of 4 that the KB knows, of 50
-    assert lines.count("morphine sulfate (MS)") == 2 * 12 == len(lines) - 2 * 38
+    assert lines.count("morphine sulfate (MS)") == 2 * 12
+    assert lines[2 * 50 :] == ["mental status (MS)"] * 5
     made = list(open_corpus(tmp_path / "senses.pubtator").documents())
     assert {document.text.strip() for document in made} == {"Hx of MS, on MS."}
     mentions = {(m.label, m.ids) for document in made for m in document.mentions}
     assert mentions == {("Disease", ("1",)), ("Chemical", ("3",))}
     (tmp_path / "list.txt").write_text("\n".join(rows[:2]))
     with pytest.raises(PelError, match="too few senses of the lists"):
-        release_texts.senses(
-            tmp_path / "kb", tmp_path / "frames.txt", tmp_path, [tmp_path / "list.txt"]
-        )
+        release_texts.senses(*places, [tmp_path / "list.txt"], others)
 
 
 def test_a_small_encoder_learns_from_the_large_one(bert: Path, tmp_path: Path, monkeypatch) -> None:

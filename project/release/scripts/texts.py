@@ -61,7 +61,7 @@ CALIBRATED = 60  # notes that the ranking is fitted to
 SOURCES = {"Disease": (3, 4, 2, 2), "Chemical": (1, 5, 2, 4)}
 # Of the senses of acronyms: the smallest share, the texts that an acronym of a list counts for, and the notes
 # to calibrate on.
-RARE, COUNTED, DRAWN = 0.01, 50, 100
+RARE, COUNTED, DRAWN = 0.1, 50, 100
 # The weakly labelled texts and the sentences that teachers mark, and sentences per text.
 TAUGHT, VOTED, SENTENCES = 1_200, 50_000, 10
 
@@ -300,19 +300,26 @@ def notes(
     write(out, "notes", made)
 
 
+def listed_senses(path: Path) -> Iterator[tuple[str, str, float]]:
+    """Yield the acronyms of a list in capitals, with a sense and its share."""
+    for row in csv.DictReader(path.read_text("utf8").splitlines(), delimiter="\t"):
+        yield row["abbreviation"].upper(), row["sense"], float(row["frequency"])
+
+
 @app.command()
 def senses(
     kb: Path,
     frames: Path,
     out: Path,
     lists: Annotated[list[Path], typer.Option(help="Acronyms, and how often notes mean what")],
+    others: Annotated[Path, typer.Option(help="The same, with senses that are no entity")],
 ) -> None:
-    """Write how often notes mean which sense of an acronym, by LISTS, to the folder OUT.
+    """Write how often notes mean which sense of an acronym, by LISTS and OTHERS, to the folder OUT.
 
     A list has the columns "abbreviation", "sense" and "frequency", the share of the sense. Shares are those
     among the diseases and chemicals that KB knows. senses.txt has "long form (SHORT)" as often as notes
     mean it, for "pel kb learn --acronyms". senses.pubtator, to calibrate on, has FRAMES with acronyms whose
-    senses are drawn by these shares.
+    senses of LISTS are drawn by these shares.
 
     Raises:
         PelError: KB does not know both a disease and a chemical of LISTS, or has one sense of each acronym.
@@ -322,8 +329,7 @@ def senses(
     counts: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
     for path in lists:
         shares = defaultdict(Counter)
-        for row in csv.DictReader(path.read_text("utf8").splitlines(), delimiter="\t"):
-            short, long, share = row["abbreviation"].upper(), row["sense"], float(row["frequency"])
+        for short, long, share in listed_senses(path):
             owners = base.entities(base.numbers_named(long))
             known = [label for label in LABELS if len(owners) == 1 and has_label(owners[0], label)]
             if known and share >= RARE and short in defined_abbreviations(f"{long} ({short})"):
@@ -340,6 +346,8 @@ def senses(
     with whole_file(out / "senses.txt") as file:
         for short, senses in sorted(counts.items()):
             file.writelines(f"{long} ({short})\n" for long, *_ in sorted(senses.elements()))
+        for short, long, share in listed_senses(others):
+            file.writelines(round(COUNTED * share) * [f"{long} ({short})\n"])
 
     def filling(place: re.Match) -> tuple[int, int, str, str, tuple]:
         label = ""
