@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..kb.knowledge_base import KnowledgeBase, SearchFilter
+from ..kb.knowledge_base import OTHER_SENSE, KnowledgeBase, SearchFilter
 from ..kb.vectors.index import Candidates
 from ..text.mention_inputs import MentionInContext
 
@@ -134,11 +134,16 @@ def sure_owners(
 
     A sure owner is the only entity with the name. In a KB that knows word forms, as of ``pel start``, all
     owners are sure: its mentions are names that ``kb_matcher`` found, so one of the owners is meant. An
-    acronym has no sure owner, because its meaning in the text may differ from that in the KB.
+    acronym, or a name with a sense that is no entity, has no sure owner, because its meaning in the text may
+    differ from that in the KB.
 
     ``numbers``, int64 [n, k], are the numbers of the candidates; -1 for none. Each name is looked up once.
     """
-    surfaces = sorted({mention.surface for mention in mentions if not is_acronym(mention.surface)})
+    surfaces = sorted(
+        surface
+        for surface in {mention.surface for mention in mentions}
+        if not is_acronym(surface) and OTHER_SENSE not in kb.definitions(surface)
+    )
     any_owner = bool(kb.settings.get("word_forms"))
     owners = {
         surface: of_name

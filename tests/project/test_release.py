@@ -240,7 +240,7 @@ def test_senses_of_acronyms_are_as_frequent_as_in_notes(tmp_path: Path) -> None:
             "ms\tmorphine sulfate\t.1", "ms\tmitral stenosis\t.001")  # fmt: skip
     (tmp_path / "list.txt").write_text("\n".join(rows))
     (tmp_path / "frames.txt").write_text("Hx of {D}, on {C}.\n{D:mets} of {D}.\nNone.\n")
-    (tmp_path / "others.tsv").write_text(f"{rows[0]}\nMS\tmental status\t.1\n")
+    (tmp_path / "others.tsv").write_text("abbreviation\tsense\ttexts\nMS\tmental status\t5\n")
     places = (tmp_path / "kb", tmp_path / "frames.txt", tmp_path)
     others = tmp_path / "others.tsv"
     release_texts.senses(*places, [tmp_path / "list.txt"] * 2, others)

@@ -300,10 +300,9 @@ def notes(
     write(out, "notes", made)
 
 
-def listed_senses(path: Path) -> Iterator[tuple[str, str, float]]:
-    """Yield the acronyms of a list in capitals, with a sense and its share."""
-    for row in csv.DictReader(path.read_text("utf8").splitlines(), delimiter="\t"):
-        yield row["abbreviation"].upper(), row["sense"], float(row["frequency"])
+def rows_of(table: Path) -> Iterable[dict[str, str]]:
+    """Return the rows of a table, by column."""
+    return csv.DictReader(table.read_text("utf8").splitlines(), delimiter="\t")
 
 
 @app.command()
@@ -312,14 +311,15 @@ def senses(
     frames: Path,
     out: Path,
     lists: Annotated[list[Path], typer.Option(help="Acronyms, and how often notes mean what")],
-    others: Annotated[Path, typer.Option(help="The same, with senses that are no entity")],
+    others: Annotated[Path, typer.Option(help="Acronyms in senses that are no entity")],
 ) -> None:
     """Write how often notes mean which sense of an acronym, by LISTS and OTHERS, to the folder OUT.
 
     A list has the columns "abbreviation", "sense" and "frequency", the share of the sense. Shares are those
-    among the diseases and chemicals that KB knows. senses.txt has "long form (SHORT)" as often as notes
-    mean it, for "pel kb learn --acronyms". senses.pubtator, to calibrate on, has FRAMES with acronyms whose
-    senses of LISTS are drawn by these shares.
+    among the diseases and chemicals that KB knows. OTHERS has "texts" instead, as how many texts a sense
+    counts. senses.txt has "long form (SHORT)" as often as notes mean it, for "pel kb learn --acronyms".
+    senses.pubtator, to calibrate on, has FRAMES with acronyms.
+    Their senses are drawn from LISTS by their shares.
 
     Raises:
         PelError: KB does not know both a disease and a chemical of LISTS, or has one sense of each acronym.
@@ -329,7 +329,8 @@ def senses(
     counts: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
     for path in lists:
         shares = defaultdict(Counter)
-        for short, long, share in listed_senses(path):
+        for row in rows_of(path):
+            short, long, share = row["abbreviation"].upper(), row["sense"], float(row["frequency"])
             owners = base.entities(base.numbers_named(long))
             known = [label for label in LABELS if len(owners) == 1 and has_label(owners[0], label)]
             if known and share >= RARE and short in defined_abbreviations(f"{long} ({short})"):
@@ -346,8 +347,8 @@ def senses(
     with whole_file(out / "senses.txt") as file:
         for short, senses in sorted(counts.items()):
             file.writelines(f"{long} ({short})\n" for long, *_ in sorted(senses.elements()))
-        for short, long, share in listed_senses(others):
-            file.writelines(round(COUNTED * share) * [f"{long} ({short})\n"])
+        for row in rows_of(others):
+            file.writelines(int(row["texts"]) * [f"{row['sense']} ({row['abbreviation']})\n"])
 
     def filling(place: re.Match) -> tuple[int, int, str, str, tuple]:
         label = ""
