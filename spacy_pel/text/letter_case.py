@@ -44,12 +44,12 @@ _UNITS = frozenset(
     chr cis cl cm co cob com cop cow cpm cys dab damp dash den dent des df di dip dl doc dox eg
     em emb emit est et etc fad fib fish fl flip flu gal gem gin gla glu hg hid hit hr hrs hsa
     hub id ids ie ii iii im imp inv iol ion irp iso iv jaw kg la lab lac lod lox luc mab mac mag
-    map mars met mg mid min mins ml mlt mm mo mob mod mom mph mr mrs mth mths mut neo neor net
-    ng nil nm nod ob oct ore orfs oz pace pad pal pan pap par pars pat pep pest pet pg ph pi pig
-    pin pit po pop pot prn psr pt pts pyr qd qid rag ras rds rem rep res rho rub sac sad sap sec
-    secs sem sim sip sir sis sl snap snare sob spa spec sq str tab tag tan tap tar tat tee tens
-    tic tid trail tram trap tri ts tub tube vas vast vat ve vet via vs wasp wit wk wks yo yr yrs
-    zip
+    map mars met mets mg mid min mins ml mlt mm mo mob mod mom mph mr mrs mth mths mut neo neor
+    net ng nil nm nod ob oct ore orfs oz pace pad pal pan pap par pars pat pep pest pet pg ph pi
+    pig pin pit po pop pot prn psr pt pts pyr qd qid rag ras rds rem rep res rho rub sac sad sap
+    sec secs sem sim sip sir sis sl snap snare sob spa spec sq str tab tag tan tap tar tat tee
+    tens tic tid trail tram trap tri ts tub tube vas vast vat ve vet via vs wasp wit wk wks yo
+    yr yrs zip
     """.split()
 )
 

@@ -61,7 +61,7 @@ CALIBRATED = 60  # notes that the ranking is fitted to
 SOURCES = {"Disease": (3, 4, 2, 2), "Chemical": (1, 5, 2, 4)}
 # Of the senses of acronyms: the smallest share, the texts that an acronym of a list counts for, and the notes
 # to calibrate on.
-RARE, COUNTED, DRAWN = 0.1, 50, 100
+RARE, COUNTED, DRAWN = 0.1, 100, 100
 # The weakly labelled texts and the sentences that teachers mark, and sentences per text.
 TAUGHT, VOTED, SENTENCES = 1_200, 50_000, 10
 

@@ -1,10 +1,10 @@
-"""Measure what a pipeline finds in abstracts whose lines end within words, as in text of PDFs.
+"""Measure what a pipeline finds in abstracts as reports, hasty notes, and PDFs would write them.
 
     pip install pyphen
-    python benchmarks/broken_lines.py PIPELINE CORPUS [--width 60]
+    python benchmarks/text_forms.py PIPELINE CORPUS [--width 60]
 
-Lines are broken at blanks, and at the hyphenation points of LibreOffice (pyphen). The scores are those of
-``raw_text.py``, on the given texts and on the broken ones.
+The scores are those of ``raw_text.py``: on the given texts, in capitals, in lower case, and in lines that end
+at blanks and at the hyphenation points of LibreOffice (pyphen).
 """
 
 import re
@@ -18,6 +18,7 @@ from spacy_pel.corpora.document_corpus import open_corpus
 from spacy_pel.metrics.linking import markdown_table
 from spacy_pel.pipeline.pipelines import linker_of, load_pipeline
 
+CASES = {"in capitals": str.upper, "in lower case": str.lower}
 POINTS = pyphen.Pyphen(lang="en_US", left=2, right=3)
 WORD = re.compile(r"([A-Za-z]+)[.,;:)]?")
 
@@ -41,13 +42,24 @@ def broken(text: str, width: int) -> tuple[str, list[int]]:
 
 
 def main(pipeline: str, corpus: Path, width: int = 60) -> None:
-    """Print the scores of PIPELINE on CORPUS, in one line each and in lines of WIDTH characters."""
+    """Print the scores of PIPELINE on CORPUS, as given, in other cases, and in lines of WIDTH characters."""
     nlp = load_pipeline(pipeline)
     kb = linker_of(nlp).kb
     documents = list(open_corpus(corpus).documents())
+    given = [document.text for document in documents]
+    forms = {
+        "as given": given,
+        # Letters that have two capitals stay.
+        **{
+            name: ["".join(new if len(new := case(c)) == 1 else c for c in text) for text in given]
+            for name, case in CASES.items()
+        },
+        f"lines of {width} characters": given,
+    }
     rows = []
-    for name, columns in ("as given", 1 << 30), (f"lines of {width} characters", width):
-        texts, places = zip(*(broken(document.text, columns) for document in documents))
+    for name, form in forms.items():
+        columns = width if name.startswith("lines") else 1 << 30
+        texts, places = zip(*(broken(text, columns) for text in form))
         found = []
         for doc, of_text in zip(nlp.pipe(texts), places):
             firsts = {place: i for i, place in enumerate(of_text)}
@@ -65,7 +77,8 @@ def main(pipeline: str, corpus: Path, width: int = 60) -> None:
             )
         percents = [f"{100 * score:.1f}" for score in scores(Entities(kb, kb), documents, found)]
         rows.append([name, *percents])
-        print(f"{name}: {sum(text.count('-' + chr(10)) for text in texts)} broken words")
+        if columns == width:
+            print(f"{sum(text.count('-' + chr(10)) for text in texts)} broken words")
     print(markdown_table(SCORES, rows))
 
 
