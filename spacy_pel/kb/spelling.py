@@ -12,13 +12,13 @@ _MIN_LETTERS = 7
 _BEGINNINGS = ("ante", "anti", "macro", "micro")
 
 
-_INNER_HYPHEN = re.compile(r"(?<=[a-z])-(?=[a-z])")
-_POSSESSIVE = re.compile(r"(?<=[a-z]{3})s(?= [a-z])")
+_INNER_HYPHEN = re.compile(r"(?<=[a-z])-(?=[a-z])", re.IGNORECASE)
+_POSSESSIVE = re.compile(r"(?<=[a-z]{3})s(?= [a-z])", re.IGNORECASE)
 
 
 def other_spellings(name: str) -> list[str]:
     """Return a name without its hyphens, and with apostrophes: "pericarditis", "crohn's disease"."""
-    spellings = _INNER_HYPHEN.sub("", name), _POSSESSIVE.sub("'s", name)
+    spellings = _INNER_HYPHEN.sub("", name), _POSSESSIVE.sub(r"'\g<0>", name)
     return [spelling for spelling in spellings if spelling != name]
 
 

@@ -56,4 +56,5 @@ def test_hyphens_and_apostrophes() -> None:
     assert other_spellings("parkinsons disease") == ["parkinson's disease"]
     assert other_spellings("peri-carditis") == ["pericarditis"]
     assert other_spellings("grey-turners sign") == ["greyturners sign", "grey-turner's sign"]
-    assert other_spellings("AIDS of 5-HT is Xs") == []
+    assert other_spellings("GREY-TURNERS SIGN") == ["GREYTURNERS SIGN", "GREY-TURNER'S SIGN"]
+    assert other_spellings("bas of 5-HT is Xs") == []
