@@ -245,9 +245,9 @@ def test_senses_of_acronyms_are_as_frequent_as_in_notes(tmp_path: Path) -> None:
     others = tmp_path / "others.tsv"
     release_texts.senses(*places, [tmp_path / "list.txt"] * 2, others)
     lines = (tmp_path / "senses.txt").read_text().splitlines()
-    assert lines.count("multiple sclerosis (MS)") == 2 * 38  # 3 of 4 that the KB knows, of 50
-    assert lines.count("morphine sulfate (MS)") == 2 * 12
-    assert lines[2 * 50 :] == ["mental status (MS)"] * 5
+    assert lines.count("multiple sclerosis (MS)") == 2 * 75  # 3 of 4 that the KB knows, of 100
+    assert lines.count("morphine sulfate (MS)") == 2 * 25
+    assert lines[2 * 100 :] == ["mental status (MS)"] * 5
     made = list(open_corpus(tmp_path / "senses.pubtator").documents())
     assert {document.text.strip() for document in made} == {"Hx of MS, on MS."}
     mentions = {(m.label, m.ids) for document in made for m in document.mentions}
