@@ -9,7 +9,7 @@ from spacy_pel.curation.learn_names import learn_acronyms
 from spacy_pel.kb import KnowledgeBase, build_kb
 from spacy_pel.kb.vectors.index import Candidates
 from spacy_pel.kb.vectors.writing import write_vectors
-from spacy_pel.linking.ordering import Ordered, RankingInput
+from spacy_pel.linking.ordering import Ordered, RankingInput, sure_owners
 from spacy_pel.linking.ranking import (
     CANDIDATE_FEATURES,
     Features,
@@ -119,6 +119,21 @@ def test_senses_that_are_no_entity_make_links_less_probable(
     place = SURFACES.index("RA")
     assert sorted(set(after.evidence.texts[place].tolist())) == [0, 1]
     assert set(after.evidence.all_texts[place].tolist()) == {7}
+
+
+def test_a_name_with_a_sense_that_is_no_entity_has_no_sure_owner(bare_kb, tmp_path: Path) -> None:
+    def sure() -> list[bool]:
+        kb = KnowledgeBase.open(bare_kb.path)
+        numbers = np.array([[kb.number("C07")]] * 2)
+        mentions = [MentionInContext(name, 0, len(name)) for name in ("kidney", "Kd")]
+        return sure_owners(kb, mentions, numbers)[:, 0].tolist()
+
+    (tmp_path / "texts.txt").write_text("kidney (Kd)\n")
+    learn_acronyms(bare_kb.path, [str(tmp_path / "texts.txt")])
+    assert sure() == [True, True]
+    (tmp_path / "texts.txt").write_text("kidney (Kd)\nknown dose (Kd)\n")
+    learn_acronyms(bare_kb.path, [str(tmp_path / "texts.txt")])
+    assert sure() == [True, False]
 
 
 def test_what_others_of_the_document_mean_counts(whole_kb: KnowledgeBase) -> None:

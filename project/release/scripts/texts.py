@@ -318,8 +318,7 @@ def senses(
     A list has the columns "abbreviation", "sense" and "frequency", the share of the sense. Shares are those
     among the diseases and chemicals that KB knows. OTHERS has "texts" instead, as how many texts a sense
     counts. senses.txt has "long form (SHORT)" as often as notes mean it, for "pel kb learn --acronyms".
-    senses.pubtator, to calibrate on, has FRAMES with acronyms.
-    Their senses are drawn from LISTS by their shares.
+    senses.pubtator, to calibrate on, has FRAMES with acronyms whose senses are drawn by the shares of LISTS.
 
     Raises:
         PelError: KB does not know both a disease and a chemical of LISTS, or has one sense of each acronym.
