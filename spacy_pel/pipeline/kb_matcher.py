@@ -15,11 +15,18 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..kb.name_finder import NameFinder, NameMatches
 from ..kb.pieces import Pieces
 from ..kb.records.entity import Entity
-from ..kb.records.plain_text import PlainText
 from ..linking.ordering import is_acronym, unambiguous_owner
 from ..spans import add_ents
 from ..text.abbreviations import WithLongForms
-from .doc_mentions import CACHE_SIZE, NameTest, long_forms, plain_offsets, span_of, with_parts
+from .doc_mentions import (
+    CACHE_SIZE,
+    NameTest,
+    long_forms,
+    plain_offsets,
+    span_of,
+    text_of,
+    with_parts,
+)
 from .kb_component import KBComponent
 
 ANY = "ENTITY"  # the default label
@@ -142,7 +149,7 @@ class KBMatcher(KBComponent, Pipe):
 
     def _names(self, docs: Sequence[Doc], kb: KnowledgeBase) -> list[list[Span]]:
         """Return the names in each doc."""
-        texts = [PlainText(doc.text) for doc in docs]
+        texts = [text_of(doc, kb.acronyms) for doc in docs]
         stays = partial(_is_name_of_kb, kb)
         read = [
             WithLongForms(text.text, long_forms(doc, text.text), stays)

@@ -59,18 +59,20 @@ def in_usual_case(text: str, acronyms: Collection[str]) -> str:
 
     Args:
         text: The text. Offsets stay.
-        acronyms: The acronyms of a KB, in lower case. Without them, the text stays.
+        acronyms: The acronyms of a KB, in lower case. Without them, any word in capitals may be one, unless
+            it is an ordinary word, such as "WAS".
     """
-    if not acronyms:
-        return text
 
     def without_capitals(match: re.Match[str]) -> str:
         number, word = match.groups("")
         low = word.lower()
-        is_acronym = low in acronyms and low not in _WORDS and not (number and low in _UNITS)
+        is_known = not acronyms or low in acronyms
+        is_acronym = is_known and low not in _WORDS and not (number and low in _UNITS)
         return match[0] if is_acronym else number + low
 
     text = _CAPITAL_LINE.sub(lambda line: _CAPITALS.sub(without_capitals, line[0]), text)
+    if not acronyms:
+        return text
     pattern = _ACRONYM if _CAPITAL_INSIDE.search(text) else _SHORT_ACRONYM
     words = {word: word.lower() for word in pattern.findall(text)}
     read = {

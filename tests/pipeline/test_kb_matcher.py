@@ -78,6 +78,14 @@ def test_an_acronym_that_the_text_defines_is_read_as_its_long_form(tmp_path: Pat
     assert [(ent.text, ent._.read_as) for ent in doc.ents] == [("siRNA", "siRNA")] * 2
 
 
+def test_ordinary_words_of_lines_in_capitals_are_no_acronyms(tmp_path: Path) -> None:
+    syndrome = Entity("C08", "Wiskott-Aldrich syndrome", ("WAS",))
+    build_kb([*ENTITIES, syndrome], tmp_path / "kb")
+    nlp = matcher_in(tmp_path / "kb")
+    assert found(nlp, "HEADACHE WAS DUE TO MS") == ["HEADACHE", "MS"]
+    assert found(nlp, "Often WAS, or MS") == ["WAS", "MS"]
+
+
 def test_an_article_explains_its_acronyms(tmp_path: Path) -> None:
     entities = [Entity("0", "Ewing sarcoma", ("ES",)), Entity("1", "DNA")]
     build_kb(entities, tmp_path / "kb", word_forms=True)

@@ -38,6 +38,11 @@ def test_lines_in_capitals_are_read_in_lower_case(text: str, read: str) -> None:
     assert in_usual_case(text, ACRONYMS) == read
 
 
+def test_without_acronyms_any_word_in_capitals_may_be_one_but_ordinary_words() -> None:
+    text = "PATIENT WAS SEEN FOR COPD\nCOPD WAS, htn"
+    assert in_usual_case(text, ()) == "PATIENT was SEEN for COPD\nCOPD was, htn"
+
+
 @given(st.text("aB İß5.\n-") | st.text())
 def test_only_the_case_of_ascii_letters_changes(text: str) -> None:
     read = in_usual_case(text, ACRONYMS)
