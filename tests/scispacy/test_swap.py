@@ -69,10 +69,11 @@ def test_the_settings_mean_the_same(pipeline, name) -> None:
     free = {"filter_for_definitions": False, "threshold": -1.0, "max_entities_per_mention": 10**6}
     nlp = pipeline(name, **free, no_definition_threshold=0.8)
     linker = nlp.get_pipe(name)
+    settings = getattr(linker, "output", linker)  # of ours, and of scispaCy's
     all_of = [ent._.kb_ents for ent in nlp(TEXT).ents]
     for filtered, threshold, most in product([True, False], [0.0, 0.6, 0.9], [0, 1, 5]):
-        linker.output.filter_for_definitions = filtered
-        linker.output.threshold, linker.output.max_entities_per_mention = threshold, most
+        settings.filter_for_definitions = filtered
+        settings.threshold, settings.max_entities_per_mention = threshold, most
         for ent, everything in zip(nlp(TEXT).ents, all_of):
             kept = [
                 (cui, score)
