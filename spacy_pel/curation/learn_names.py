@@ -161,7 +161,7 @@ def learn_acronyms(
             text that defines an abbreviation.
 
     Raises:
-        PelError: No text defines an abbreviation of a name in the KB.
+        PelError: No text defines an abbreviation of a name in the KB, or is only a definition.
     """
     encoder = KBEncoder(linker_of(nlp)) if nlp else None
     # Texts by source, short form and entity, or ``OTHER_SENSE``.

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Collection
 
+from ..kb.pieces import MAX_LETTERS
+
 # An acronym in lower case, as in hastily typed notes: "pmh htn, t2dm".
 _ACRONYM = re.compile(r"(?<![\w'.-])[a-z][a-z\d]{2,4}(?![\w'-])")
 # Two letters may be a unit or a symbol, and a word with one capital may be a gene. They are read as acronyms
@@ -16,23 +18,28 @@ _CAPITAL_LINE = re.compile(
     re.MULTILINE,
 )
 _CAPITALS = re.compile(r"(?<!\w)(\d+[., ]?)?([A-Z]{2,})(?!\w)")
-# Acronyms that are also words. They are acronyms only in capitals among lower case.
+# Ordinary words. They are acronyms only in capitals among lower case.
 _WORDS = frozenset(
     """
-    ache age air ale all am an and ant are arm arms art as ash at ate bad bag ban be bed boa bop
-    box bp brat bud bus but by cab can carb case cast cat cats con cot cry cup cur cut dam dan
-    data did die dig dim dish do doe dog dom dome dot dress dry due dye ear eat egg ego elf end
-    era eve ex eye face fact fade fan far fast fat fed fee few fig fin fit flap fog for form
-    fret fur gap gaps gas gel get gift go god gold got gum gun gut had ham has hat hats he hem
-    hen her him hip his hot how hug hum hut ice if ill in ink iris is it its jam jar jet job joy
-    kid kin kit lag lap last law lay leg let lid lids lie lip lit log lot low mad man mar mass
-    mast mat may me men mix mop mud mug my nap new no none nor not now nut odd of off oil old on
-    one opt or our out own ox part past pay pea peep pen per pie post pro prom pub pump pus put
-    ran rank rap rare rash rat raw ray red rest rib rid rig rim rip rob rod role root rope rot
-    row rug run said sam sat saw say scan sea see set she side sit site six size skin so some
-    son spot spy star stem step steps stop stops sub such sum sun taps task tax tea team ten
-    test tet than that the then they this tie tim tin tip tips to toe tom ton too top tow trip
-    try two un up ups us use van war was wave way we wet who why win wise won yes yet you
+    about ache after age air ale all also am an and ant are arm arms art as ash at ate back bad
+    bag ban be bed been boa bop both box bp brat bud bus but by cab can carb case cast cat cats
+    con cot cry cup cur cut daily dam dan data days dense did die dig dim dish do doe does dog
+    dom dome done dot down dress dry due dye each ear eat egg ego elf end era eve ex exam eye
+    face fact fade fan far fast fat fed fee few fig fin find first fit flap fog for form fret
+    from fur gap gaps gas gel get gift given go god gold good got gum gun gut had ham has hat
+    hats have he hem hen her here him hip his home hot hours how hug hum hut ice if ill in ink
+    into iris is it its jam jar jet job joy just kid kin kit lag lap last law lay left leg let
+    lid lids lie like lip list lit lives log lot low mad man mar mass mast mat may me meds men
+    mild mix mop more most mud mug my name nap needs never new no none nor not note noted notes
+    now nut odd of off often oil old on one only opt or other our out over own ox part past pay
+    pea peep pen per pie plan post prior pro prom pub pump pus put ran rank rap rare rash rat
+    raw ray red rest rib rid rig right rim rip rob rod role root rope rot row rug run said sam
+    sat saw say scan sea see seen set she side since sit site six size skin small so soft some
+    son spot spy star stem step steps still stop stops sub such sum sun taps task tax tea team
+    ten test tet than that the their them then there these they this those tie tim tin tip tips
+    to today toe tom ton too top tow trip try two un under until up ups us use van very visit
+    war was wave way we weeks well were wet when where which while who why will win wise with
+    won years yes yet you your
     """.split()
 )
 # Acronyms that are also units, symbols, or rarer words. In lower case, and behind a number, they are no
@@ -57,20 +64,13 @@ _UNITS = frozenset(
 def in_usual_case(text: str, acronyms: Collection[str]) -> str:
     """Return the text with acronyms in capitals, and with the other words of lines in capitals in lower case.
 
+    In such lines, a word of five letters or fewer is an acronym, unless it is an ordinary word ("WAS").
+
     Args:
         text: The text. Offsets stay.
-        acronyms: The acronyms of a KB, in lower case. Without them, any word in capitals may be one, unless
-            it is an ordinary word, such as "WAS".
+        acronyms: The acronyms of a KB, in lower case, which are read in capitals.
     """
-
-    def without_capitals(match: re.Match[str]) -> str:
-        number, word = match.groups("")
-        low = word.lower()
-        is_known = not acronyms or low in acronyms
-        is_acronym = is_known and low not in _WORDS and not (number and low in _UNITS)
-        return match[0] if is_acronym else number + low
-
-    text = _CAPITAL_LINE.sub(lambda line: _CAPITALS.sub(without_capitals, line[0]), text)
+    text = _CAPITAL_LINE.sub(lambda line: _CAPITALS.sub(_without_capitals, line[0]), text)
     if not acronyms:
         return text
     pattern = _ACRONYM if _CAPITAL_INSIDE.search(text) else _SHORT_ACRONYM
@@ -83,3 +83,10 @@ def in_usual_case(text: str, acronyms: Collection[str]) -> str:
     if not read:  # as in most texts
         return text
     return pattern.sub(lambda match: match[0].upper() if match[0] in read else match[0], text)
+
+
+def _without_capitals(match: re.Match[str]) -> str:
+    number, word = match.groups("")
+    low = word.lower()
+    is_acronym = len(word) <= MAX_LETTERS and low not in _WORDS and not (number and low in _UNITS)
+    return match[0] if is_acronym else number + low
